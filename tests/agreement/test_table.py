@@ -280,6 +280,20 @@ def test_scores_of_a_spreadsheet_are_read(tmp_path):
     assert read_scores(path) == {"tone": {"a": 4.5, "b": None}, "ok": {"a": 1.0}}
 
 
+def test_percentages_are_shares_and_not_mixed_with_other_numbers(tmp_path):
+    """Of scores by line and of ratings; each aspect may have its own unit."""
+    path = tmp_path / "scores.csv"
+    path.write_text("id,aspect,value\na,tone,85%\nb,tone,90 %\na,ok,3\n")
+    assert read_scores(path) == {"tone": {"a": 0.85, "b": 0.9}, "ok": {"a": 3.0}}
+    data = tmp_path / "data.csv"
+    data.write_text("id,output,human.tone\na,x,80%\nb,y,\u22121 %\n")
+    (row,) = agreement.agreement_table(path, data, bootstrap=0).rows
+    assert row.agreement.n == 2
+    path.write_text("id,aspect,value\na,tone,85%\nb,tone,90\n")
+    with pytest.raises(DataError, match="line 3, field 'value': is '90', and other rows are in"):
+        read_scores(path)
+
+
 def test_a_score_that_comes_twice_is_told_with_both_lines(tmp_path, caplog):
     """The last one counts; in lines that were copied from a run it replaces an earlier one."""
     path = tmp_path / "scores.jsonl"

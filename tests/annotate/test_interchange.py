@@ -297,5 +297,8 @@ def test_words_among_numbers_are_refused_with_their_place(word, advised, tmp_pat
     path.write_text('id,aspect,rater,value\na,tone,ann,"1,234"\n')
     with pytest.raises(DataError, match="line 2, field 'value': '1,234' may be 1234"):
         interchange.read("csv", path)
+    path.write_text("id,aspect,rater,value\na,tone,ann,85%\na,tone,bob,90\n")
+    with pytest.raises(DataError, match="line 3, field 'value': is '90', and other rows are in"):
+        interchange.read("csv", path)
     path.write_text("id;aspect;rater;value\na;tone;ann;4,5\n")
     assert interchange.read("csv", path).rows[0]["annotators"] == {"tone": [4.5]}

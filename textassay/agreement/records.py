@@ -15,7 +15,7 @@ from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.files import JsonLines, open_table
-from textassay.runtime.data.numerals import AmbiguousNumber, value_in_cell
+from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -272,6 +272,7 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
     table = open_table(file) if _is_table(file) else JsonLines(file)
     seen: dict[tuple[Any, Any], int] = {}
     again: list[str] = []
+    percents = PercentColumns()
     for number, row in table.rows():
         if isinstance(row, dict) and "signature" not in row:
             pair = row.get("id"), row.get("aspect")
@@ -281,8 +282,9 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
             value = row.get("value")
             if table.decimal is not None and isinstance(value, str):
                 try:
-                    row = {**row, "value": value_in_cell(value, table.decimal)}
-                except AmbiguousNumber as error:
+                    own = value_in_cell(value, table.decimal, str(row.get("aspect")), percents)
+                    row = {**row, "value": own}
+                except NumeralError as error:
                     raise table.error(number, f"field 'value': {error}") from None
         yield number, row
     if again:

@@ -25,7 +25,7 @@ from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import to_row
 from textassay.annotate.study import RatingQuestion
 from textassay.runtime.data.cells import FieldError, advice
-from textassay.runtime.data.numerals import AmbiguousNumber, value_in_cell
+from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.data.separated import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -236,14 +236,14 @@ def _rating(value: object) -> ImportedRating:
 
 
 def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[ImportedRatings]:
-    table = Csv(path)
+    table, percents = Csv(path), PercentColumns()
     for number, row in table.rows():
         if lacking := [name for name in ("id", "aspect", "rater", "value") if name not in row]:
             known = ", ".join(row)
             raise table.error(number, f"has no column {lacking[0]!r}; it has: {known}")
         try:
-            value = value_in_cell(row["value"], table.decimal)
-        except AmbiguousNumber as error:
+            value = value_in_cell(row["value"], table.decimal, row["aspect"], percents)
+        except NumeralError as error:
             raise table.error(number, f"field 'value': {error}") from None
         rating = None if value is None else _rating(value)
         yield ImportedRatings(row["id"], row["aspect"], row["rater"], rating)

@@ -125,6 +125,8 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.csv", "output;human.c\nx;4,5;6\n",
      "line 2: has 3 cells, but the header has 2; quote cells that contain ';'"),
     ("data.csv", "output,,b\nx,left over,y\n", "line 2: the cell in column 2 is in no column"),
+    ("data.csv", "id,output,rater,human.c\na,x,ann,85%\na,x,bob,90\n",
+     "line 3, field 'human.c': is '90', and other rows are in percent"),
     ("data.csv", "id,output,rater,human.c\na,x,ann,4\na,x,bob,-\n",
      "line 3, field 'human.c': should be a number or empty, not '-'; if it marks a missing value,"
      " declare missing="),
@@ -215,6 +217,26 @@ def test_a_separator_inside_quotes_separates_nothing(tmp_path: Path) -> None:
     path = saved(tmp_path, '"Coh (poor; fair; good)",Text\n"4",x\n', "data.csv")
     (example,) = read(path, **{"Coh (poor; fair; good)": "human.c", "Text": "output"})
     assert (example.output, example.human) == ("x", {"c": 4.0})
+
+
+CODE = "int x = 1;\nint y = 2;\n"
+GRID = 'A ""grid"":\n| a | b |\n| c | d |'
+
+
+@pytest.mark.parametrize("text", [CODE, GRID])
+def test_lines_of_a_quoted_text_do_not_say_what_separates_cells(tmp_path: Path, text: str) -> None:
+    """The next line of the text may look like a row, as in code and tables."""
+    path = saved(tmp_path, f'output,human.c\n"{text}",4\nx,3\n', "data.csv")
+    first, second = read(path)
+    assert (first.output, first.human) == (text.replace('""', '"'), {"c": 4.0})
+    assert (second.output, second.human) == ("x", {"c": 3.0})
+
+
+@pytest.mark.parametrize("mark", [";", " |"])
+def test_prose_in_a_single_column_is_no_table_below_a_title(tmp_path: Path, mark: str) -> None:
+    texts = [f"It rained{mark} then not", f"Sun{mark} wind", f"Fog{mark} frost{mark} ice"]
+    path = saved(tmp_path, "\n".join(["output", *texts]) + "\n", "data.csv")
+    assert [one.output for one in read(path)] == texts
 
 
 MARKED = [
@@ -434,6 +456,8 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
     "empty columns": (b"id,output,human.c,,\na,x,4.5,,\n", 4.5),
     "empty cells too many": (b"id,output,human.c\na,x,4.5,,\n", 4.5),
     "empty rows": (b"id,output,human.c\n,,\na,x,4.5\n,,\n", 4.5),
+    "a row of blanks": (b"id,output,human.c\na,x,4.5\n   \n", 4.5),
+    "a quoted cell of several lines": (b'note,id,output,human.c\n"a;b\nc;d",a,x,4.5\n', 4.5),
     "an index without a name": (b",id,output,human.c\n0,a,x,4.5\n", 4.5),
     "a long minus": ("id,output,human.c\na,x,\u22124.5\n".encode(), -4.5),
     "German thousands": (b"id;output;human.c\na;x;1.234,5\n", 1234.5),

@@ -51,6 +51,7 @@ from textassay.agents.reading.words import (
     NOUN,
     NUMBER,
     NUMBER_WORDS,
+    OTHERS,
     SIGN,
     SO,
     TEXT,
@@ -133,7 +134,7 @@ def grammar_of(own: str) -> RatingGrammar:
     text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
     # my overall rating for this summary   the fluency score   evaluation score
     name = (
-        rf"(?:{KIND}\s)*(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
+        rf"(?:{KIND}\s)*(?!grade\slevel)(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
         rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
     )
     noun = rf"(?:{MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
@@ -177,11 +178,12 @@ def grammar_of(own: str) -> RatingGrammar:
     return RatingGrammar(
         (
             lazy_pattern(
-                rf"(?:(?:{KIND}|evaluation)\s)*(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
+                rf"(?:(?:{KIND}|evaluation)\s)*(?!grade\slevel)"
+                rf"(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
                 r"\s?[:：=]{1,2}\s?"
             ),
             lazy_pattern(
-                rf"{begun}the\s(?!age|star)(?:[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
+                rf"{begun}the\s(?:(?!{OTHERS}\b)[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
                 r"rating\s(?:is|would\sbe)(?:\san?)?\s?"
             ),
             *(
@@ -225,7 +227,8 @@ def grammar_of(own: str) -> RatingGrammar:
             r"|to|according|at|during|from"
             r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
             rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
-            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b))\b"
+            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b)"
+            r"|wenn|falls|si|se|als|если)\b|如果|若|假如|要是|除非|もし"
         ),
     )
 
@@ -243,7 +246,7 @@ _CLOSES = lazy_pattern(
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
-    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ|と[评評し思な]))"
+    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ(?!とは)|と[评評し思な]))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
@@ -528,7 +531,11 @@ def _leads(
             )
     if lead and _is_named(grammar, lead):
         return "named"
-    if (lead and _CONCLUDES.fullmatch(lead)) or (begin < match.start() and _GRADED.fullmatch(lead)):
+    if lead and _CONCLUDES.fullmatch(lead):
+        return "unsigned"
+    # not the last level of `good (4), bad (1)`
+    is_graded = begin < match.start() and _GRADED.fullmatch(lead)
+    if is_graded and not _BRACKETED.search(plain, line, begin):
         return "unsigned"
     part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
     if strong and not part and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
@@ -538,6 +545,9 @@ def _leads(
         match["top"]
         and lead.endswith(":")
         and len(lead.split()) >= _SENTENCE
+        and (grammar.subject.match(lead) or _JUDGE.match(lead))
+        and not _SHARE_OF.search(lead)
+        and not _REPORTS.search(lead)
         and not plain[match.end() :].strip(" .\n")
     ):
         return "named"
@@ -572,6 +582,7 @@ _GRADED = lazy_pattern(
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
+_BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
@@ -597,6 +608,18 @@ _SENTENCE = 5
 """Words before a colon that are more than a name."""
 # key people mentioned: yes (2 of 2)
 _PART = re.compile(r"\d\sof\s")
+# facts of the source that the summary keeps: 4/5
+_SHARE_OF = lazy_pattern(
+    r"\b(?:facts|points|claims|sentences|questions|items|criteria|details|statements|errors|answers"
+    r"|references|requirements|arguments|events|keywords|sources|citations|topics)\b"
+)
+_JUDGE = re.compile(r"(?:i|we)\b")
+# the text calls the hotel great: 4/5
+_REPORTS = lazy_pattern(
+    r"\b(?:calls?|says|said|states?|stated|describes?|claims?|rates?|rated|gives?|reads|writes|wrote"
+    r"|asks?|asked|tells?|told|names?|praises?|quotes?|mentions?|reports?|awards?"
+    r"|author|reviewers?|critics?|readers?|users?)\b"
+)
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
 

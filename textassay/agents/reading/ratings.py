@@ -111,7 +111,7 @@ def parse_rating(
 # a quotation of several lines
 _BLOCK = lazy_pattern(r"(?m)^[ \t]*[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”][ \t]*$")
 _WITHDRAWN = lazy_pattern(
-    r"(?i)\b(?:disregard|ignore|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating))"
+    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating)(?!\sscale))"
 )
 
 

@@ -81,6 +81,12 @@ TEXTS = any_of(
     " utterance message paragraph (?:blog_)?post prose writing email letter report review article"
     " code solution title"
 )
+OTHERS = any_of(
+    "age star average mean median typical usual common original previous earlier prior former"
+    " initial first last default expected required human user reader critic reviewer annotator"
+    " reference gold target public official published stated quoted claimed reported"
+)
+"""Ratings that are not the judge's."""
 TEXT = (
     r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
     rf"(?:['’]s)?)?\s{TEXTS}(?:['’]s)?|this\sone|it|this|that)"
@@ -170,9 +176,26 @@ _GIVING_ELSEWHERE = any_of(
 _THEREFORE_ELSEWHERE = any_of(
     "daher deshalb insgesamt also donc ainsi por_eso por_ello por_tanto portanto quindi"
 )
+# a rating that is denied, of a condition, of somebody else, or an end of the scale, or a count
+_OTHERWISE = (
+    r"(?:.*[\W_])?"
+    + any_of(
+        "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
+        " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
+        " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
+    )
+    + r"\b|.*"
+    + any_of(
+        "不(?:会|能|可|应|该|给|打|想|够|足|到|值|配|要|得|敢|愿|是|为) 没有 没法 无法 难以 别给"
+        " 如果 若 假如 要是 除非 最多 最高 最低 至多 至少 超过 低于 满分 平均 参考"
+        " (?<!其)他 她 用户 读者 作者 别人 有人"
+        " もし 満点 最高 最低 最大 上限 平均 読者 作者 著者 筆者 ユーザー 彼"
+        " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
+    )
+)
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
-    rf"(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
+    rf"(?!{_OTHERWISE})(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
     r"(?:\s(?:für|auf|pour|de|du|des|del|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
@@ -181,4 +204,6 @@ FOREIGN_LEAD = (
     # この文章の明瞭さは
     rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予)[{CJK}]{{0,12}})"
     r"(?:\s(?:eine|mit|une|un|uma|um|una|een))?\s?"
+    # ich gebe ihm recht in 3 Punkten
+    r"(?<!\sin)(?<!\szu)(?<!\saus)(?<!\snach)(?<!\sen)(?<!\sem)(?<!\sdans)"
 )

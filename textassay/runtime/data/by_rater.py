@@ -7,6 +7,7 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
+from textassay.runtime.data.numerals import NumeralError, PercentColumns
 from textassay.runtime.data.ratings import RATER, RATERS, LabelReader
 from textassay.runtime.data.separated import Numbered, RowSource
 
@@ -65,6 +66,7 @@ class ByRater(RowSource):
     ) -> None:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
         self._labels, self._fixed_columns = labels, fixed_columns
+        self._percents = PercentColumns()
         self.name = table.name
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
@@ -157,10 +159,15 @@ class ByRater(RowSource):
             if value is None or self._labels.is_missing(value):
                 return None
             if isinstance(value, str):
-                return cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
+                read = cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
+                if isinstance(read, float):
+                    self._percents.check(key, value)
+                return read
             return value if isinstance(value, list) else float(value)
         except FieldError as error:
             raise self.error(number, error) from None
+        except NumeralError as error:
+            raise self.error(number, f"field {key!r}: {error}") from None
         except TypeError:
             problem = f"field {key!r}: should be a number, not {value!r}"
             raise self.error(number, problem) from None

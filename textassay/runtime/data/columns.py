@@ -45,7 +45,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
-from textassay.runtime.data.numerals import Decimal
+from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
@@ -179,8 +179,7 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
-        # whether the numbers of a column are percentages, which are read as shares
-        self._percent: dict[str, bool] = {}
+        self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
         # first row in rows with other keys.
@@ -298,11 +297,10 @@ class FieldReader:
     ) -> Any:
         value = cell_from_text(key, name, text, is_label, decimal)
         if name in ("human.", "metrics.") and type(value) is float:
-            is_percent = text.rstrip().endswith("%")
-            if self._percent.setdefault(key, is_percent) is not is_percent:
-                raise FieldError(
-                    key, f"is {text.strip()!r}, and other rows are {'not ' * is_percent}in percent"
-                )
+            try:
+                self._percents.check(key, text)
+            except NumeralError as error:
+                raise FieldError(key, str(error)) from None
         return value
 
     def _unless_missing(self, value: Any, name: str) -> Any:

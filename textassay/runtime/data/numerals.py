@@ -27,7 +27,11 @@ class Numeral(NamedTuple):
     is_percent: bool = False
 
 
-class AmbiguousNumber(ValueError):
+class NumeralError(ValueError):
+    """A text whose number is not certain."""
+
+
+class AmbiguousNumber(NumeralError):
     """A text that is one of two numbers, such as 1,234."""
 
     def __init__(self, text: str) -> None:
@@ -36,6 +40,21 @@ class AmbiguousNumber(ValueError):
             f"{self.text!r} may be {_without(self.text, ',')} or {self.text.replace(',', '.')};"
             " write it with a decimal point, or without a mark of thousands"
         )
+
+
+class PercentColumns:
+    """Columns by name, each of which has percentages or other numbers, but not both."""
+
+    def __init__(self) -> None:
+        self._are_percent: dict[str, bool] = {}
+
+    def check(self, column: str, text: str) -> None:
+        """Raise `NumeralError` if the number in a cell is in another unit than those above."""
+        is_percent = text.rstrip().endswith("%")
+        if self._are_percent.setdefault(column, is_percent) is not is_percent:
+            raise NumeralError(
+                f"is {text.strip()!r}, and other rows are {'not ' * is_percent}in percent"
+            )
 
 
 def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
@@ -68,14 +87,17 @@ def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
     return Numeral(value / 100 if is_percent else value, is_percent)
 
 
-def value_in_cell(text: str, decimal: Decimal) -> float | str | None:
-    """Return the number in a cell, `None` for an empty one, or else its text.
+def value_in_cell(
+    text: str, decimal: Decimal, column: str, percents: PercentColumns
+) -> float | str | None:
+    """Return the number in a cell of a column, `None` for an empty one, or else its text.
 
     Raises:
-        AmbiguousNumber: As `read_numeral`.
+        NumeralError: As `read_numeral` and `PercentColumns.check`.
     """
     numeral = read_numeral(text, decimal)
     if numeral is not None:
+        percents.check(column, text)
         return numeral.value
     return text if text.strip() else None
 

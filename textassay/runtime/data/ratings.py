@@ -16,6 +16,7 @@ import orjson
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, advice, finite
+from textassay.runtime.data.numerals import NumeralError, read_numeral
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, find_pair, member_name, number_of
 from textassay.runtime.messages import Example
@@ -109,7 +110,7 @@ class LabelReader:
 
     def are_known(self, text: str) -> bool:
         """Return whether a text is a label of any aspect, or several of them."""
-        if self._any_word and not _is_number(text.replace(",", ".")):
+        if self._any_word and not _is_numeral(text):
             return True
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
         # numerals are read as numbers, since the same text may be a number of another aspect
@@ -271,6 +272,14 @@ class LabelReader:
             known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
             kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def _is_numeral(text: str) -> bool:
+    """Return whether a text is a number, or says that it is none."""
+    try:
+        return read_numeral(text) is not None or _is_number(text)
+    except NumeralError:
+        return True
 
 
 def _is_number(text: str) -> bool:

@@ -165,8 +165,10 @@ class TableFile(RowSource):
         )
 
 
-_QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
 _SEPARATORS = ",;\t|"
+_QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
+_REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
+_IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
 _LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
@@ -197,16 +199,19 @@ class Csv(TableFile):
 
     @cached_property
     def _delimiter(self) -> str:
-        lines = islice((line for line in self._text_lines() if line.strip()), _HEAD)
-        plain = [_QUOTED.sub("", line) for line in lines]
-        if plain and (stated := _SEPARATOR_LINE.fullmatch(plain[0].strip("\r\n"))):
+        first = next((line for line in self._text_lines() if line.strip()), "")
+        if stated := _SEPARATOR_LINE.fullmatch(first.strip("\r\n")):
             return stated[1]
+        rows = (row for row in _without_quoted(self._text_lines()) if row.strip())
+        header, *others = [*islice(rows, _HEAD)] or [""]
+        # a blank follows a mark in the texts of a single column
+        plain = [header, *(_IN_PROSE.sub("", row) for row in others)]
         best = [max(_SEPARATORS, key=line.count) for line in plain]
         # what separates a title's words does not occur in the line below it
         for separator, line, below in zip(best, plain, plain[1:], strict=False):
             if separator in line and separator in below:
                 return separator
-        return best[0] if best else ","
+        return best[0]
 
     def _text_lines(self) -> Iterator[str]:
         """Yield the lines, which may end in a carriage return alone, as on old Macs."""
@@ -249,6 +254,8 @@ class Csv(TableFile):
             if not header:
                 header = [cell.strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
+                continue
+            if len(header) > 1 and not any(cell.strip() for cell in cells):
                 continue
             if len(cells) < len(header):
                 raise self.error(
@@ -294,6 +301,22 @@ class Csv(TableFile):
                 start = reader.line_num + 1
         except csv.Error as error:
             raise self.error(start, f"broken CSV: {error}") from error
+
+
+def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
+    """Yield rows without their quoted cells, which may hold line breaks."""
+    row, is_open = "", False
+    for line in lines:
+        rest = line
+        if is_open and (quoted := _REST_OF_QUOTED.match(line)):
+            is_open, rest = not quoted["end"], line[quoted.end() :]
+        for quoted in _QUOTED.finditer(rest):
+            is_open = not quoted["end"]
+        row += _QUOTED.sub("", rest)
+        if not is_open:
+            yield row
+            row = ""
+    yield row
 
 
 def below_titles(
