@@ -294,8 +294,8 @@ def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterato
     first, last = _first_and_last_line(plain)
     for match in value_pattern(form).finditer(plain):
         start, end = match.span()
-        opened = opening_before(plain, start)
-        closed = closing_at(plain, end, opened)
+        opened = _opening_before(plain, start)
+        closed = _closing_at(plain, end, opened)
         for begin, stop in dict.fromkeys([(start - len(opened), closed), (start, end)]):
             if closed == end and opened and begin < start:
                 continue
@@ -343,7 +343,7 @@ def _first_and_last_line(plain: str) -> tuple[int, int]:
     return plain.rfind("\n", 0, first) + 1, stripped.rfind("\n") + 1
 
 
-def opening_before(plain: str, start: int) -> str:
+def _opening_before(plain: str, start: int) -> str:
     """Return the brackets or quotes that stand directly before a value."""
     match = _OPENED.search(plain, max(0, start - 3), start)
     return match[0] if match else ""
@@ -354,7 +354,7 @@ _SPACES = lazy_pattern(r"[ \t]{0,60}")
 _PAIRS = {"(": ")", "[": "]", '"': '"', "“": "”"}
 
 
-def closing_at(plain: str, end: int, opened: str) -> int:
+def _closing_at(plain: str, end: int, opened: str) -> int:
     """Return where the brackets around a value end; `end` if they are not closed behind it."""
     closing = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
     at = _SPACES.match(plain, end).end() if closing else end  # type: ignore[union-attr]
@@ -380,7 +380,7 @@ def _states(
         return False
     if _quote_mark(plain, line) and not _is_heading(above, grammar):
         return False
-    after = closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
+    after = _closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
@@ -396,7 +396,7 @@ def _states(
     stated = bool(leads) or _stands_alone(
         plain, match, clause, grammar, after, line, begin, first, last, form
     )
-    return stated and is_settled(plain, after.at, form)
+    return stated and _is_settled(plain, after.at, form)
 
 
 # Here is an example of the output:
@@ -442,7 +442,7 @@ class _After(NamedTuple):
     """Whether it says that it is a rating of the aspect."""
 
 
-def closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _After | None:
+def _closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _After | None:
     """Return how a value that ends here is closed; `None` if it counts something."""
     of_aspect = False
     for _ in range(4):
@@ -689,7 +689,7 @@ _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3
 _LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
 
 
-def is_settled(plain: str, at: int, form: RatingForm, *, strict: bool = True) -> bool:
+def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     """Return whether the rest of a sentence adds no number, no condition and no question."""
     labeled = _LABEL.match(plain, at)
     ended = (
@@ -707,7 +707,7 @@ def is_settled(plain: str, at: int, form: RatingForm, *, strict: bool = True) ->
     condition = _CONDITION.search(rest.lower())
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
-    return not any(bare_numbers(rest, form, strict=strict))
+    return not any(bare_numbers(rest, form, strict=True))
 
 
 _COUNTS = re.compile(
@@ -757,11 +757,11 @@ def bare_numbers(
         strict: Whether a number with a mere `not` before it counts, too.
     """
     for match in value_pattern(form).finditer(text):
-        if is_bare(text, match, form, strict=strict):
+        if _is_bare(text, match, form, strict=strict):
             yield statement_of(match, low).value
 
 
-def is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
+def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
     """Return whether a number counts nothing, and no one turns it down or reports it."""
     start, end = match.span()
     before = text[max(0, start - 40) : start]
