@@ -47,13 +47,12 @@ def printed(text):
     return [f"{float(number):.3f}" for number in re.findall(r"-?\d*\.\d+|-?\d+", text)]
 
 
-@pytest.mark.parametrize("name", names())
+# the page with Nimble's figures is not among the papers
+@pytest.mark.parametrize("name", [name for name in names() if not name.startswith("nimble")])
 def test_published_figures_stand_in_the_paper(name):
     """Those of a row stand there in this order, not far from each other."""
     table = load(name)
     rows = [row for row in table.rows if any(figure != "-" for figure in row.published)]
-    if name.startswith("nimble"):
-        pytest.skip("the published page is not among the papers")
     if not rows:
         assert table.missing or table.notes
         return
