@@ -26,13 +26,18 @@ from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given
 
 metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
-RNG = np.random.default_rng(3)
 
 
-def some_labels(count, n=200):
-    human = RNG.integers(0, count, n)
-    other = RNG.integers(0, count, n)
-    return np.where(RNG.random(n) < 0.66, human, other), human
+@pytest.fixture
+def rng():
+    """A generator of the test's own: what it draws does not depend on which tests ran before."""
+    return np.random.default_rng(3)
+
+
+def some_labels(rng, count, n=200):
+    human = rng.integers(0, count, n)
+    other = rng.integers(0, count, n)
+    return np.where(rng.random(n) < 0.66, human, other), human
 
 
 def values(found):
@@ -40,8 +45,8 @@ def values(found):
 
 
 @pytest.mark.parametrize("names", [("no", "yes"), ("rude", "cold", "plain", "kind")])
-def test_labels_are_measured_as_scikit_learn_does(names):
-    judge, human = some_labels(len(names))
+def test_labels_are_measured_as_scikit_learn_does(rng, names):
+    judge, human = some_labels(rng, len(names))
     whole = agreement.label_agreement(judge, human, labels=names, ordered=True)
     assert np.array_equal(whole.confusion, metrics.confusion_matrix(human, judge))
     both = np.stack([human, judge], axis=1)
@@ -262,13 +267,13 @@ def test_the_label_that_people_gave_is_most_raters_whoever_they_are(texts, rando
             assert all(cast.count(label) > cast.count(other) for other in set(cast) - {label})
 
 
-def some_sets(n=120, labels=4):
-    human = (RNG.random((n, labels)) < 0.4).astype(int)
-    return np.where(RNG.random(human.shape) < 0.15, 1 - human, human), human
+def some_sets(rng, n=120, labels=4):
+    human = (rng.random((n, labels)) < 0.4).astype(int)
+    return np.where(rng.random(human.shape) < 0.15, 1 - human, human), human
 
 
-def test_sets_are_measured_as_scikit_learn_does():
-    judge, human = some_sets()
+def test_sets_are_measured_as_scikit_learn_does(rng):
+    judge, human = some_sets(rng)
     found = values(set_agreement(judge, human, labels="abcd"))
     assert found == pytest.approx(
         {
@@ -285,8 +290,8 @@ def test_sets_are_measured_as_scikit_learn_does():
     )
 
 
-def test_sets_of_one_label_have_the_nominal_alpha_and_missing_sets_are_left_out():
-    judge, human = RNG.integers(0, 3, 50), RNG.integers(0, 3, 50)
+def test_sets_of_one_label_have_the_nominal_alpha_and_missing_sets_are_left_out(rng):
+    judge, human = rng.integers(0, 3, 50), rng.integers(0, 3, 50)
     judge[:30] = human[:30]
     found = values(set_agreement(np.eye(3)[judge], np.eye(3)[human], labels="abc"))
     alpha = agreement.krippendorff_alpha(np.stack([judge, human], axis=1), level="nominal")
@@ -351,10 +356,10 @@ def test_no_other_threshold_is_better(rows):
     assert accuracy == pytest.approx(max(max(every), 1 - min(every)))
 
 
-def test_a_threshold_is_confirmed_on_sources_that_did_not_choose_it():
+def test_a_threshold_is_confirmed_on_sources_that_did_not_choose_it(rng):
     groups = np.repeat(np.arange(20), 5)
-    human = RNG.integers(0, 2, 100)
-    found, cut = agreement_at(human + RNG.normal(0, 0.4, 100), human, groups=groups)
+    human = rng.integers(0, 2, 100)
+    found, cut = agreement_at(human + rng.normal(0, 0.4, 100), human, groups=groups)
     assert (found.n, found.groups, cut.chosen_on, cut.yes) == (50, 10, 10, "above")
     assert 0.2 < cut.value < 0.8
     falling, cut = agreement_at(-human.astype(float), human, groups=groups)
@@ -372,9 +377,9 @@ def test_too_little_to_choose_a_threshold_is_said(human, problem):
         agreement_at(np.arange(len(human)), human)
 
 
-def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them():
-    human = RNG.integers(0, 3, 60)
-    a, b = (np.where(RNG.random(60) < p, RNG.integers(0, 3, 60), human) for p in (0.2, 0.5))
+def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them(rng):
+    human = rng.integers(0, 3, 60)
+    a, b = (np.where(rng.random(60) < p, rng.integers(0, 3, 60), human) for p in (0.2, 0.5))
     n, found = compare_labels(a, b, human, labels="abc", bootstrap=100)
     other = compare_labels(b, a, human, labels="abc", bootstrap=100)[1]
     sides = [values(agreement.label_agreement(x, human, labels="abc")) for x in (a, b)]
@@ -467,11 +472,11 @@ def test_labels_of_raters_have_the_alpha_of_their_level():
     assert shown["alpha"] == pytest.approx(alpha)
 
 
-def test_the_area_under_the_curve_is_that_of_scikit_learn():
-    human = RNG.integers(0, 2, 300)
-    scores = np.round(np.clip(0.3 * human + RNG.random(300) * 0.7, 0, 1), 1)
+def test_the_area_under_the_curve_is_that_of_scikit_learn(rng):
+    human = rng.integers(0, 2, 300)
+    scores = np.round(np.clip(0.3 * human + rng.random(300) * 0.7, 0, 1), 1)
     groups = [f"g{at // 3}" for at in range(300)]
-    found, _ = agreement_at(scores, human, threshold=0.5, groups=groups, bootstrap=400)
+    found, _ = agreement_at(scores, human, threshold=0.5, groups=groups, bootstrap=2000)
     area = found.measures["auc"]
     assert area.value == pytest.approx(metrics.roc_auc_score(human, scores), abs=1e-12)
     assert area.ci[0] < area.value < area.ci[1]
