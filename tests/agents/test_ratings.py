@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from tests.benchmark_data import benchmark
 from tests.work import grows_linearly
+from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.labels import expectation, points_of
-from textassay.agents.reading.ratings import NoRating, Rating, parse_choice, parse_rating
+from textassay.agents.reading.outcomes import NoRating, Rating
+from textassay.agents.reading.ratings import parse_rating
 from textassay.runtime.model import Sample, TokenLogprob
 
 FIVE = (1.0, 5.0)

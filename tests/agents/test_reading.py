@@ -19,7 +19,7 @@ from textassay.agents.reading.lists import (
     parse_plan,
     parse_statements,
 )
-from textassay.agents.reading.ratings import NoRating
+from textassay.agents.reading.outcomes import NoRating
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
 

@@ -28,212 +28,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from textassay.agents.reading.words import (
-    BE,
-    CHANGE,
-    CHINESE_NUMBERS,
-    FOREIGN,
-    FOREIGN_LEAD,
-    GET,
-    GIVE,
-    GOES_ON,
-    HALF,
-    KIND,
-    LEAD_TO,
-    LEADS_TO,
-    LETTER,
-    MANNER,
-    MODAL,
-    NO_NOUN,
-    NOUN,
-    NUMBER,
-    NUMBER_WORDS,
-    OTHERS,
-    SIGN,
-    SO,
-    TEXT,
-    TEXTS,
-    TOP,
-    UNIT,
-    any_of,
+from textassay.agents.reading.phrases import RatingGrammar, grammar_of
+from textassay.agents.reading.values import (
+    WINDOW,
+    RatingForm,
+    Statement,
+    bare_numbers,
+    is_quoted,
+    statement_of,
+    value_pattern,
 )
+from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXTS
 from textassay.lazy import lazy_pattern
 
-RatingForm = Literal["number", "letters", "stars"]
-"""How ratings are asked for."""
-
-
-class Statement(NamedTuple):
-    """A rating that an answer states, on the scale or not."""
-
-    value: float
-    top: float | None
-    """What it is out of, if the answer says so."""
-    span: tuple[int, int]
-    """Start and end of the value in the answer, in characters."""
-    end: int
-    """Where the value ends with all that belongs to it, such as `out of 5`."""
-
-
-_VALUES: dict[RatingForm, str] = {
-    "number": (
-        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})"
-        rf"(?:{TOP}{UNIT}|{UNIT}(?!{LETTER}))"
-    ),
-    # an `I` by itself is the judge more often than the ninth letter
-    "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
-    "stars": (
-        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})(?:{TOP})?{UNIT}(?!\w)"
-        r"|(?P<glyphs>(?:[★⭐🌟][\ufe0f ]?){1,10})☆{0,10}"
-    ),
-}
-
-_FOREIGN_LEAD = lazy_pattern(FOREIGN_LEAD)
-
-
-class RatingGrammar(NamedTuple):
-    """The phrases that lead up to a rating, for an aspect of one name."""
-
-    named: tuple[re.Pattern[str], ...]
-    """A name with a sign or a verb after it, or the judge, or the text: at any boundary.
-
-    The commonest comes first, so that an answer such as `Rating: 4` compiles no other one."""
-    unsigned: re.Pattern[str]
-    """A name with nothing after it: the value must end the line or the sentence."""
-    heading: re.Pattern[str]
-    """A name that is a line of its own above the value."""
-    noun: re.Pattern[str]
-    """`a score of`: no colon may follow, as it does in the description of a scale."""
-    weak: re.Pattern[str]
-    """`the score is`: behind a comma it may speak of a match."""
-    consequence: re.Pattern[str]
-    """What goes on from a clause before a comma or a dash."""
-    subject: re.Pattern[str]
-    """The beginning of a sentence about the text."""
-    share: re.Pattern[str]
-    """What may stand before `4 out of 5` without a name."""
-    alone: re.Pattern[str]
-    """What may stand before a value that is a sentence of its own."""
-    about: re.Pattern[str]
-    """What a rating is of, behind it."""
-    opening: re.Pattern[str]
-    """The beginning of a sentence that sets a condition or speaks of something inside a text."""
-
-
-@lru_cache(maxsize=256)
-def grammar_of(own: str) -> RatingGrammar:
-    """Return the phrases for an aspect whose name is the pattern `own`, empty for none."""
-    # the score of the text may be told in it: `of` belongs to the aspect alone
-    stem = rf"{own[: max(5, len(own) - 4)]}\w{{0,6}}" if own.isalpha() and len(own) > 5 else own
-    mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
-    scale = r"(?:\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
-    its_own = rf"|(?:(?:the|its|their)\s)?(?:\w{{4,12}}\s)?{own}(?:\sof\s{TEXT})?" if own else ""
-    text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
-    # my overall rating for this summary   the fluency score   evaluation score
-    name = (
-        rf"(?:{KIND}\s)*(?!grade\slevel)(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
-        rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
-    )
-    noun = rf"(?:{MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
-    noun += rf"(?:{NOUN}|maximum)(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}"
-    noun += rf"(?:\s{MANNER})?"
-    end_of_scale = (
-        r"the\s(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
-        rf"(?:\s(?:for|on)\s{text})?(?:\s?(?:,|:|\sof))?(?:\swhich\sis)?"
-    )
-    number = rf"(?:{noun}|{end_of_scale}|{MANNER}|)"
-    so = rf"(?:{SO}\s?[,:]?\s?)*"
-    verdict = rf"(?:(?:{KIND}\s)*(?:{NOUN}|{any_of('final overall total output')})\s?[:：]\s?)?"
-    # a section of an essay, unless a whole phrase follows
-    prefix = rf"(?:{verdict}|(?:summary|conclusion)\s?[:：]\s?)"
-    giving = (
-        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{MODAL})*"
-        rf"\s(?:{GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
-        rf"(?:\s{text}){{0,2}}(?:\s(?:as|at|with|to\sbe|is))?(?:\s{number})?"
-        rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
-    )
-    changing = (
-        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?{CHANGE}"
-        rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
-    )
-    think = (
-        rf"(?:(?:i|we)(?:['’]d)?(?:\s{MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
-        r"(?:\sthat)?\s)?"
-    )
-    getting = (
-        rf"{think}{text}(?:\s(?!will\b|can\b(?!\sbe)|must\b){MODAL})*\s{GET}(?:\s(?:as|at|with))?"
-        rf"\s?{number}"
-    )
-    which = (
-        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{MODAL})*\s{GIVE}"
-        rf"(?:\s(?:to\s)?{text})?)?"
-    )
-    being = rf"{think}{name}{which}\s?(?:{MODAL}\s)*{BE}(?:\s{MODAL})*\s?[,:]?\s?{number}"
-    signed = rf"{name}\s?{SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
-    concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
-    begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
-    return RatingGrammar(
-        (
-            lazy_pattern(
-                rf"(?:(?:{KIND}|evaluation)\s)*(?!grade\slevel)"
-                rf"(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
-                r"\s?[:：=]{1,2}\s?"
-            ),
-            lazy_pattern(
-                rf"{begun}the\s(?:(?!{OTHERS}\b)[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
-                r"rating\s(?:is|would\sbe)(?:\san?)?\s?"
-            ),
-            *(
-                lazy_pattern(rf"{prefix}{begun}{how}\s?")
-                for how in (signed, being, giving, getting, changing)
-            ),
-            _FOREIGN_LEAD,
-        ),
-        lazy_pattern(rf"{prefix}{so}{name}\s?"),
-        lazy_pattern(rf"(?:{begun}{name}|{FOREIGN}|response|output)\s?(?:{BE}\s?)?{SIGN}?\s?"),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{LEADS_TO}\s)?{noun}\s?"),
-        lazy_pattern(rf"(?:and\s)?(?:the|its|a)?\s?{NOUN}\s?{BE}\s?(?:{number})?\s?"),
-        lazy_pattern(
-            rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{LEADS_TO}\s)?(?:{LEAD_TO}\s)?"
-            rf"(?:{GET}\s|{LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
-            rf"|(?:and\s)?{so}(?:{text}\s)?(?:{GET}|(?:giving|earning|making)\s{text}"
-            rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
-            rf"\s(?:{MANNER})?\s?|{NOUN}\s?"
-        ),
-        lazy_pattern(rf"{begun}{text}\b"),
-        lazy_pattern(
-            rf"{verdict}{begun}{think}(?:{LEAD_TO}\s)?"
-            rf"(?:(?:this|that|which)\s{LEADS_TO}\s(?:{text}\s)?"
-            rf"|{text}\s?(?:{MODAL}\s)*(?:is|['’]s)"
-            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{MANNER}\s?)?"
-        ),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{MANNER}\s?)?"),
-        lazy_pattern(
-            r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
-            rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{TEXT}"
-            + (
-                rf"|(?P<own>(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own})"
-                if own
-                else "|(?P<own>(?!))"
-            )
-            + r")(?!\w)"
-        ),
-        lazy_pattern(
-            r"(?:if(?!\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
-            r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
-            r"|to|according|at|during|from"
-            r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
-            rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
-            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b)"
-            r"|wenn|falls|si|se|als|если)\b|如果|若|假如|要是|除非|もし"
-        ),
-    )
-
-
-_ABOUT = r"(?:(?:the|its|overall|their)\s)?"
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (
     r"(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback|evidence"
@@ -265,9 +74,6 @@ _CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
 )
-WINDOW = 240
-"""Characters before a number in which the clause that leads up to it begins, and behind it in which
-its sentence ends; a sentence that is longer has no rating at that place."""
 
 
 class _Clause(NamedTuple):
@@ -302,38 +108,6 @@ def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterato
             if _states(plain, match, begin, stop, form, grammar, first, last):
                 yield statement_of(match, low)
                 break
-
-
-@lru_cache(maxsize=8)
-def value_pattern(form: RatingForm) -> re.Pattern[str]:
-    """Return the pattern of a value in a form, with the groups `value` (or `glyphs`) and `top`."""
-    return re.compile(rf"(?i){_VALUES[form]}")
-
-
-def statement_of(match: re.Match[str], low: float) -> Statement:
-    """Return the statement of a matched value."""
-    held = match.groupdict()
-    if held.get("glyphs"):
-        stars = sum(sign not in "\ufe0f " for sign in held["glyphs"])
-        return Statement(float(stars), None, match.span("glyphs"), match.end())
-    label = held["value"]
-    if label.isascii() and label.isalpha() and len(label) == 1:
-        value = low + ord(label.upper()) - ord("A")
-    else:
-        value = number_in(label)
-    top = held["top"]
-    return Statement(value, number_in(top) if top else None, match.span("value"), match.end())
-
-
-def number_in(text: str) -> float:
-    """Return the number that digits or a word stand for."""
-    whole, *half = _AND_HALF.split(text.lower())
-    word = NUMBER_WORDS.get(whole, CHINESE_NUMBERS.get(whole))
-    number = float(whole.replace(",", ".").replace("−", "-")) if word is None else word
-    return number + (0.5 if half else 0.0)
-
-
-_AND_HALF = re.compile(HALF)
 
 
 def _first_and_last_line(plain: str) -> tuple[int, int]:
@@ -415,14 +189,6 @@ def _line_above(plain: str, line: int) -> str:
 
 def _quote_mark(plain: str, line: int) -> bool:
     return plain[line : line + 8].lstrip().startswith(">")
-
-
-def is_quoted(plain: str, line: int, at: int) -> bool:
-    """Return whether a place lies inside quotation marks that opened on its line."""
-    before = plain[line:at]
-    if before.count("“") > before.count("”") or before.count("«") > before.count("»"):
-        return True
-    return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
 
 
 class _After(NamedTuple):
@@ -684,8 +450,6 @@ _COMPARES = lazy_pattern(
 # it is a 4; I think this is a 4
 _SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
 _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3}\Z|[。]\W{0,3}\Z")
-
-
 _LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
 
 
@@ -708,81 +472,3 @@ def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
     return not any(bare_numbers(rest, form, strict=True))
-
-
-_COUNTS = re.compile(
-    rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
-    rf"|(?:(?<=[ -])(?!{NO_NOUN}\b)[^\W\d_]))"
-)
-# sentence 3, step 2: numbers of what is counted through
-_NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№]|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
-    r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
-    r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
-)
-# why not a 5?   rather than a 5   not enough for a 5   to get a 5
-_REJECTED = lazy_pattern(
-    r"(?i)(?:\b(?:rather|instead|short|other|more|less|lower|higher)\s(?:than|of)"
-    r"|\b(?:enough|needed|required|qualify)\sfor|\bnot\s(?:giving|awarding|assigning)"
-    r"|\b(?:to|from)\s(?:be(?:ing)?|get(?:ting)?|earn(?:ing)?|reach(?:ing)?|deserv(?:e|ing)"
-    r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
-    r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
-    r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
-    # keeps it from a 5; where the article says 11
-    r"|\bfrom\san?\s\Z|\b(?:says|said|states|claims|reads|mentions)\s\Z"
-)
-_PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
-_PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
-_WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?[-–]\s?\Z")
-# `one` is a pronoun or an article unless it is given, said to be, or stands by itself
-_VALUED = lazy_pattern(
-    r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
-)
-_DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
-_LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
-
-
-def bare_numbers(
-    text: str, form: RatingForm, low: float = 0.0, *, strict: bool = False
-) -> Iterator[float]:
-    """Yield the numbers that stand by themselves: they count nothing, and no one turns them down.
-
-    Args:
-        text: What follows a rating.
-        form: How the rating was asked for; letters are bare in place of numbers.
-        low: The lowest rating, which the letter A stands for.
-        strict: Whether a number with a mere `not` before it counts, too.
-    """
-    for match in value_pattern(form).finditer(text):
-        if _is_bare(text, match, form, strict=strict):
-            yield statement_of(match, low).value
-
-
-def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
-    """Return whether a number counts nothing, and no one turns it down or reports it."""
-    start, end = match.span()
-    before = text[max(0, start - 40) : start]
-    if _COUNTS.match(text, end) or _NUMBERED.search(before):
-        return False
-    if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
-        return False
-    # Halo 3, May 2; and 2-0, which is the score of a match
-    if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
-        return False
-    if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
-        return False
-    if (match["value"] or "").lower() == "one" and not _VALUED.search(before):
-        return False
-    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
-        return False
-    if _REJECTED.search(before) or _REQUIRES.match(text, end):
-        return False
-    if not strict and _DENIED.search(before):
-        return False
-    if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
-        return False
-    # articles and the judge are no letters
-    return form != "letters" or (match["value"].isupper() and match["value"] != "I")
