@@ -96,25 +96,45 @@ def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterato
         own: Pattern of the aspect's name; empty for none.
         low: The lowest rating, which the letter A stands for.
     """
-    grammar = grammar_of(own)
-    first, last = _first_and_last_line(plain)
+    text = _Text.of(plain, form, own)
     for match in value_pattern(form).finditer(plain):
         start, end = match.span()
         opened = _opening_before(plain, start)
         closed = _closing_at(plain, end, opened)
-        for begin, stop in dict.fromkeys([(start - len(opened), closed), (start, end)]):
-            if closed == end and opened and begin < start:
-                continue
-            if _states(plain, match, begin, stop, form, grammar, first, last):
-                yield statement_of(match, low)
-                break
+        # with the brackets or quotes around it, or without them
+        spans = [(start - len(opened), closed), (start, end)] if closed > end else [(start, end)]
+        candidates = (_candidate(text, match, *span) for span in spans)
+        if any(one is not None and one.is_stated() for one in candidates):
+            yield statement_of(match, low)
 
 
-def _first_and_last_line(plain: str) -> tuple[int, int]:
-    """Return where the first line with text begins, and where the last one does."""
-    first = len(plain) - len(plain.lstrip())
-    stripped = plain.rstrip()
-    return plain.rfind("\n", 0, first) + 1, stripped.rfind("\n") + 1
+class _Text(NamedTuple):
+    """An answer and how it is read."""
+
+    plain: str
+    """Without markup."""
+    form: RatingForm
+    grammar: RatingGrammar
+    first: int
+    """Where the first line that is not empty begins."""
+    last: int
+    """Where the last one does."""
+
+    @classmethod
+    def of(cls, plain: str, form: RatingForm, own: str) -> _Text:
+        start = len(plain) - len(plain.lstrip())
+        first = plain.rfind("\n", 0, start) + 1
+        return cls(plain, form, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
+
+    def line_above(self, line: int) -> str:
+        """Return the last line that is not empty above the line that begins here."""
+        above = self.plain[max(0, line - WINDOW) : line].rstrip()
+        return above[above.rfind("\n") + 1 :]
+
+    def is_heading(self, line: str) -> bool:
+        """Return whether a line is the name of a rating, whose value stands below it."""
+        name = _words(_BULLET.sub("", line, count=1))
+        return bool(name) and self.grammar.heading.fullmatch(name) is not None
 
 
 def _opening_before(plain: str, start: int) -> str:
@@ -135,42 +155,164 @@ def _closing_at(plain: str, end: int, opened: str) -> int:
     return at + len(closing) if closing and plain.startswith(closing, at) else end
 
 
-def _states(
-    plain: str,
-    match: re.Match[str],
-    begin: int,
-    stop: int,
-    form: RatingForm,
-    grammar: RatingGrammar,
-    first: int,
-    last: int,
-) -> bool:
-    """Return whether a value is stated as the rating."""
-    line = plain.rfind("\n", max(0, begin - WINDOW), begin) + 1
-    if line == 0 and begin > WINDOW:
-        line = begin - WINDOW  # the line began long before
-    above = _line_above(plain, line)
+def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Candidate | None:
+    """Return a value as a candidate; `None` if it is quoted, part of an example, or a count.
+
+    Args:
+        text: The answer.
+        match: The value.
+        begin: Where it begins, with the brackets or quotes around it where they belong to it.
+        stop: Where it ends, likewise.
+    """
+    plain = text.plain
+    break_at = plain.rfind("\n", max(0, begin - WINDOW), begin)
+    line = break_at + 1 if break_at >= 0 else max(0, begin - WINDOW)
+    above = text.line_above(line)
     if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
-        return False
-    if _quote_mark(plain, line) and not _is_heading(above, grammar):
-        return False
-    after = _closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
+        return None
+    has_quote_mark = plain[line : line + 8].lstrip().startswith(">")
+    if has_quote_mark and not text.is_heading(above):
+        return None
+    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None:
-        return False
-    clause = _clause(plain, line, begin)
-    strong = bool(match["top"]) or "stars" in match[0].lower() or after.about
-    leads = _leads(plain, match, clause, grammar, line, begin, strong=strong, listed=after.dot)
-    if leads == "heading" and not (after.ends or after.sign):
-        return False
-    if (leads == "unsigned" and not after.ends) or (leads == "noun" and after.sign):
-        return False
-    stated = bool(leads) or _stands_alone(
-        plain, match, clause, grammar, after, line, begin, first, last, form
+        return None
+    return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), after)
+
+
+_Lead = Literal["named", "unsigned", "noun", "heading", "nothing"]
+"""How a clause leads up to a value: by a name with a sign or a verb, by a name alone or a
+conclusion, by a noun (`a score of`), by a name on the line above, or not at all."""
+
+
+class _Candidate(NamedTuple):
+    """A value that may be a rating, with the clause that leads up to it and what follows."""
+
+    text: _Text
+    match: re.Match[str]
+    begin: int
+    """Where the value begins, with the brackets or quotes around it."""
+    line: int
+    """Where its line begins, or the part of a long line that is read."""
+    clause: _Clause
+    after: _After
+
+    def is_stated(self) -> bool:
+        """Return whether the text states the value as its rating."""
+        after = self.after
+        match self._lead():
+            case "named":
+                stated = True
+            case "unsigned":
+                stated = after.ends
+            case "noun":
+                stated = not after.sign
+            case "heading":
+                stated = after.ends or after.sign
+            case "nothing":
+                stated = self._stands_alone()
+        return stated and _is_settled(self.text.plain, after.at, self.text.form)
+
+    def _lead(self) -> _Lead:
+        """Return how the clause leads up to the value."""
+        clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
+        if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
+            return after_comma
+        if lead and _is_named(grammar, lead):
+            return "named"
+        if lead and _CONCLUDES.fullmatch(lead):
+            return "unsigned"
+        # not the last level of `good (4), bad (1)`
+        is_graded = self.begin < self.match.start() and _GRADED.fullmatch(lead)
+        if is_graded and not _BRACKETED.search(self.text.plain, self.line, self.begin):
+            return "unsigned"
+        if self._is_share():
+            return "named"
+        if clause.kind != "soft":
+            if lead and grammar.noun.fullmatch(lead):
+                return "noun"
+            if lead and grammar.unsigned.fullmatch(lead):
+                return "unsigned"
+            below = not lead and clause.kind == "line" and not self.after.dot
+            is_below_name = below and self.text.is_heading(self.text.line_above(self.line))
+            return "heading" if is_below_name else "nothing"
+        # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
+        whole = _words(f"{clause.before} {lead}")
+        return "named" if _is_named(grammar, whole) else "nothing"
+
+    def _lead_after_comma(self) -> _Lead | None:
+        """Return how a clause behind a comma or a dash leads up; `None` if more has to be read."""
+        plain, grammar, lead = self.text.plain, self.text.grammar, self.clause.text
+        before = self.clause.before
+        only_so = _ONLY_SO.fullmatch(before)
+        if _WEIGHED.search(before) or (not only_so and grammar.opening.match(before)):
+            return "nothing"
+        if only_so:
+            return None
+        if not self._is_strong() and grammar.weak.fullmatch(lead):
+            return "named" if _REASON.match(before) else "nothing"
+        if not lead or not grammar.consequence.fullmatch(lead):
+            return None
+        goes_on = plain[max(0, self.begin - WINDOW) : self.begin].lower()
+        by_and = goes_on.rstrip().endswith(f"and {lead}")
+        of_text = any(map(grammar.subject.match, before.split(", ")))
+        return "named" if of_text or not by_and else "nothing"
+
+    def _is_strong(self) -> bool:
+        """Return whether the value says by itself that it is a rating: `4/5`, `4 stars`."""
+        return bool(self.match["top"]) or "stars" in self.match[0].lower() or self.after.about
+
+    def _is_share(self) -> bool:
+        """Return whether a value such as `4/5` is a rating without a name, and not a count."""
+        plain, match, lead = self.text.plain, self.match, self.clause.text
+        part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
+        counted = part or _COUNTED.search(lead)
+        if self._is_strong() and not counted and self.text.grammar.share.fullmatch(lead):
+            return True
+        # it is one step below the best: 4/5
+        return bool(
+            match["top"]
+            and lead.endswith(":")
+            and len(lead.split()) >= _SENTENCE
+            and (self.text.grammar.subject.match(lead) or _JUDGE.match(lead))
+            and not _SHARE_OF.search(lead)
+            and not _REPORTS.search(lead)
+            and not plain[match.end() :].strip(" .\n")
+        )
+
+    def _stands_alone(self) -> bool:
+        """Return whether a value without a name is the first or last line, or last sentence."""
+        clause, after = self.clause, self.after
+        plain, form = self.text.plain, self.text.form
+        if clause.text and not self.text.grammar.alone.fullmatch(clause.text):
+            return False
+        if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
+            return after.ends or after.word
+        if _COMPARES.search(plain, end := self.match.end(), end + WINDOW):
+            return False
+        at_end = not _MINE.sub("", plain[after.at :]).strip()
+        if clause.kind == "sentence":
+            return at_end and _LONG_ENOUGH.search(plain, self.line, self.begin) is not None
+        if clause.kind == "soft" or plain[self.line : self.begin].strip()[:1].isdigit():
+            return False
+        if self.line <= self.text.first:
+            # `1. It is ...` begins a list, and nothing else does
+            if after.dot:
+                single = "\n" not in plain.strip() and form != "letters"
+                item = statement_of(self.match, 1.0).value
+                # `1. Fluency: 4` is a list of one
+                return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
+            return True
+        above = plain[max(0, self.line - WINDOW) : self.line].rstrip()
+        return self.line >= self.text.last and at_end and not above.endswith((":", "："))
+
+
+def _is_named(grammar: RatingGrammar, lead: str) -> bool:
+    return not _ANSWER_IS.fullmatch(lead) and any(
+        pattern.fullmatch(lead) for pattern in grammar.named
     )
-    return stated and _is_settled(plain, after.at, form)
 
 
 # Here is an example of the output:
@@ -179,16 +321,6 @@ _EXAMPLE = lazy_pattern(
 )
 # 70/100 The text flows.
 _NEW = lazy_pattern(r"[ \t]+[A-Z]")
-
-
-def _line_above(plain: str, line: int) -> str:
-    """Return the last line with text above the line that begins here."""
-    above = plain[max(0, line - WINDOW) : line].rstrip()
-    return above[above.rfind("\n") + 1 :]
-
-
-def _quote_mark(plain: str, line: int) -> bool:
-    return plain[line : line + 8].lstrip().startswith(">")
 
 
 class _After(NamedTuple):
@@ -236,7 +368,7 @@ def _closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _A
 _REST = lazy_pattern(r"[ \t]+\S")
 
 
-def _clause(plain: str, line: int, begin: int) -> _Clause:
+def _clause_before(plain: str, line: int, begin: int) -> _Clause:
     """Return the clause that ends before a value."""
     indent = _BULLET.match(plain, line, begin)
     at: int = indent.end() if indent else line
@@ -266,70 +398,6 @@ def _words(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-def _leads(
-    plain: str,
-    match: re.Match[str],
-    clause: _Clause,
-    grammar: RatingGrammar,
-    line: int,
-    begin: int,
-    *,
-    strong: bool,
-    listed: bool,
-) -> str:
-    """Return how a clause leads up to a rating; empty if it does not."""
-    lead = clause.text
-    if clause.kind == "soft":
-        only_so = _ONLY_SO.fullmatch(clause.before)
-        if not only_so and grammar.opening.match(clause.before):
-            return ""
-        if _WEIGHED.search(clause.before):
-            return ""
-        if not strong and not only_so and grammar.weak.fullmatch(lead):
-            return "named" if _REASON.match(clause.before) else ""
-        if lead and grammar.consequence.fullmatch(lead) and not only_so:
-            goes_on = plain[max(0, begin - WINDOW) : begin].lower()
-            by_and = goes_on.rstrip().endswith(f"and {lead}")
-            return (
-                "named"
-                if not by_and or any(map(grammar.subject.match, clause.before.split(", ")))
-                else ""
-            )
-    if lead and _is_named(grammar, lead):
-        return "named"
-    if lead and _CONCLUDES.fullmatch(lead):
-        return "unsigned"
-    # not the last level of `good (4), bad (1)`
-    is_graded = begin < match.start() and _GRADED.fullmatch(lead)
-    if is_graded and not _BRACKETED.search(plain, line, begin):
-        return "unsigned"
-    part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
-    if strong and not part and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
-        return "named"
-    # it is one step below the best: 4/5
-    if (
-        match["top"]
-        and lead.endswith(":")
-        and len(lead.split()) >= _SENTENCE
-        and (grammar.subject.match(lead) or _JUDGE.match(lead))
-        and not _SHARE_OF.search(lead)
-        and not _REPORTS.search(lead)
-        and not plain[match.end() :].strip(" .\n")
-    ):
-        return "named"
-    if lead and clause.kind != "soft" and grammar.noun.fullmatch(lead):
-        return "noun"
-    if lead and clause.kind != "soft" and grammar.unsigned.fullmatch(lead):
-        return "unsigned"
-    if not lead and clause.kind == "line":
-        return "" if listed else _below_a_name(plain, line, grammar)
-    # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
-    if clause.kind == "soft":
-        whole = _words(f"{clause.before} {lead}")
-        return "named" if _is_named(grammar, whole) else ""
-    return ""
-
-
 _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
@@ -353,12 +421,6 @@ _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
 )
-
-
-def _is_named(grammar: RatingGrammar, lead: str) -> bool:
-    return not _ANSWER_IS.fullmatch(lead) and any(
-        pattern.fullmatch(lead) for pattern in grammar.named
-    )
 
 
 # I considered taking off a point, making it a 4, but ...
@@ -388,57 +450,6 @@ _REPORTS = lazy_pattern(
 )
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
-
-
-def _below_a_name(plain: str, line: int, grammar: RatingGrammar) -> str:
-    """Return whether the last line with text above a line is the name of a rating."""
-    return "heading" if _is_heading(_line_above(plain, line), grammar) else ""
-
-
-def _is_heading(line: str, grammar: RatingGrammar) -> bool:
-    named = _words(_BULLET.sub("", line, count=1))
-    return bool(named) and grammar.heading.fullmatch(named) is not None
-
-
-def _stands_alone(
-    plain: str,
-    match: re.Match[str],
-    clause: _Clause,
-    grammar: RatingGrammar,
-    after: _After,
-    line: int,
-    begin: int,
-    first: int,
-    last: int,
-    form: RatingForm,
-) -> bool:
-    """Return whether a value without a name is the first or last line, or the last sentence."""
-    if clause.text and not grammar.alone.fullmatch(clause.text):
-        return False
-    if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
-        return after.ends or after.word
-    if _COMPARES.search(plain, end := match.end(), end + WINDOW):
-        return False
-    at_end = not _MINE.sub("", plain[after.at :]).strip()
-    if clause.kind == "sentence":
-        return at_end and _LONG_ENOUGH.search(plain, line, begin) is not None
-    if clause.kind == "soft":
-        return False
-    if line <= first and not plain[line:begin].strip()[:1].isdigit():
-        # `1. It is ...` begins a list, and nothing else does
-        if after.dot:
-            single = "\n" not in plain.strip() and form != "letters"
-            item = statement_of(match, 1.0).value
-            # `1. Fluency: 4` is a list of one
-            return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
-        return True
-    above = plain[max(0, line - WINDOW) : line].rstrip()
-    return (
-        not plain[line:begin].strip()[:1].isdigit()
-        and line >= last
-        and at_end
-        and not above.endswith((":", "："))
-    )
 
 
 # 5 from me   3 it is
