@@ -210,30 +210,13 @@ def _is_short(text: str) -> bool:
     return len(text) <= 40
 
 
-_SCALE_WORDS = frozenset(
-    [
-        "max",
-        "maximum",
-        "highest",
-        "top",
-        "best",
-        "upper",
-        "scale",
-        "range",
-        "out",
-        "possible",
-        "denominator",
-        "total",
-        "full",
-        "min",
-        "minimum",
-        "lowest",
-        "bound",
-        "point",
-        "points",
-    ]
-)
-_BESIDE_SCALE = frozenset(["score", "rating", "value", "mark", "marks", "of", "the", "grading"])
+_SCALE_WORDS = {
+    *("max", "maximum", "highest", "top", "best", "upper", "full", "out", "possible", "total"),
+    *("min", "minimum", "lowest", "bound", "point", "points", "scale", "range", "denominator"),
+}
+_BESIDE_SCALE = {"score", "rating", "value", "mark", "marks", "of", "the", "grading"}
+
+
 # maxScore, finalRating
 _CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
