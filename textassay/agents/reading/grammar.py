@@ -40,7 +40,7 @@ from textassay.agents.reading.values import (
     statement_of,
     value_pattern,
 )
-from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXTS
+from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXT, TEXTS
 from textassay.lazy import lazy_pattern
 
 # Score: 4 Explanation: It reads well.
@@ -175,6 +175,8 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         return None
     after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
+    if after is None and plain.startswith("[[", begin):
+        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None:
@@ -206,7 +208,9 @@ class _Candidate(NamedTuple):
             case "named":
                 stated = True
             case "unsigned":
-                stated = after.ends
+                # Style (4/5): ...
+                in_brackets = self.begin < self.match.start() and bool(self.match["top"])
+                stated = after.ends or (in_brackets and after.sign)
             case "noun":
                 stated = not after.sign
             case "heading":
@@ -218,6 +222,8 @@ class _Candidate(NamedTuple):
     def _lead(self) -> _Lead:
         """Return how the clause leads up to the value."""
         clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
+        if self.text.plain.startswith("[[", self.begin) and not _AFTER_NUMBER.search(clause.before):
+            return "named"
         if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
             return after_comma
         if lead and _is_named(grammar, lead):
@@ -412,10 +418,12 @@ _CONCLUDES = lazy_pattern(
 )
 # overall: very good (4)
 _GRADED = lazy_pattern(
-    r"(?:\w+(?:\s\w+)?\s?[:：–-]\s?)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
+    rf"(?:\w+(?:\s\w+)?\s?[:：–-]\s?|{TEXT}\s(?:is|seems|appears)\s)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
+# [[9]], [[5]]
+_AFTER_NUMBER = lazy_pattern(r"\d\W*\Z")
 _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(

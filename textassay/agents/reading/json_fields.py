@@ -78,10 +78,12 @@ def read_json_fields(
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[RatingField]()
     for part in find_json(plain, lenient=True) if "{" in plain else ():
-        fields.append(RatingField(part.start, part.end))
         before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
         held = part.value if isinstance(part.value, list) else [part.value]
         objects = [one for one in held if isinstance(one, JsonObject)]
+        if not objects:
+            continue  # [[4]] is a mark of the rating
+        fields.append(RatingField(part.start, part.end))
         # {"criteria": [{"name": ..., "score": ...}, ...]}
         listed = [
             each

@@ -126,63 +126,6 @@ def _chosen_box(plain: str) -> str:
     return "".join([*pieces, plain[at:]])
 
 
-# Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5
-_NAMED = (
-    r"[ \t]*(?:(?:[-•+|]|#{{1,6}}|\d{{1,2}}[.)])[ \t]*){{0,2}}(?P<name>{name})[ \t]*"
-    r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*(?P<value>{number})"
-    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))[^\n]*"
-)
-# they speak of the same rating once more, or of another one of the same aspect
-_AGAIN = lazy_pattern(
-    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
-    r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
-)
-
-
-_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s(?:score|rating))?")
-
-
-# Fluency: 4, Style: 3
-_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
-_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
-
-
-def _own_pair(line: str, own: str) -> str:
-    """Return a line of pairs with the pairs of other aspects as spaces."""
-    pairs = re.split(r"([,;])", line)
-    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
-    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
-        return line
-    return "".join(
-        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
-    )
-
-
-def without_other_aspects(plain: str, own: str) -> str:
-    """Return the text without the ratings of other aspects in a list that names the asked one."""
-    if not own:
-        return plain
-    if "," in plain or ";" in plain:
-        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
-    if "\n" not in plain:
-        return plain
-    any_name = r"[^\W\d_][^\n:：=|→()\d]{0,40}?"
-    lines = list(re.finditer(rf"(?mi)^{_NAMED.format(name=any_name, number=NUMBER)}$", plain))
-    is_own = re.compile(rf"(?i){own}(?:\s{NOUN})?")
-    if sum(is_own.fullmatch(line["name"].strip()) is not None for line in lines) != 1:
-        return plain
-    others = [
-        line
-        for line in lines
-        if not is_own.search(line["name"]) and not _AGAIN.fullmatch(line["name"])
-    ]
-    if len(others) > 1:  # a total of all of them
-        others = [
-            line for line in lines if line in others or _TOTAL.fullmatch(line["name"].strip())
-        ]
-    return blank_out(plain, [line.span() for line in others])
-
-
 # **4**   __4__   `4`   \boxed{4}: signs that only emphasize
 _MARKUP = lazy_pattern(
     # pictures, but for stars and boxes
@@ -201,7 +144,7 @@ _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
 )
 # <score>4</score>   [RESULT] 4
-_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()")
+_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]")
 
 
 def plain_text(text: str) -> str:
@@ -229,8 +172,8 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    inner = match[0][1:-1]
-    return "\n" + (" " * (len(inner) + 1) if match["close"] else f"{inner}:")
+    name = "" if match["close"] else f"{match[0].strip('<[]>')}:"
+    return "\n" + name.rjust(len(match[0]) - 1)
 
 
 def _blanked(match: re.Match[str]) -> str:
@@ -239,11 +182,6 @@ def _blanked(match: re.Match[str]) -> str:
         return " " * len(match[0])
     before = match.start("boxed") - match.start()
     return " " * before + boxed + " " * (match.end() - match.end("boxed"))
-
-
-def own_name(aspect: str | None) -> str:
-    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
-    return r"[\s-]{1,3}".join(map(re.escape, re.findall(r"[^\s_*`-]+", (aspect or "").lower())))
 
 
 def blank_out(plain: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from textassay.agents.reading.words import (
     BE,
     CHANGE,
+    FITS,
     FOREIGN,
     FOREIGN_LEAD,
     GET,
@@ -23,6 +24,7 @@ from textassay.agents.reading.words import (
     SIGN,
     SO,
     TEXT,
+    TEXTS,
     any_of,
 )
 from textassay.lazy import lazy_pattern
@@ -92,17 +94,18 @@ def grammar_of(own: str) -> RatingGrammar:
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
     changing = (
-        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?{CHANGE}"
+        rf"(?:(?:(?:i|we)(?:['’](?:m|ve))?|let\sme)(?:\s{MODAL})?(?:\s{SO})?\s)?{CHANGE}"
         rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
     )
     think = (
         rf"(?:(?:i|we)(?:['’]d)?(?:\s{MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
-        r"(?:\sthat)?\s)?"
+        r"(?:\sthat)?(?:\s|\Z))?"
     )
     getting = (
         rf"{think}{text}(?:\s(?!will\b|can\b(?!\sbe)|must\b){MODAL})*\s{GET}(?:\s(?:as|at|with))?"
         rf"\s?{number}"
     )
+    fitting = rf"{think}{text}(?:\s{MODAL})*\s{FITS}\s(?:(?:an?|the)\s)?{NOUN}(?:\sof)?"
     which = (
         rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{MODAL})*\s{GIVE}"
         rf"(?:\s(?:to\s)?{text})?)?"
@@ -124,11 +127,13 @@ def grammar_of(own: str) -> RatingGrammar:
             ),
             *(
                 lazy_pattern(rf"{prefix}{begun}{how}\s?")
-                for how in (signed, being, giving, getting, changing)
+                for how in (signed, being, giving, getting, changing, fitting)
             ),
             _FOREIGN_LEAD,
         ),
-        lazy_pattern(rf"{prefix}{so}{name}\s?"),
+        lazy_pattern(
+            rf"{prefix}{so}{name}\s?|(?:the|this)\s(?!answer|solution|code|title){TEXTS}\sis\s?"
+        ),
         lazy_pattern(rf"(?:{begun}{name}|{FOREIGN}|response|output)\s?(?:{BE}\s?)?{SIGN}?\s?"),
         lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{LEADS_TO}\s)?{noun}\s?"),
         lazy_pattern(rf"(?:and\s)?(?:the|its|a)?\s?{NOUN}\s?{BE}\s?(?:{number})?\s?"),
@@ -136,7 +141,7 @@ def grammar_of(own: str) -> RatingGrammar:
             rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{LEADS_TO}\s)?(?:{LEAD_TO}\s)?"
             rf"(?:{GET}\s|{LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
             rf"|(?:and\s)?{so}(?:{text}\s)?(?:{GET}|(?:giving|earning|making)\s{text}"
-            rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
+            rf"|landing\sat|which\s{LEADS_TO}(?:\s{text})?)"
             rf"\s(?:{MANNER})?\s?|{NOUN}\s?"
         ),
         lazy_pattern(rf"{begun}{text}\b"),

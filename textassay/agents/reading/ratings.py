@@ -13,18 +13,19 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from textassay.agents.reading.aspects import own_name, without_other_aspects
 from textassay.agents.reading.grammar import statements_in
 from textassay.agents.reading.json_fields import read_json_fields
-from textassay.agents.reading.notation import (
-    blank_out,
-    own_name,
-    plain_text,
-    without_other_aspects,
-    write_as_numbers,
-)
+from textassay.agents.reading.notation import blank_out, plain_text, write_as_numbers
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
 from textassay.agents.reading.scales import scale_in_words, without_scales
-from textassay.agents.reading.values import RatingForm, Statement, bare_numbers, value_pattern
+from textassay.agents.reading.values import (
+    WINDOW,
+    RatingForm,
+    Statement,
+    bare_numbers,
+    value_pattern,
+)
 from textassay.agents.reading.words import NOUN
 from textassay.lazy import lazy_pattern
 
@@ -67,6 +68,7 @@ def parse_rating(
 _BLOCK = lazy_pattern(r"(?m)^[ \t]*[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”][ \t]*$")
 _WITHDRAWN = lazy_pattern(
     r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating)(?!\sscale))"
+    r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
 )
 
 
@@ -98,11 +100,33 @@ def _parse(
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
-    statements = [*(f.statement for f in stated if f.statement), *prose]
+    statements = [
+        *(f.statement for f in stated if f.statement),
+        *_without_replaced(plain, prose, own),
+    ]
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     return _settled(plain, statements, end, scale, form, other or in_words)
+
+
+# final score: 3   let me lower my score to
+_REPLACES = lazy_pattern(
+    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new)"
+    r"\b[^\n.!?]{0,60}\Z"
+)
+
+
+def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
+    """Return the ratings without those that a final or revised one of the same thing replaces."""
+    leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
+    last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
+    if not any(last) or not last[-1]:
+        return statements
+    named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
+    if any(named) and not named[-1]:
+        return statements
+    return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 
 
 # A judge who says no more than `4` or `Rating: 4` says it many times.
@@ -172,6 +196,9 @@ def _settled(
     lines = (line.strip() for line in plain.split("\n"))
     if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
         return NoRating("Contradictory", "several lines of the answer are different ratings")
+    # `[[9]], [[5]]`, of two texts
+    if len(set(_MARKED.findall(plain))) > 1:
+        return NoRating("Contradictory", "the answer marks more than one rating")
     if other:
         return NoRating(
             "OffScale",
@@ -189,6 +216,9 @@ def _settled(
                 "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
             )
     return Rating(rating.value, rating.span)
+
+
+_MARKED = lazy_pattern(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]")
 
 
 def _missing(plain: str, statements: list[Statement]) -> NoRating:

@@ -133,7 +133,7 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             inside = "inside" in match.re.groupindex
             numbers = numbers_of(numerals)
             of_hundred = inside and ("percent" in numerals.lower() or "%" in numerals)
-            # `Score [4]`, `Score (four)`: the rating itself
+            # `Score [4]`, `Score (four)`, `Style (4/5)`: the rating itself
             if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
                 continue
             if (of_hundred and scale[1] != 100) or not is_scale(numbers, scale):
@@ -148,7 +148,9 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
 
 _PAUSE = lazy_pattern(r"(?:\s?[,:])?")
-_ALONE = lazy_pattern(rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})\s?[)\]]{{1,2}}")
+_ALONE = lazy_pattern(
+    rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})(?:\s?(?:/|out\sof)\s?{NUMBER})?\s?[)\]]{{1,2}}"
+)
 
 
 def scale_in_words(scale: tuple[float, float], form: RatingForm) -> str:

@@ -102,7 +102,7 @@ _COUNTS = re.compile(
 )
 # sentence 3, step 2: numbers of what is counted through
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№]|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"(?i)(?:[$€£#§¶№]|[^\W\d_]-|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
     r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
