@@ -76,7 +76,9 @@ UNLIKE = 0.01
 2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
 that grows stricter."""
 _UNEQUAL = 0.75
-"""Share of the number of sources below which Kish's number speaks of unequal sizes."""
+"""Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
+ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
+was short, and hold 93 to 95 % with both ends as long as Student's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +330,10 @@ class _Work:
                 # the judge is right about either answer can still be that of the run
                 if self.chosen and (share := self._prevalence(part)) is not None:
                     method, point = "rogan-gladen", share
-        # ratings that are mostly an end of the scale can deviate to one side only
+        # ratings that are mostly an end of the scale can deviate to one side only; how far follows
+        # from their skewness, which is that of a few sources where these weigh most
         grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
-        is_end = share_of_it > MOSTLY and grade in self.scales.raters
+        is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
         estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
@@ -540,6 +543,13 @@ class _Work:
             summary["worst_case"] = lowest * (1 - share) + low * share
             summary["best_case"] = highest * (1 - share) + high * share
         return summary
+
+
+def _unequal(mean: Linearized) -> bool:
+    """Return whether the sources behind a mean weigh unequally."""
+    if mean.shares is None:
+        return False
+    return effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares)
 
 
 def _shows_spread(mean: Linearized) -> bool:
