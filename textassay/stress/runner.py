@@ -36,15 +36,9 @@ from textassay.runtime.questions import DecisionRequest, DecisionResponse, combi
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress.edits import (
-    ALONE,
     EDITS,
-    LABEL_ORDER,
-    LETTERS,
     POSITION_TESTS,
-    QUESTION_ORDER,
     REPEAT,
-    SCALE_ORDER,
-    SWAP,
     Variants,
     check_must_see,
     read_must_see,
@@ -366,9 +360,9 @@ class StressRun:
         """Return the sessions that show labels, the scale or questions in another way."""
         if isinstance(method, PromptMethod) and method.decides:
             changes: dict[str, type[TypedOrder]] = {
-                LABEL_ORDER: OptionsReversed,
-                QUESTION_ORDER: QuestionsReversed,
-                ALONE: QuestionsAlone,
+                "label-order": OptionsReversed,
+                "question-order": QuestionsReversed,
+                "alone": QuestionsAlone,
             }
             return [
                 Stage(test, observe=self._typed(test, order))
@@ -385,14 +379,14 @@ class StressRun:
         letters: dict[str, Any] = {} if form == "letters" else {"form": "letters"}
         stages = []
         if in_letters:
-            if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
-                stages.append(Stage(LETTERS, letters))
-            if LABEL_ORDER in self._tests:
-                turned = self._turning(LABEL_ORDER, reverse_labels)
-                stages.append(Stage(LABEL_ORDER, letters, observe=turned))
-        if form != "letters" and SCALE_ORDER in self._tests:
-            turned = self._turning(SCALE_ORDER, reverse_scale)
-            stages.append(Stage(SCALE_ORDER, observe=turned))
+            if letters and {"letters", "label-order"} & set(self._tests):
+                stages.append(Stage("letters", letters))
+            if "label-order" in self._tests:
+                turned = self._turning("label-order", reverse_labels)
+                stages.append(Stage("label-order", letters, observe=turned))
+        if form != "letters" and "scale-order" in self._tests:
+            turned = self._turning("scale-order", reverse_scale)
+            stages.append(Stage("scale-order", observe=turned))
         return stages
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
@@ -427,7 +421,7 @@ class StressRun:
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # `swap` needs a method that compares two texts
-        untested = [test for test in self._tests if test not in tested | {SWAP}]
+        untested = [test for test in self._tests if test not in tested | {"swap"}]
         return StressResult(
             [row for row in rows if row.test in self._tests],
             tuple(untested),
