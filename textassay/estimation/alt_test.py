@@ -44,38 +44,8 @@ Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 MIN_ITEMS = 30
 """Items that a rater must share with others to be tested."""
-PASSING = 0.5
-_ALPHA = 0.05
-_FOLDS = 10
-_MAX_CONSTANTS = 25
 LENGTH = "words"
 POOLED = "pooled"
-_COLUMNS = (
-    Column("score", "score"), Column("n", "n", "count"), Column("raters", "raters", "count"),
-    Column("sources", "sources", "count"), Column("omega", "omega", "number", 2),
-    Column("rho", "rho", "number", 2), Column("passes", "passes"),
-    Column("constant", "constant", "number"), Column("constant_omega", "its omega", "number", 2),
-    Column("constant_rho", "its rho", "number", 2), Column("words_rho", "words' rho", "number", 2),
-    Column("over_constant", "rho - constant's", "interval"),
-    Column("may_stand_in", "may stand in"),
-)  # fmt: skip
-_EACH = (
-    Column("score", "score"), Column("rater", "rater"), Column("n", "n", "count"),
-    Column("rho", "rho", "number", 2), Column("p", "p", "p"), Column("wins", "judge wins"),
-    Column("severity", "severity", "number", 2),
-    Column("distance", "judge's distance", "number", 2),
-)  # fmt: skip
-_MEANING = (
-    "severity: points below the other raters on the same items; judge's distance: mean distance of"
-    " judge and rater in points, or share of other labels"
-)
-_AGREEMENT = (
-    Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
-    Column("between_raters", "rater with rater", "number", 2),
-    Column("judge_rater", "judge with rater", "number", 2),
-    Column("ceiling", "rater with the others", "number", 2),
-    Column("judge_others", "judge with the others", "number", 2),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +89,7 @@ class Standing:
     rho: float
     per_rater: tuple[RaterTest, ...]
     advantage: Floats
-    needed: float = PASSING
+    needed: float = 0.5
 
     @property
     def passes(self) -> bool:
@@ -251,7 +221,9 @@ class _Trial:
         if replaced:
             shared[np.setdiff1d(np.arange(ratings.shape[1]), replaced)] = 0
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
-        self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
+        self.skipped = tuple(
+            int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < MIN_ITEMS))
+        )
         _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
         # how near each rater is to the others does not depend on who is tested: computed once, it
         # serves the judge, every constant and every further measure
@@ -280,7 +252,7 @@ class _Trial:
         # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
         adjusted = false_discovery_control([p for *_, p in differences], method="by")
         tests = tuple(
-            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA), *apart[rater])
+            RaterTest(rater + 1, n, rho, p, bool(q <= 0.05), *apart[rater])
             for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
         )
         return Standing(
@@ -288,7 +260,7 @@ class _Trial:
             rho=math.fsum(test.rho for test in tests) / len(tests),
             per_rater=tests,
             advantage=np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0),
-            needed=1.0 if self._replaced else PASSING,
+            needed=1.0 if self._replaced else 0.5,
         )
 
     def _apart(self, scores: Floats, rater: int) -> tuple[float | None, float]:
@@ -310,7 +282,7 @@ class _Trial:
         """Return each item's best constant on other sources, and the usual one per stratum."""
         # a constant chosen on the rows that test it would be too good by chance, and the judge
         # would have to beat luck
-        fold = folds(self.units, _FOLDS, seed=seed)
+        fold = folds(self.units, count=10, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
@@ -343,10 +315,10 @@ class _Trial:
         return np.asarray(-np.sqrt(np.nanmean((others - scores[rows, None]) ** 2, axis=1)))
 
 
-def _frequent(ratings: Floats) -> Floats:
+def _frequent(ratings: Floats, most: int = 25) -> Floats:
     """Return the ratings that occur most often, increasing."""
     values, counts = np.unique(ratings[~np.isnan(ratings)], return_counts=True)
-    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
+    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:most]]))
 
 
 def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
@@ -436,6 +408,17 @@ class AnnotatorTest(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the test, and the raters' agreement if there is any."""
+        columns = (
+            Column("score", "score"), Column("n", "n", "count"),
+            Column("raters", "raters", "count"), Column("sources", "sources", "count"),
+            Column("omega", "omega", "number", 2), Column("rho", "rho", "number", 2),
+            Column("passes", "passes"), Column("constant", "constant", "number"),
+            Column("constant_omega", "its omega", "number", 2),
+            Column("constant_rho", "its rho", "number", 2),
+            Column("words_rho", "words' rho", "number", 2),
+            Column("over_constant", "rho - constant's", "interval"),
+            Column("may_stand_in", "may stand in"),
+        )  # fmt: skip
         test, words = self.test, self.test.others.get(LENGTH)
         row = (
             self.score, test.n, test.raters, test.groups, test.judge.omega, test.judge.rho,
@@ -443,18 +426,35 @@ class AnnotatorTest(Displayed):
             test.constant.rho, None if words is None else words.rho, test.over_constant,
             "yes" if test.may_stand_in else Alert("no"),
         )  # fmt: skip
-        tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
+        tables = [Table(columns, [row], tuple(self._notes()), "the judge and the best constant")]
+        of_each = (
+            Column("score", "score"), Column("rater", "rater"), Column("n", "n", "count"),
+            Column("rho", "rho", "number", 2), Column("p", "p", "p"), Column("wins", "judge wins"),
+            Column("severity", "severity", "number", 2),
+            Column("distance", "judge's distance", "number", 2),
+        )  # fmt: skip
+        meaning = (
+            "severity: points below the other raters on the same items; judge's distance: mean"
+            " distance of judge and rater in points, or share of other labels"
+        )
         each = [
             (self.score, self._name(one.rater), one.n, one.rho, one.p, "yes" if one.wins else "no",
              one.severity, one.distance)
             for one in test.judge.per_rater
         ]  # fmt: skip
-        tables.append(Table(_EACH, each, (Note(_MEANING),), "the judge and each rater"))
+        tables.append(Table(of_each, each, (Note(meaning),), "the judge and each rater"))
         if self.agreement is not None:
             # that of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
-            tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
+            of_all = (
+                Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
+                Column("between_raters", "rater with rater", "number", 2),
+                Column("judge_rater", "judge with rater", "number", 2),
+                Column("ceiling", "rater with the others", "number", 2),
+                Column("judge_others", "judge with the others", "number", 2),
+            )  # fmt: skip
+            tables.append(Table(of_all, [(self.score, alpha, *rhos)], title=title))
         return tables
 
     def _notes(self) -> Iterator[Note]:
@@ -484,8 +484,8 @@ class AnnotatorTest(Displayed):
         if test.skipped:
             raters = ", ".join(map(self._name, test.skipped))
             yield Note(
-                f"{self.score}: raters {raters} share fewer than 30 items with others and were left"
-                " out"
+                f"{self.score}: raters {raters} share fewer than {MIN_ITEMS} items with others and"
+                " were left out"
             )
 
 

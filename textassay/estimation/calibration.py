@@ -50,19 +50,12 @@ from textassay.runtime.storage.files import (
 from textassay.table import Cell, Column, Estimate, Note, Table, format_cell
 from textassay.version import __version__
 
-_OUTER_FOLDS = 5
 _COLUMNS = (
     Column("measure", ""), Column("raw", "raw", "number"),
     Column("calibrated", "calibrated", "number"),
 )  # fmt: skip
-_CURVE_COLUMNS = (
-    Column("n", "n", "count"), Column("p", "probability", "number"),
-    Column("share", "share of yes", "number"), Column("bar", ""),
-)  # fmt: skip
-_CURVE, _CURVE_ROWS = 10, 10
-"""Most points of a calibration curve, and fewest rows behind one."""
 FORMAT = 1
-FILE, REPORT, TEXT = "calibration.json", "report.json", "report.txt"
+FILE = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +269,8 @@ def probability_report(
         return {"value": float(errors.mean()), "low": low, "high": high}
 
     order = np.argsort(after, kind="stable")
-    parts = np.array_split(order, max(2, min(_CURVE, len(y) // _CURVE_ROWS)))
+    # ten points at most, each of ten rows or more
+    parts = np.array_split(order, max(2, min(10, len(y) // 10)))
     return {
         "share": share,
         "brier": {
@@ -299,6 +293,10 @@ def curve_table(report: dict[str, Any]) -> Table | None:
     found = report["probability"]
     if found is None:
         return None
+    columns = (
+        Column("n", "n", "count"), Column("p", "probability", "number"),
+        Column("share", "share of yes", "number"), Column("bar", ""),
+    )  # fmt: skip
     rows = [
         (part["n"], part["p"], part["share"], "#" * round(20 * part["share"]))
         for part in found["curve"]
@@ -308,7 +306,7 @@ def curve_table(report: dict[str, Any]) -> Table | None:
         " the share of yes"
     )
     title = f"{report['aspect']}: probability of yes, and share of yes"
-    return Table(_CURVE_COLUMNS, rows, (Note(text),), title=title)
+    return Table(columns, rows, (Note(text),), title=title)
 
 
 def report_table(report: dict[str, Any], coverage: float) -> Table:
@@ -401,7 +399,7 @@ def _measure_held_out(
     scales, grid, coverage = made.scales, made.grid, made.coverage
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
-    for test in fold_masks(groups, _OUTER_FOLDS, seed=seed + 1):
+    for test in fold_masks(groups, count=5, seed=seed + 1):
         train = ~test
         own = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
@@ -539,8 +537,8 @@ def save(
         out.mkdir(parents=True, exist_ok=True)
         # the calibration is written last: a folder that was interrupted holds no
         # `calibration.json`, and `load` refuses it
-        write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
-        write_text(out / TEXT, text)
+        write_json(out / "report.json", {"format": FORMAT, "aspects": list(reports)})
+        write_text(out / "report.txt", text)
         write_sealed(out / FILE, content, format=FORMAT)
 
 

@@ -50,14 +50,6 @@ from textassay.estimation.means import (
 from textassay.learning.splits import Mask
 from textassay.table import Alert, Column, Displayed, Estimate, Note, Table
 
-_MEANS = (
-    Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
-    Column("rated", "rated", "count"), Column("sources", "sources", "count"),
-    Column("judge_only", "judge only", "interval"),
-    Column("labels_only", "labels only", "interval"),
-    Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
-    Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
-)  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
 MIN_OTHER = 7
@@ -158,6 +150,14 @@ class Estimates(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""
+        columns = (
+            Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
+            Column("rated", "rated", "count"), Column("sources", "sources", "count"),
+            Column("judge_only", "judge only", "interval"),
+            Column("labels_only", "labels only", "interval"),
+            Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
+            Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
+        )  # fmt: skip
         means = [
             (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
              row.judge_only, row.labels_only, Alert("refused") if row.refused else row.corrected,
@@ -171,7 +171,7 @@ class Estimates(Displayed):
             *(note for row in self.rows for note in _notes(row)),
             *_iter_warnings(self.rows),
         )
-        tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
+        tables = [Table(columns, means, notes, "means on the raters' scale")]
         if self.differences:
             title = "differences of corrected means, by source"
             tables.append(difference_table(self.differences, title))

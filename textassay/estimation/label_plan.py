@@ -34,13 +34,6 @@ LOOKING = (
     "after every batch, until it says what one hopes for, misses far more often than it promises"
 )
 """What to know of looking at an estimate again and again."""
-_COLUMNS = (
-    Column("score", "score"), Column("rated", "rated", "count"),
-    Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
-    Column("target", "wanted", "number"), Column("more", "ratings more", "count"),
-    Column("labels_only", "without judge", "count"),
-    Column("with_all", "if all were rated", "number"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +72,13 @@ class LabelPlan(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the forecast."""
+        columns = (
+            Column("score", "score"), Column("rated", "rated", "count"),
+            Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
+            Column("target", "wanted", "number"), Column("more", "ratings more", "count"),
+            Column("labels_only", "without judge", "count"),
+            Column("with_all", "if all were rated", "number"),
+        )  # fmt: skip
         all_rated = self.rated == self.n
         more = "not enough rows" if self.more is None else self.more
         alone = None if self.labels_only is None else max(0, self.labels_only - self.rated)
@@ -92,7 +92,7 @@ class LabelPlan(Displayed):
             if all_rated
             else "a forecast: further rows drawn by chance from all sources, erring as those so far"
         )
-        return [Table(_COLUMNS, [row], (Note(note),), "ratings that it takes")]
+        return [Table(columns, [row], (Note(note),), "ratings that it takes")]
 
 
 def plan_labels(

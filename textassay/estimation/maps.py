@@ -45,7 +45,6 @@ METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 MIN_LABELS = 8
 MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
 """Rated rows and sources from which a monotone curve, or a line, may be chosen."""
-_FOLDS = 10
 
 
 def _rising(values: Floats) -> Floats:
@@ -276,7 +275,7 @@ def learn_map(
     refuse_unlearnable(scores, ratings, groups)
     # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
     # source it learned from would look better than it is on new ones
-    masks = fold_masks(groups, _FOLDS, seed=seed)
+    masks = fold_masks(groups, count=10, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     weights = np.ones(len(scores)) if weights is None else weights
     parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
@@ -353,8 +352,6 @@ MIN_CELL = 30
 _MAX_CELLS = 20
 MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
-# how far `_shortest` may fall short of the coverage on a grid
-_TOLERANCE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +469,7 @@ def _shortest(
     if reached[-1] < coverage - _ROUNDING:
         return math.inf, math.inf
     before = np.concatenate([[0.0], reached[:-1]])
-    ends = np.searchsorted(reached, before + coverage - _TOLERANCE - _ROUNDING)
+    ends = np.searchsorted(reached, before + coverage - 0.03 - _ROUNDING)
     # every block is tried as the lower end; `ends` is the first upper end that holds enough
     fits = np.flatnonzero(ends < len(levels))
     # the interval always holds its center, even if all residuals lie on one side

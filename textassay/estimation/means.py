@@ -48,15 +48,7 @@ MEANS_OVER: dict[Weight, str] = {
 
 
 NO_ESTIMATE = Estimate(None)
-_DIFFERENCES = (
-    Column("score", "score"), Column("a", "a"), Column("b", "b"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
-_SYMMETRIC = 1e-6
-"""Skewness below which a distribution counts as symmetric."""
 _EDGE = 0.95
-_ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
 """Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
 With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
@@ -167,7 +159,7 @@ def _transform(t: float, skewness: float, edge: float) -> float:
 
 def _inverse_transform(t: float, skewness: float, edge: float) -> float:
     # the limit for no skewness, where the quotient would lose its digits
-    if abs(skewness) < _SYMMETRIC:
+    if abs(skewness) < 1e-6:
         return t
     inside = min(max(t, -edge), edge)
     return 3 * (float(np.cbrt(1 + skewness * (inside - skewness / 6))) - 1) / skewness + t - inside
@@ -287,8 +279,13 @@ def adjust_p(differences: Sequence[Differences]) -> list[Differences]:
 
 def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
     """Return differences of systems as a table."""
+    columns = (
+        Column("score", "score"), Column("a", "a"), Column("b", "b"),
+        Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+        Column("p_holm", "p (Holm)", "p"),
+    )  # fmt: skip
     lines = [(one.aspect, one.a, one.b, one.difference, one.p, one.p_holm) for one in differences]
-    return Table(_DIFFERENCES, lines, title=title)
+    return Table(columns, lines, title=title)
 
 
 def paired_ranks(
@@ -303,7 +300,7 @@ def paired_ranks(
         return None
     above, below = [0] * len(values), [0] * len(values)
     for a, b, p in tests:
-        if p is not None and p < _ALPHA:
+        if p is not None and p < 0.05:
             lower, higher = (a, b) if values[a] < values[b] else (b, a)
             above[lower] += 1
             below[higher] += 1
@@ -315,14 +312,10 @@ def rank_range(rank: tuple[int, int] | None) -> str | None:
     return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))
 
 
-_MIN_YOUDEN = 0.1
-"""Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
 MAX_SHARE_OUT_OF_RANGE = 0.05
 """Share of a system's scores outside the rated range above which it is refused."""
 FEW = 8
 """Ratings below which nothing is learned from a part of the range."""
-_CHANCE_OUTSIDE = 6
-_TIMES_CHANCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,8 +519,8 @@ def rogan_gladen(
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
-        # a denominator whose interval touches 0 makes a ratio without finite moments
-        usable=spread.low is not None and spread.low > _MIN_YOUDEN,
+        # a denominator whose interval nearly touches 0 makes a ratio without finite moments
+        usable=spread.low is not None and spread.low > 0.1,
     )
 
 
@@ -561,10 +554,6 @@ def _unseen(rate: Linearized) -> float:
     return least if math.isnan(seen) else max(0.0, least - seen)
 
 
-_FEWEST_TO_CORRELATE = 4
-"""Sources of which a correlation has a p-value that can be small."""
-
-
 def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] | None:
     """Correlate how many raters rated a text with its mean rating, over means of sources.
 
@@ -580,7 +569,7 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
     rated = counts > 0
     counts, codes = counts[rated], np.unique(groups[rated], return_inverse=True)[1]
     sizes = np.bincount(codes)
-    if len(sizes) < _FEWEST_TO_CORRELATE:
+    if len(sizes) < 4:  # with three, no p-value is small
         return None
     means = np.nanmean(raters[rated], axis=1)
     r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
@@ -654,14 +643,14 @@ class RatedRange:
         """Return why a mean is refused with this share outside; `None` if it is not."""
         # of exchangeable rows, 2 / (labels + 1) fall outside the rated range by chance; refusing
         # starts at three times that, so that small samples are not refused for being small
-        limit = max(MAX_SHARE_OUT_OF_RANGE, _CHANCE_OUTSIDE / (self.labels + 1))
+        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * 2 / (self.labels + 1))
         return _refusal(outside, limit, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:
         """Return why a mean is refused that rests on ratings which are not its own."""
         # one rating at the far end of a range makes it long, and says next to nothing about a
         # system whose scores pile up there
-        limit = max(MAX_SHARE_OUT_OF_RANGE, _TIMES_CHANCE * self.by_chance)
+        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * self.by_chance)
         return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
 
 

@@ -46,21 +46,6 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 from textassay.table import Column, Displayed, Estimate, Note, Table
 
-_STEPS = 100
-_TOLERANCE = 1e-10
-_SYSTEMS = (
-    Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
-    Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
-    Column("n", "compared", "count"), Column("wins", "wins", "count"),
-    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
-    Column("flips", "flips", "count"),
-)  # fmt: skip
-_PAIRS = (
-    Column("aspect", "aspect"), Column("a", "a"), Column("b", "b"),
-    Column("difference", "a - b", "interval"), Column("wins", "a beats b", "share"),
-    Column("p", "p", "p"), Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
@@ -141,18 +126,30 @@ class Ranking(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the systems, and the differences of each two."""
+        of_systems = (
+            Column("aspect", "aspect"), Column("system", "system"),
+            Column("rank", "rank", "number"), Column("strength", "strength", "interval"),
+            Column("win_rate", "win rate", "interval"), Column("n", "compared", "count"),
+            Column("wins", "wins", "count"), Column("ties", "ties", "count"),
+            Column("losses", "losses", "count"), Column("flips", "flips", "count"),
+        )  # fmt: skip
         rows = [
             (row.aspect, row.system, rank_range(row.rank), row.strength, row.win_rate, row.n,
              row.wins, row.ties, row.losses, row.flips)
             for row in self.rows
         ]  # fmt: skip
+        of_pairs = (
+            Column("aspect", "aspect"), Column("a", "a"), Column("b", "b"),
+            Column("difference", "a - b", "interval"), Column("wins", "a beats b", "share"),
+            Column("p", "p", "p"), Column("p_holm", "p (Holm)", "p"),
+        )  # fmt: skip
         pairs = [
             (one.aspect, one.a, one.b, one.difference, one.wins, one.p, one.p_holm)
             for one in self.differences
         ]
         return [
-            Table(_SYSTEMS, rows, tuple(self._notes()), "ranking"),
-            Table(_PAIRS, pairs, title="differences of systems, by source"),
+            Table(of_systems, rows, tuple(self._notes()), "ranking"),
+            Table(of_pairs, pairs, title="differences of systems, by source"),
         ]
 
     def _notes(self) -> Iterator[Note]:
@@ -434,14 +431,14 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
         return None
     counts, wins = _by_pair(comparisons)
     strengths = np.zeros(comparisons.systems)
-    for _ in range(_STEPS):
+    for _ in range(100):
         expected, inverse = _newton_parts(counts, strengths)
         # what a system has won beyond what its strength predicts
         step = inverse @ (wins - counts * expected).sum(axis=1)
         # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         strengths += step
-        if float(np.abs(step).max()) < _TOLERANCE:
+        if float(np.abs(step).max()) < 1e-10:
             break
     _, inverse = _newton_parts(counts, strengths)
     influence = inverse @ _slopes(comparisons, strengths)

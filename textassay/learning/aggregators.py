@@ -42,8 +42,6 @@ from textassay.learning.training import (
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 from textassay.runtime.storage.files import digest_of
 
-_REACH = 4.0
-"""Interquartile ranges from the median beyond which a value is clipped, in training as well."""
 FORMAT = 1
 """Version of what `to_dict` returns."""
 
@@ -311,16 +309,16 @@ class Aggregator:
     @property
     def pools_systems(self) -> bool:
         """Whether the means of systems take part in the prediction of any aspect."""
-        return any(aspect.pooled is not None for aspect in self._require_fitted())
+        return any("pooled" in aspect.with_means for aspect in self._require_fitted())
 
     def pools_systems_for(self, target: str) -> bool:
         """Whether the means of systems take part in the prediction of one aspect."""
-        return self._require_fitted()[self.targets_.index(target)].pooled is not None
+        return "pooled" in self._require_fitted()[self.targets_.index(target)].with_means
 
     @property
     def pools_sources(self) -> bool:
         """Whether the distance from the mean of a row's source takes part in any prediction."""
-        return any(aspect.centered is not None for aspect in self._require_fitted())
+        return any("centered" in aspect.with_means for aspect in self._require_fitted())
 
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
@@ -565,10 +563,11 @@ class Standardizer:
         return cls(means, inverse, low, high)
 
 
-def _bounds(values: Floats) -> tuple[float, float]:
+def _bounds(values: Floats, ranges: float = 4.0) -> tuple[float, float]:
+    """Return the ends of the values, or of so many interquartile ranges around the median."""
     lowest, highest = float(values.min()), float(values.max())
     lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    reach = _REACH * (upper - lower)
+    reach = ranges * (upper - lower)
     if reach == 0:  # most values are equal: the others distinguish rows and are not outliers
         return lowest, highest
     return max(lowest, median - reach), min(highest, median + reach)
