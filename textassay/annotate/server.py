@@ -37,17 +37,9 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode
 
-LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8
 """Other items between the two showings of a repeated one, so that it is not simply remembered."""
 PAGE = Path(__file__).parent / "page"
-MAX_AHEAD = 5
-"""Items that a browser may hold ahead of the shown one."""
-MAX_BODY = 64 * 1024
-MAX_COMMENT = 2000
-WRITE_SECONDS = 1.0
-"""Longest time until an acknowledged answer is in the file of ratings; it is in the journal at
-once."""
 SHARED = Path(__file__).parents[1] / "assets"
 """What the page shares with the report."""
 ASSETS = {
@@ -86,7 +78,7 @@ class Allocation:
         self,
         ratings: CollectedRatings,
         *,
-        lease_seconds: float = LEASE_SECONDS,
+        lease_seconds: float = 1800.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ratings, self._study = ratings, ratings.study
@@ -219,7 +211,7 @@ class AnnotationServer:
 
     def application(self) -> web.Application:
         """Return the routes, for `web.AppRunner` or a test client."""
-        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        app = web.Application(middlewares=[self._guard], client_max_size=64 * 1024)
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/assets/{name}", self._asset)
@@ -293,7 +285,8 @@ class AnnotationServer:
 
     async def _items(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
-        upcoming = self.assignment.upcoming(rater, 1 + MAX_AHEAD)
+        # the shown item, and five that the browser may hold ahead of it
+        upcoming = self.assignment.upcoming(rater, 1 + 5)
         items = [self._item(visit, position) for visit, position in upcoming]
         return web.json_response({"items": items, **self._progress(rater)})
 
@@ -357,7 +350,7 @@ class AnnotationServer:
             # the server's count: a page that is open twice would report a position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.is_swapped(visit),
-            comment=comment[:MAX_COMMENT],
+            comment=comment[:2000],
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
@@ -396,7 +389,8 @@ class AnnotationServer:
                 if not is_warned:
                     self._warn(f"{error}; it is tried again every second")
                     is_warned = True
-            await asyncio.sleep(WRITE_SECONDS)
+            # an acknowledged answer is in the journal at once, and in the file within a second
+            await asyncio.sleep(1.0)
 
     async def _write(self) -> None:
         # a snapshot, because the event loop goes on recording while the thread writes

@@ -344,7 +344,7 @@ def correct_mean(
     groups: Codes,
     *,
     probabilities: Floats | None = None,
-    count: int | None = None,
+    count: int = 0,
     weight: Weight = "sources",
 ) -> Corrected:
     """Return the mean rating over all sources, or over all rows.
@@ -356,10 +356,10 @@ def correct_mean(
         groups: Code of each row's source, shape (n,).
         probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
             all rows had the same.
-        count: Number of sources in the table; the largest code plus one if left out.
+        count: Number of sources in the table, if the largest codes are not among these rows.
         weight: Whether each source counts the same, or each row.
     """
-    count = int(groups.max()) + 1 if count is None else count
+    count = max(count, int(groups.max()) + 1)
     rated = ~np.isnan(ratings)
     share = row_weights(groups, weight)
     # inverse-probability weights within a source: an unlikely row speaks for more rows like it
@@ -465,7 +465,7 @@ def rogan_gladen(
     groups: Codes,
     *,
     confidence: float = 0.95,
-    count: int | None = None,
+    count: int = 0,
     weight: Weight = "sources",
 ) -> Prevalence | None:
     """Return the share of yes, as a mean over sources or rows, from a judge that says yes or no.
@@ -478,7 +478,7 @@ def rogan_gladen(
         ratings: 0 or 1, NaN if unrated, shape (n,).
         groups: Code of each row's source, shape (n,).
         confidence: Confidence of `youden`.
-        count: Number of sources in the table; the largest code plus one if left out.
+        count: Number of sources in the table, if the largest codes are not among these rows.
         weight: Whether each source counts the same, or each row.
 
     Returns:
@@ -486,7 +486,7 @@ def rogan_gladen(
         by chance to the last digit.
     """
     rated = ~np.isnan(ratings)
-    count = int(groups.max()) + 1 if count is None else count
+    count = max(count, int(groups.max()) + 1)
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
     if not (yes.any() and no.any()):
         return None

@@ -493,18 +493,14 @@ MustSee = Mapping[str, frozenset[str]]
 """Names of aspects by test that must see it, besides the ones that the rules know."""
 
 
-def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
+def select_tests(names: Iterable[str]) -> tuple[str, ...]:
     """Return the tests that names of tests and families stand for, in the suite's order.
 
-    All for `None`.
-
-    The noise floor is always among them.
+    The noise floor is always among them; `all` stands for all.
 
     Raises:
         UnknownName: There is no such test or family.
     """
-    if names is None:
-        return TESTS
     # without the noise floor no shift could be distinguished from a judge that varies on its own
     chosen = {REPEAT}
     for name in names:

@@ -46,8 +46,6 @@ from textassay.stress.edits import (
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
-REPEAT_DRAW = 500_000
-"""Added to the draw of each request of the repeat, so that no cache answers it."""
 STRESS_FILE = "stress.json"
 FORMAT = 1
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
@@ -62,7 +60,7 @@ class StressPlan:
     # the run of the judge under test, in the folder of the result, or in none for dry runs; its
     # `stress` is filled in here
     request: RunRequest
-    tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
+    tests: tuple[str, ...] = ("all",)  # names of tests and families
     must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names say nothing
     seed: int = 0  # seed of the edits
     # points that a score may move although it should not; 5 % of the scale if left out
@@ -79,7 +77,7 @@ class StressPlan:
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
         return {
-            "tests": None if self.tests is None else list(self.tests),
+            "tests": list(self.tests),
             "must_see": list(self.must_see),
             "seed": self.seed,
             "margin": self.margin,
@@ -94,7 +92,7 @@ class StressPlan:
         data = {name: kept.get(name) for name in _OF_DATA}
         return cls(
             request=request.model_copy(update={**data, "stress": None}),
-            tests=None if kept.get("tests") is None else tuple(kept["tests"]),
+            tests=tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
             margin=kept.get("margin"),
@@ -119,8 +117,8 @@ class FreshSamples(Wrapper):
         """Ask for a later draw."""
         request = call.request
         if isinstance(request, Request | DecisionRequest):
-            # the draw is part of the cache's key and of the seed
-            call = call.about(request.model_copy(update={"draw": request.draw + REPEAT_DRAW}))
+            # the draw is part of the cache's key and of the seed; no run draws so often
+            call = call.about(request.model_copy(update={"draw": request.draw + 500_000}))
         return await ask(call)
 
 
