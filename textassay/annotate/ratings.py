@@ -137,7 +137,7 @@ class CollectedRatings(AsyncResource):
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        # only the hash is kept, so nobody who reads the journal can rate under another's name
+        # only the hash is kept, so a reader of the journal cannot rate under another's name
         rater = Rater(f"r{len(self.raters) + 1}", token_hash(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
         self.raters[rater.name] = rater
@@ -151,10 +151,10 @@ class CollectedRatings(AsyncResource):
         return token
 
     def rater_of(self, token: str) -> Rater | None:
-        """Return whose link holds the token, `None` if it is nobody's."""
+        """Return the rater whose link has the token; `None` if it is unknown."""
         hashed = token_hash(token)
         for rater in self.raters.values():
-            # constant time, so that the duration of a refusal tells nothing about a token
+            # constant time, so that the duration of a refusal reveals nothing about a token
             if secrets.compare_digest(rater.token_hash, hashed):
                 return rater
         return None

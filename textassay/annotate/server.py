@@ -1,6 +1,6 @@
 """Serves the page on which people rate, chooses what a rater sees next, and takes the answers.
 
-Whoever has a personal link rates; there are no passwords. Requests are refused unless they name
+Raters need a personal link; there are no passwords. Requests are refused unless they name
 this server in Host (a page elsewhere could otherwise reach it by a name that resolves to the
 loopback) and, if they change something, come from its own page (Origin).
 
@@ -89,7 +89,7 @@ class Allocation:
     def upcoming(self, rater: Rater, count: int = 1) -> list[tuple[Visit, int]]:
         """Return the rater's next visits with their positions, leased to the rater from now on."""
         now = self._clock()
-        # leases live in memory only: after a restart nobody holds any, and at worst an item is
+        # leases live in memory only: after a restart there are none, and at worst an item is
         # shown to one rater more
         held = [
             lease

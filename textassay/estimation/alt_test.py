@@ -9,8 +9,8 @@ Two things the published test does not do. Rows of one source are not independen
 source is the unit unless `groups` is `None`. And a constant passes it if ratings are skewed, so the
 best constant, learned on other sources, is tested beside the judge.
 
-Beside the judge's scores on the raters' scale stand the best constant and the number of words, the
-trivial measure that a judge must beat.
+The best constant and the number of words, the trivial measure that a judge must beat, are tested
+beside the judge's scores on the raters' scale.
 
 If some raters are to be replaced together, each of them is compared with those who stay, and the
 judge has to win against each.
@@ -58,7 +58,7 @@ class RaterTest:
         rho: Share of them on which the judge is at least as near to the others as the rater.
         p: Probability of so much advantage if the rater were better by `epsilon`.
         wins: Whether p is significant among all raters (Benjamini-Yekutieli at .05).
-        severity: How much lower the rater's ratings are than those of the others on the same items,
+        severity: How much lower the rater's ratings are than the others' ratings of the same items,
             in points; `None` for labels.
         distance: Mean distance of judge and rater in points, or share of other labels.
     """
@@ -273,7 +273,7 @@ class _Trial:
         return severity, float(np.abs(own - scores[rows]).mean())
 
     def _others(self, rater: int) -> Floats:
-        """Return the ratings of those whom a rater is compared with, NaN elsewhere."""
+        """Return the ratings of the raters that a rater is compared with, NaN elsewhere."""
         others: Floats = self._ratings[self._rows[rater]].copy()
         others[:, [rater, *self._replaced]] = np.nan
         return others
@@ -348,7 +348,7 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
         return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
     # sources, not rows, are the independent pieces, and one with most of the rows is little more
-    # than one of them, so the degrees of freedom are those of the effective number of sources
+    # than one of them, so the degrees of freedom follow from the effective number of sources
     return float(stdtr(excess.df, t))
 
 
@@ -444,7 +444,7 @@ class AnnotatorTest(Displayed):
         ]  # fmt: skip
         tables.append(Table(of_each, each, (Note(meaning),), "the judge and each rater"))
         if self.agreement is not None:
-            # that of `textassay agreement --raters` and `annotate`
+            # the same as in `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
             of_all = (
@@ -502,7 +502,7 @@ def annotator_test(
 ) -> AnnotatorTest:
     """Test whether the judge may stand in for a rater on one aspect.
 
-    With `replace`, for these raters at once, by name, or by number if the data name nobody.
+    With `replace`, for these raters at once, by name, or by number if the data have no names.
 
     Scores on another scale than the raters' are moved to theirs by the two scales' ends.
 

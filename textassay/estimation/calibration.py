@@ -349,7 +349,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         pass  # an interval of a rating that is yes or no says nothing that its probability does not
     elif held_out is None:
         notes.append(
-            f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
+            f"{promise}: too few sources to measure, and to give intervals narrower than the scale"
         )
     else:
         both = (held_out["raw"], held_out["calibrated"])
@@ -456,7 +456,7 @@ class Calibration:
         """Refuse scores of another judge.
 
         Raises:
-            ConfigurationError: The signature differs from that of the scores it was learned from.
+            ConfigurationError: The scores that it was learned from have another signature.
         """
         own = self.of(aspect)
         if own is None or allow_change or own.signature == signature:
@@ -569,5 +569,5 @@ _CALIBRATION = TypeAdapter(Calibration)
 
 
 def source_digest(source: str) -> str:
-    """Return 12 hex digits that stand for a source, so that its ratings are known again."""
+    """Return 12 hex digits of a source's digest, by which its ratings are recognized."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]

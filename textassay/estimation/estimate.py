@@ -65,8 +65,8 @@ MAX_UNRATED = 0.05
 source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
 UNLIKE = 0.01
 """P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
-2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
-that grows stricter."""
+2 % of the random draws have one in simulations, and 97 % of the draws that rate the first sources
+of a judge that grows stricter."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
 ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
@@ -314,8 +314,8 @@ class _Work:
         behind = inside if is_own else self.of_all
         corrected = self._correct(behind)
         refused = self.range.refusal(outside)
-        # ratings drawn from a system itself are where its scores are; so are those of all rows
-        # together, if they were drawn from all
+        # ratings drawn from a system itself lie where its scores lie, and so do ratings drawn from
+        # all rows for all rows
         if refused is None and (not is_own or system is None):
             refused = self.range.refusal_of_few(sparse)
         if is_own:
@@ -324,8 +324,8 @@ class _Work:
                 point = replace(
                     point, unseen=corrected.lambda_**2 * unseen_errors(*self._errors(part))
                 )
-                # who chose rows by hand may have more of one answer than the run has; how often
-                # the judge is right about either answer can still be that of the run
+                # rows that were chosen by hand may have more of one answer than the run has; the
+                # judge can still be right about either answer as often as in the run
                 if self.chosen and (share := self._prevalence(part)):
                     method, point = "rogan-gladen", share
         else:
@@ -333,7 +333,7 @@ class _Work:
             drawn = None if part.probabilities is None else part.probabilities[part.rated]
             labels = [self._mean(y, at, drawn)] if own else []
         # ratings that are mostly an end of the scale can deviate to one side only; how far follows
-        # from their skewness, which is that of a few sources where these weigh most
+        # from their skewness, which a few sources determine where they weigh most
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
         is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
         estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
@@ -449,7 +449,7 @@ class _Work:
     def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
         """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
         sizes = np.bincount(part.groups, minlength=self.count).astype(float)
-        # of all sources: those that are rated look equal in the very draws that lack the large ones
+        # of all sources: the rated ones look equal in the very draws that lack the large ones
         equal = effective_number(sizes) / np.count_nonzero(sizes)
         if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
             yield (
@@ -547,11 +547,11 @@ def _unequal(mean: Linearized) -> bool:
     """Return whether the sources behind a mean weigh unequally."""
     if mean.shares is None:
         return False
-    return effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares)
+    return bool(effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares))
 
 
 def _shows_spread(mean: Linearized) -> bool:
-    """Return whether sources differ: those that are all equal do not show how far others would."""
+    """Return whether sources differ: equal ones do not show how far others would."""
     return mean.variance > 0
 
 

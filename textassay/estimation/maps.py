@@ -8,7 +8,7 @@ The choice is made across sources, by grouped cross-validation. A row's cross-fi
 from a map that saw no row of its source, so that what the map does to the rows it learned from is
 never taken for how well it works.
 
-Intervals are those of split conformal prediction with the source as the unit. Rows of one source
+Intervals come from split conformal prediction with the source as the unit. Rows of one source
 are not exchangeable with rows of another, sources are. So every source has the same weight in the
 quantile of the residuals, shared among its rows, and a source that has not been seen counts as
 infinitely far.
@@ -157,7 +157,7 @@ def fit_line(
     scales: Scales,
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
-    """Return the least squares line, or for a shift that of the scales' slope through the means."""
+    """Return the least squares line; for a shift, a line of the scales' slope through the means."""
     middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
     if kind == "shift":
         slope = scales.slope or 1.0
@@ -243,7 +243,7 @@ class LearnedMap:
     map: Map  # learned from all rows
     cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
     parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
-    # mean squared error over held-out sources by kind, for those that were compared
+    # mean squared error over held-out sources of each kind that was compared
     errors: Mapping[str, float]
 
     def predict_unseen(self, scores: Floats) -> Floats:

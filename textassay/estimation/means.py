@@ -6,13 +6,14 @@ sources add.
 What people would say on average follows from many judge's scores and a few ratings (PPI++ over
 sources): the mean of the judge's scores over all rows is moved by the judge's mean error on the
 rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the
-estimate is that of the ratings alone, so a poor judge does little harm. The mean is over sources,
-each with the same weight, shared among its rows; or over texts, each row with the same weight. A
-rated row stands for 1 / (its probability of being drawn) rows. Sources may be rated in part.
+estimate is the mean of the ratings alone, so a poor judge does little harm. The mean is over
+sources, each with the same weight, shared among its rows; or over texts, each row with the same
+weight. A rated row counts for 1 / (its probability of being drawn) rows. Sources may be rated in
+part.
 
 `rated_range` shows where there are enough ratings to say how a judge errs. Two things are refused:
 scores outside the range of the rated ones, and scores that pile up at an end of it where there are
-only a handful of ratings. In both cases a mean would be that of the rated texts under another name.
+only a handful of ratings. In both cases a mean would only repeat the mean of the rated texts.
 
 References:
     Hall, "On the removal of skewness by transformation" (1992); Efron and Tibshirani, "An
@@ -57,7 +58,7 @@ the same would prove nothing, and an interval would reach nine standard errors f
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """An estimate as a sum over sources, from which its variance and that of differences follow."""
+    """An estimate as a sum over sources, from which variances of it and of differences follow."""
 
     value: float
     # what each source adds to its error, shape (sources,); 0 for sources without rows
@@ -115,7 +116,7 @@ class Linearized:
         return max(-most, min(most, skewness))
 
     def minus(self, other: Linearized) -> Linearized:
-        """Return the difference; the errors of shared sources cancel as far as they agree."""
+        """Return the difference; the errors of shared sources cancel where they agree."""
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
@@ -328,7 +329,7 @@ class Corrected:
         corrected: Both together.
         lambda_: PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value.
         worth: How many ratings one rating is worth with the judge's help: variance of the ratings
-            alone over that of the corrected estimate; `None` if undefined.
+            alone over the variance of the corrected estimate; `None` if undefined.
     """
 
     judge_only: Linearized
@@ -395,7 +396,7 @@ def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | Non
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
     """Return PPI++'s weight for independent points, clipped to 0 to 1 (its equation 6)."""
     n, m = len(on_rated), len(on_unrated)
-    # the variance is that of the judge's scores over rated and unrated points together, as in
+    # the variance of the judge's scores is taken over rated and unrated points together, as in
     # equation 6: the rated ones alone are too few for a stable denominator
     variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
     if variance == 0:
@@ -543,7 +544,7 @@ def _unseen(rate: Linearized) -> float:
     """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
 
     Among few ratings such a judge may make no error at all, and then its rate would pass for
-    certain. Its variance is at least that of Jeffreys' posterior for as many independent
+    certain. Its variance is at least the variance of Jeffreys' posterior for as many independent
     observations as would vary as the sources do; a source is one observation if no error was seen.
     """
     seen = rate.variance

@@ -1,4 +1,4 @@
-"""How far probabilities of answers are those of people's, and a map that brings them closer.
+"""How well probabilities of answers match how often people give them, and a map that improves it.
 
 References: Guo et al., "On calibration of modern neural networks" (2017), sections 3 and 4.2:
 expected calibration error, and a temperature for all probabilities of a question.
@@ -18,7 +18,7 @@ from textassay.learning.splits import fold_masks
 from textassay.learning.training import FOLDS
 
 LEAST = 0.005
-"""What a probability of 0 stands for: providers that round to two decimals send 0 below this."""
+"""Takes the place of a probability of 0: providers that round to two decimals send 0 below it."""
 
 
 def calibration_error(probabilities: Floats, came_true: Floats, bins: int = 10) -> float:

@@ -161,7 +161,7 @@ class Ranking(Displayed):
         if not self.has_strengths:
             yield Note(
                 f"{self.aspect}: some systems won every comparison with the others, so strengths"
-                " have no finite value; ranks and differences are those of the win rates",
+                " have no finite value; ranks and differences are of win rates",
                 warning=True,
             )
         if self.unscored:

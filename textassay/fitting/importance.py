@@ -454,9 +454,8 @@ def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estima
     shares, units = list[Floats](), list[Codes]()
     for scores, ratings in zip(values.T, table.human.T, strict=True):
         rated = ~np.isnan(ratings)
-        by_group = np.isin(ratings[rated], (0, 1)).all() and bool(
-            (np.bincount(table.groups[rated], ratings[rated]) == 1).all()
-        )
+        best = np.bincount(table.groups[rated], ratings[rated])
+        by_group = bool(np.isin(ratings[rated], (0, 1)).all() and (best == 1).all())
         paired = [id_ in pairs for id_ in table.ids]
         for one in alternatives(paired, table.groups.tolist(), by_group=by_group):
             found = choices_of([one.column(scores)], one.column(ratings), one.groups)

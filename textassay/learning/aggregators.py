@@ -56,7 +56,7 @@ def _one_blas_thread() -> Iterator[None]:
     """Let linear algebra use one thread while anything learns.
 
     Its matrices are so small that several threads wait for each other up to thirty times as long as
-    they work. The setting is that of the process, so the last of several fits at once restores it.
+    they work. It is set for the whole process, so the last of several fits at once restores it.
     """
     global _blas_users, _blas_limit
     from threadpoolctl import threadpool_limits
@@ -228,8 +228,8 @@ class Aggregator:
         Args:
             features: Shape (n, features), columns as in training; NaN or `None` if there is
                 none.
-            systems: System that wrote each row's text; those that the aggregator does not know, and
-                `None`, are predicted from the row's features alone.
+            systems: System that wrote each row's text; rows of unknown systems, and of `None`, are
+                predicted from their features alone.
             sources: Source of each row; likewise.
             clip: Keep predictions on the scale; without, they are what `contributions` add up to.
 
@@ -324,7 +324,7 @@ class Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
 
         Systems that are known keep their means, and only an aggregator that was fitted with
-        `new_systems` takes further ones. Sources are those of the pool alone.
+        `new_systems` takes further ones. Sources are taken from the pool alone.
 
         Raises:
             ConfigurationError: Not fitted yet.
@@ -454,7 +454,7 @@ class Aggregator:
         return made
 
     def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
-        """Learn the means of systems and of sources, as far as rows have such labels."""
+        """Learn the means of systems and of sources if rows have such labels."""
         self._systems, self._sources = None, None
         if self.name in UNPOOLED or not (systems or sources):
             return
@@ -499,7 +499,7 @@ class Aggregator:
 class Standardizer:
     """From features as they come, with gaps, to standardized ones without."""
 
-    means: Floats  # mean of each feature, which stands for its gaps, shape (features,)
+    means: Floats  # mean of each feature, which fills its gaps, shape (features,)
     inverse_sds: Floats  # 1 / standard deviation; 0 for features that do not vary
     low: Floats  # values below are clipped to this, shape (features,); -inf without a bound
     high: Floats  # values above are clipped to this; inf without a bound

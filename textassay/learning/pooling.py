@@ -9,7 +9,7 @@ variances between and within systems (Gelman and Hill, "Data Analysis Using Regr
 Multilevel/Hierarchical Models", 2006, section 12.2).
 
 Whether means help is decided on rows that are left out (`compare_pooling`). If the systems to be
-judged are those of the training rows, sources are left out; if they are new, systems and sources
+judged are among the training rows, sources are left out; if they are new, systems and sources
 are, since what is learned of few systems need not hold for the next one.
 """
 
@@ -229,7 +229,7 @@ def compare_pooling(
     """Compare learning without and with the means of systems, by ridge regression on both.
 
     Return whether the means lower the error, of new systems by more than one standard error, and
-    the errors, relative to that of predicting the mean; `None` if a row has too few groups.
+    the errors, relative to the error of predicting the mean; `None` if a row has too few groups.
     """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]

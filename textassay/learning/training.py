@@ -192,10 +192,10 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
     """Return which features speak of an aspect.
 
-    A feature names an aspect if a part of its name between slashes is the aspect's. Those that name
-    the target speak of it, and so do those that name no aspect at all, such as `rouge1` or `nli`;
-    those that name another aspect do not. If that leaves none, all do. The probability of a level
-    and an entropy never do: no mean of these and of ratings means anything.
+    A feature names an aspect if a part of its name between slashes is the aspect's. Features that
+    name the target speak of it, and so do features that name no aspect at all, such as `rouge1` or
+    `nli`; features that name another aspect do not. If no feature is left, all speak of it. The
+    probability of a level and an entropy never do: a mean of these and of ratings has no meaning.
 
     Args:
         target: The aspect.

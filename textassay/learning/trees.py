@@ -106,7 +106,7 @@ def _check_text(text: str) -> None:
     # LightGBM finds the trees by their sizes if they are there
     sizes = known.get("tree_sizes")
     if sizes is not None and sizes != " ".join(str(len(tree)) for tree in trees):
-        raise ValueError("tree_sizes are not those of the trees")
+        raise ValueError("tree_sizes do not match the trees")
     for number, tree in enumerate(trees):
         _check_tree(number, tree, width)
 
@@ -189,7 +189,7 @@ def fit_boosting(training: Training) -> FitResult:
 
 
 def boost(training: Training, directions: Ints) -> FitResult:
-    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1."""
+    """Gradient boosting that never falls in features of direction 1 nor rises in features of -1."""
     return _train(
         training,
         200,
@@ -205,8 +205,8 @@ def boost(training: Training, directions: Ints) -> FitResult:
 def clear_directions(training: Training) -> Ints:
     """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
-    Standard errors are those of the rows' products, which scatter widely for a feature that helps
-    at one end of its range and harms at the other (White, 1980).
+    Standard errors come from the rows' products, which scatter widely for a feature that helps at
+    one end of its range and harms at the other (White, 1980).
     """
     features = training.features - training.features.mean(axis=0)
     products = features * (training.target - training.target.mean())[:, None]

@@ -75,7 +75,7 @@ class EditContext:
 
     # random numbers that depend on the seed, the test and the example's id alone
     rng: random.Random
-    # texts of the data, from which those of other sources may be taken
+    # texts of the data; an edit takes sentences from texts of other sources
     substitutes: Sequence[SubstituteText] = ()
     top: str = "5"  # the highest rating of the judged scale, as a judge would write it
 
@@ -119,7 +119,7 @@ def sentences(text: str) -> list[str]:
 
 
 def with_output(example: Example, output: str | None) -> Example | None:
-    """Return the example with another output; `None` if there is none or it is the same."""
+    """Return the example with another output; `None` if it is missing or the same."""
     # an edit that changes nothing would count as a judge that holds
     if output is None or output == example.output:
         return None
@@ -187,7 +187,8 @@ class Variants:
         _, mark, end = example_id.rpartition(_MARK)
         if mark and any(end.removesuffix(_CONTROL) == edit.test for edit in self._edits):
             raise DataError(
-                f"the id {example_id!r} ends like that of an edited copy ({_MARK}{end}); rename it"
+                f"the id {example_id!r} ends like the id of an edited copy ({_MARK}{end});"
+                " rename it"
             )
 
 
@@ -494,9 +495,9 @@ MustSee = Mapping[str, frozenset[str]]
 
 
 def select_tests(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the tests that names of tests and families stand for, in the suite's order.
+    """Return the tests of these names of tests and families, in the suite's order.
 
-    The noise floor is always among them; `all` stands for all.
+    The noise floor is always among them; `all` selects every test.
 
     Raises:
         UnknownName: There is no such test or family.

@@ -1,6 +1,6 @@
 """From scores to verdicts: the shift of each test with an interval over sources, beside the noise.
 
-The scores of each edited text are joined with those of its original, its repeat and its control. A
+The scores of each edited text are joined with the scores of its original, repeat and control. A
 defect is a shift that is larger than a margin and larger than chance allows; the p-values of all
 tests are adjusted together (Holm). If the user names the margin, the ends of the intervals decide.
 
