@@ -80,17 +80,18 @@ class Answers:
 
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
-        answers = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
-        return {rater: answer for rater, answer in answers.items() if answer is not None}
+        visits = {rater: Visit(rater, key) for rater in self.raters}
+        return {
+            rater: self.answers[visit] for rater, visit in visits.items() if visit in self.answers
+        }
 
     def repeats(self) -> list[tuple[Visit, RaterAnswer, RaterAnswer]]:
         """Return the second showings, each with the first and the second answer."""
-        pairs = []
-        for visit, second in self.answers.items():
-            first = self.answers.get(Visit(visit.rater, visit.key))
-            if visit.repeat and first is not None:
-                pairs.append((visit, first, second))
-        return pairs
+        return [
+            (visit, self.answers[first], second)
+            for visit, second in self.answers.items()
+            if visit.repeat and (first := Visit(visit.rater, visit.key)) in self.answers
+        ]
 
 
 class CollectedRatings(AsyncResource):
@@ -295,7 +296,9 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
         answers = ratings.first_ratings(key)
         if answers:
             for aspect, table in tables.items():
-                table.append([_value(answers.get(rater), aspect) for rater in raters])
+                table.append(
+                    [answers[one].ratings.get(aspect) if one in answers else None for one in raters]
+                )
     return {aspect: rater_agreement(table) for aspect, table in tables.items() if table}
 
 
@@ -325,14 +328,14 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
         # all raters in the same order in every row, with gaps: a column is then one person, which
         # pairwise agreement needs
         singles = [
-            None if (answer := answers.get(rater)) is None else question.given(answer.ratings)
+            question.given(answers[rater].ratings) if rater in answers else None
             for rater in ratings.raters
         ]
         if all(one is None for one in singles):
             continue
         annotators[question.aspect] = singles
         for name in question.names:
-            values = [_value(answers.get(rater), name) for rater in ratings.raters]
+            values = [answer.ratings.get(name) for answer in answers.values()]
             given = [value for value in values if value is not None]
             if question.kind != "labels" or question.ordered:
                 human[name] = math.fsum(given) / len(given)
@@ -347,10 +350,6 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
         "revisions": {name: a.revision for name, a in answers.items()},
         **({"comments": comments} if comments else {}),
     }
-
-
-def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
-    return None if answer is None else answer.ratings.get(aspect)
 
 
 def read_sampled(path: str | Path) -> dict[str, float]:

@@ -348,7 +348,7 @@ class AnnotationServer:
             # measured by the browser, whose clock may jump
             seconds=float(min(max(sent["seconds"], 0), 86400)),
             # the server's count: a page that is open twice would report a position twice
-            position=len(rater.visits) if known is None else known.position,
+            position=known.position if known else len(rater.visits),
             swapped=self.assignment.is_swapped(visit),
             comment=comment[:2000],
         )
