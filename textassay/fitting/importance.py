@@ -344,7 +344,7 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
-class Jury:
+class JuryAgreement:
     """How well the jurors together agree with people, on the texts that all of them scored."""
 
     name: str
@@ -359,7 +359,7 @@ class Jury:
         return {"name": self.name, "r": self.r, "right": self.right.as_dict()}
 
 
-def jury_tables(found: Sequence[Worth], together: Sequence[Jury]) -> list[Table]:
+def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:
     """Return what each juror adds, who can be left out, and what the jurors reach together."""
     rows = []
     for one in found:
@@ -405,7 +405,9 @@ def _lead(found: Sequence[Worth]) -> Iterator[str]:
     yield f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one: {verdict}."
 
 
-def juries(table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()) -> tuple[Jury, ...]:
+def juries(
+    table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()
+) -> tuple[JuryAgreement, ...]:
     """Return how well the best juror, means of all, and learned weights agree with people.
 
     Weights are not negative, and learned from other sources (cross-fitted). `pairs` are the ids of
@@ -427,7 +429,7 @@ def juries(table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()) -
     # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
     return tuple(
-        Jury(name, _mean_r(values, table), _share_right(values, table, pairs))
+        JuryAgreement(name, _mean_r(values, table), _share_right(values, table, pairs))
         for name, values in ways.items()
     )
 
