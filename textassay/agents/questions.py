@@ -560,79 +560,53 @@ class Answerer:
         return None if yes == no else int(no)
 
 
+AnswerOrder = Literal["chain", "parallel", "independent"]
+"""`chain`: each answer becomes part of the next prompt, as in the paper; `parallel`: sub-questions
+at the same time, then the question about the whole, which shows their answers; `independent`: all
+at the same time, so that a decision model is asked in one request."""
+
+
 @dataclass(frozen=True)
 class AnswersInOrder:
-    """Answers yes/no questions in order; each answer becomes part of the next prompt.
+    """Answers yes/no questions: the sub-questions first, the question about the whole last."""
 
-    The sub-questions come first, the question about the whole last, if it is asked.
-    """
-
-    answerer: Answerer
+    answerer: Callable[..., Awaitable[TypedReply]]
+    """An `Answerer`, or what is called like one."""
+    order: AnswerOrder = "chain"
+    """Which questions wait for the answers to others."""
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the first one without an answer is the last."""
+        """Return the replies; no question is asked after one without an answer.
+
+        Sentences that are judged by themselves do not wait for each other.
+        """
         if question_set.parts:
-            return await _about_parts(self, question_set)
+            parts = await gather([self(part) for part in question_set.parts])
+            items = [reply for part in parts for reply in part.items]
+            return Replies(items=tuple(items), parts=tuple(parts))
+        if self.order == "chain":
+            return await self._one_by_one(question_set)
+        questions = question_set.questions
+        at_once = len(question_set.subquestions if self.order == "parallel" else questions)
+        first = [self.answerer(question, question_set) for question in questions[:at_once]]
+        replies = Replies(items=tuple(await gather(first)))
+        if at_once < len(questions) and replies.unanswered is None:
+            last = await self.answerer(questions[-1], question_set, replies.answers)
+            replies = Replies(items=(*replies.items, last))
+        return replies
+
+    async def _one_by_one(self, question_set: QuestionSet) -> Replies:
         replies = Replies()
         questions = question_set.questions
         with chain_requests() as turns:
             for question in questions:
-                # Tells a local model whether to keep the prompt for the next question, which begins
-                # with it.
+                # a local model keeps the prompt for the next question, which begins with it
                 turns.has_next = question is not questions[-1]
                 reply = await self.answerer(question, question_set, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
                 if reply.answer is None:
                     break
         return replies
-
-
-@dataclass(frozen=True)
-class AnswersAtOnce:
-    """Answers sub-questions at the same time, none of which shows the answer to another.
-
-    The question about the whole, if it is asked, comes after them and shows all their answers. So
-    there are two steps however many sentences there are, which is not the paper's chain.
-    """
-
-    answerer: Answerer
-
-    async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the question about the whole needs an answer to all others."""
-        if question_set.parts:
-            return await _about_parts(self, question_set)
-        questions = question_set.questions
-        first = questions[: len(question_set.subquestions)]
-        items = await gather([self.answerer(question, question_set) for question in first])
-        replies = Replies(items=tuple(items))
-        if len(first) < len(questions) and replies.unanswered is None:
-            last = await self.answerer(questions[-1], question_set, replies.answers)
-            replies = Replies(items=(*replies.items, last))
-        return replies
-
-
-@dataclass(frozen=True)
-class IndependentAnswers:
-    """Answers all questions at the same time, that about the whole included.
-
-    None shows the answer to another, so that a decision model is asked all of them in one request.
-    """
-
-    answerer: Callable[[SubQuestion, QuestionSet], Awaitable[TypedReply]]
-
-    async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies."""
-        questions = question_set.questions
-        items = await gather([self.answerer(question, question_set) for question in questions])
-        return Replies(items=tuple(items))
-
-
-async def _about_parts(
-    answers: AnswersInOrder | AnswersAtOnce, question_set: QuestionSet
-) -> Replies:
-    """Return the replies about sentences judged by themselves, which do not wait for each other."""
-    parts = await gather([answers(part) for part in question_set.parts])
-    return Replies(items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts))
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:

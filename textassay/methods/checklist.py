@@ -16,7 +16,7 @@ from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswersInOrder,
     QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
@@ -236,10 +236,11 @@ class Checklist(PromptMethod):
             self._ask.template, decompose=False, delimited=not self.decides
         )
         self._answerer = Answerer(self._ask)
+        answers = AnswersInOrder(self._answerer, "independent")
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
+            Node("answers", answers, question_set=question_set),
             Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip

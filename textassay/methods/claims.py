@@ -16,7 +16,7 @@ from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswersInOrder,
     QuestionForm,
     QuestionSet,
     SentenceQuestions,
@@ -465,7 +465,7 @@ class ProbabilityVerifier:
         else:
             prepare = SentenceQuestions(self.ask.template, decompose=False)
             question_set = await prepare(self.windows.of(example, claim), aspect)
-        replies = await AnswersAtOnce(self.answerer)(question_set)
+        replies = await AnswersInOrder(self.answerer, "independent")(question_set)
         return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
     def _beside_source(self, example: Example, claim: str) -> QuestionSet:

@@ -9,9 +9,8 @@ from textassay.agents.ask import ProbabilityReading
 from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswerOrder,
     AnswersInOrder,
-    IndependentAnswers,
     QuestionTable,
     SentenceQuestions,
     YesNoAggregator,
@@ -124,14 +123,13 @@ class DecompEval(PromptMethod):
             reading=options.reading,
         )
         shape = (options.instruction, options.subquestions, options.question_first)
-        order = "independent" if self.decides else "parallel"
         self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
             ask=False if self.decides else options.ask,
             how=options.reading,
-            order=order if self.decides or options.subquestions == "parallel" else False,
+            order=False if self._order == "chain" else self._order,
             sentences=self.questions.splitter.signature,
             over="alone" if alone else False,
         )
@@ -176,7 +174,7 @@ class DecompEval(PromptMethod):
     @property
     def chain(self) -> str | None:
         """What is asked in a chain, and how to avoid it; `None` if there is no chain."""
-        if self.decides or self.options.subquestions is not True:
+        if self._order != "chain" or not self.options.subquestions:
             return None
         book, task = self.questions.book, self._task
         forms = (form for a in task.aspects for form in book.forms(task, a) or (None,))
@@ -190,6 +188,12 @@ class DecompEval(PromptMethod):
         )
 
     @property
+    def _order(self) -> AnswerOrder:
+        if self.decides:
+            return "independent"
+        return "parallel" if self.options.subquestions == "parallel" else "chain"
+
+    @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
         return self.answerer.how
@@ -201,13 +205,7 @@ class DecompEval(PromptMethod):
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
-        answers: IndependentAnswers | AnswersAtOnce | AnswersInOrder
-        if self.decides:
-            answers = IndependentAnswers(self.answerer)
-        elif self.options.subquestions == "parallel":
-            answers = AnswersAtOnce(self.answerer)
-        else:
-            answers = AnswersInOrder(self.answerer)
+        answers = AnswersInOrder(self.answerer, self._order)
         return [
             Node("questions", self.questions, **PER_ASPECT),
             Node("answers", answers, question_set=each("questions")),
