@@ -5,7 +5,6 @@ Or the criteria of each row's rubric, and the share of their points.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -32,9 +31,8 @@ from textassay.agents.quoted_answerer import (
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
-from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
+from textassay.methods.library.trees import PUBLISHED, with_unit_scale
 from textassay.methods.method import Models, WritingOptions
-from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -44,7 +42,7 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How
 QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
     "checklist_questions", "decomp_eval", "checklist_joint",
 )  # fmt: skip
-PUBLISHED, BY_MODEL, BY_RUBRIC = "published", "model", "rubric"
+BY_RUBRIC = "rubric"
 MOST_QUESTIONS = 5
 """Most questions on an aspect that the model writes: as many as the published ones on the
 relevance of summaries."""
@@ -133,9 +131,15 @@ class Checklist(PromptMethod):
                 )
             self.options = self.options.model_copy(update={"answers": "p-yes"})
         options = self.options
+        known: dict[str, tuple[Aspect, ...]] = {}
+        roots: tuple[Aspect, ...] = ()
         if self.reads_rubrics:
             self._check_rubric_options()
-        known, roots = _fixed_questions(self._task, options)
+            roots = (_judged_aspects(self._task),)
+        else:
+            known, roots = trees.find_parts(
+                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
+            )
         # two labels are a question by themselves, and its answer is the label
         by_label = {root.id: (_own_question(root),) for root in roots if root.labels}
         self._given = {**known, **by_label}
@@ -438,23 +442,6 @@ def as_questions(
     )
     items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
     return Questions(items=items, notes=(*notes, *dropped))
-
-
-def _fixed_questions(
-    task: Task, options: ChecklistOptions
-) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
-    """Return the questions that are known before the run, by the aspect's id, and all aspects."""
-    chosen = tuple(map(with_unit_scale, task.aspects))
-    published = options.checklist == PUBLISHED
-    none: dict[str, tuple[Aspect, ...]] = {}
-    if options.checklist == BY_RUBRIC:
-        return none, (_judged_aspects(task),)
-    if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
-        return none, chosen
-    tree = load_checklist(task.name if published else options.checklist, task)
-    known = {root.id: questions_below(tree, root) for root in tree.roots}
-    file = None if published else f"checklist {options.checklist}"
-    return trees.for_aspects(known, tree.roots, task, chosen, file=file)
 
 
 def _own_question(aspect: Aspect) -> Aspect:

@@ -12,14 +12,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, GrownTree, Placed, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
-from textassay.methods.library.trees import tree_digest
+from textassay.methods.library.trees import BY_MODEL, PUBLISHED, tree_digest
 from textassay.methods.method import Models, RatingOptions
-from textassay.prompts import TREES
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -29,41 +28,12 @@ from textassay.runtime.messages import (
     Example,
     Failure,
     How,
-    Message,
     Scale,
     Score,
 )
 
-DECOMPOSE_PROMPT = "hd_eval_decompose"
 SCALE: Scale = (1.0, 5.0)
 """Every node is rated on it, independent of the scale that people used."""
-PUBLISHED, BY_MODEL = "published", "model"
-
-
-class Placed(Message):
-    """A criterion at its place."""
-
-    aspect: Aspect
-    """The criterion."""
-    parent: Aspect | None
-    """What it is part of; `None` in the first layer."""
-
-
-class Branch(Message):
-    """One criterion of the first layer with everything below it."""
-
-    tree: AspectTree
-    """Its only root is the criterion."""
-    notes: tuple[dict[str, Any], ...] = ()
-    """What a decomposer said that could not be used."""
-
-    @cached_property
-    def placed(self) -> tuple[Placed, ...]:
-        """Every node with its parent."""
-        parents = {node.id: node for node in self.tree}
-        return tuple(
-            Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree
-        )
 
 
 class HDEvalOptions(RatingOptions):
@@ -107,7 +77,9 @@ class HDEval(RatingMethod):
 
     def prepare(self) -> None:
         """Find the branches that are known, and who grows the others."""
-        self._given, roots = _fixed_branches(self._task, self.options)
+        self._given, roots = trees.find_parts(
+            "tree", self.options.tree, self._task, SCALE, _branch_below
+        )
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
@@ -156,18 +128,17 @@ class HDEval(RatingMethod):
                  ratings="ratings"),
         ]  # fmt: skip
 
-    async def _branch(self, aspect: Aspect) -> Branch:
+    async def _branch(self, aspect: Aspect) -> GrownTree:
         """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
-    async def _grown(self, aspect: Aspect) -> Branch:
+    async def _grown(self, aspect: Aspect) -> GrownTree:
         assert self._decomposer is not None  # there is one if a branch is not given
-        grown = await grow(self._decomposer, (aspect,), self.options.depth)
-        return Branch(tree=grown.tree, notes=grown.notes)
+        return await grow(self._decomposer, (aspect,), self.options.depth)
 
-    async def _lay_out(self, branches: list[Branch | Failure]) -> tuple[Placed, ...]:
+    async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Placed, ...]:
         """Lay the branches side by side; one that failed takes down its own criterion only."""
-        there = [branch for branch in branches if isinstance(branch, Branch)]
+        there = [branch for branch in branches if isinstance(branch, GrownTree)]
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)
 
@@ -184,7 +155,7 @@ class HDEval(RatingMethod):
         self,
         example: Example,
         aspect: Aspect,
-        branch: Branch,
+        branch: GrownTree,
         criteria: tuple[Placed, ...],
         ratings: list[Score | Failure],
     ) -> Score:
@@ -234,7 +205,7 @@ def decomposer_for(
 ) -> Decomposer:
     """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
     ask = ask_to_write(
-        models, "decomposer", DECOMPOSE_PROMPT, task, options, seed=options.seed,
+        models, "decomposer", "hd_eval_decompose", task, options, seed=options.seed,
         # with one layer nothing is written, so a model that can only judge will do
         what="a tree of criteria" if options.depth > 1 else None,
         instead=instead
@@ -252,31 +223,11 @@ async def decompose_task(
     return await grow(decomposer_for(models, task, options), roots, options.depth)
 
 
-def _fixed_branches(
-    task: Task, options: HDEvalOptions
-) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
-    """Return the branches known before the run, by root id, and all first-layer criteria."""
-    chosen = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
-    if options.tree == BY_MODEL or (options.tree == PUBLISHED and task.name not in TREES):
-        return {}, chosen
-    published = options.tree == PUBLISHED
-    tree = trees.load(task.name if published else options.tree, task)
-    known = {root.id: _branch_below(root, tree) for root in tree.roots}
-    return trees.for_aspects(
-        known,
-        tuple(branch.tree.roots[0] for branch in known.values()),
-        task,
-        chosen,
-        file=None if published else f"tree {options.tree}",
-    )
-
-
-def _branch_below(root: Aspect, tree: AspectTree) -> Branch:
+def _branch_below(tree: AspectTree, root: Aspect) -> GrownTree:
     def below(aspect: Aspect) -> list[Aspect]:
         return [aspect, *(node for child in tree.children(aspect.id) for node in below(child))]
 
-    nodes = (node.model_copy(update={"scale": SCALE}) for node in below(root))
-    return Branch(tree=AspectTree(aspects=tuple(nodes)))
+    return GrownTree(tree=AspectTree(aspects=tuple(below(root))))
 
 
 class NodeRatings(RatingMethod):

@@ -34,9 +34,9 @@ A digest of all words distinguishes one state of a checklist from another.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
@@ -51,7 +51,7 @@ from textassay.methods.library.toml import (
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import Aspect, AspectTree
+from textassay.runtime.messages import Aspect, AspectTree, Scale
 from textassay.runtime.model import Json
 
 T = TypeVar("T")
@@ -110,39 +110,54 @@ def tree_digest(aspects: Iterable[Aspect]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
-def for_aspects(
-    known: Mapping[str, T],
-    roots: tuple[Aspect, ...],
+PUBLISHED, BY_MODEL = "published", "model"
+"""Values of the options `tree` and `checklist` beside names and files."""
+
+
+def find_parts(
+    kind: Literal["tree", "checklist"],
+    given: str,
     task: Task,
-    chosen: tuple[Aspect, ...],
-    *,
-    file: str | None,
+    scale: Scale,
+    parts: Callable[[AspectTree, Aspect], T],
 ) -> tuple[dict[str, T], tuple[Aspect, ...]]:
-    """Return what a tree holds on the aspects to judge, by their ids, and all aspects to judge.
+    """Return what is known before a run below the aspects to judge, and all aspects to judge.
 
     Args:
-        known: What the tree holds, by the ids of its roots.
-        roots: Its roots, on the scale that they are judged on.
+        kind: What the option takes.
+        given: The option: `published`, `model`, a name or a file.
         task: Its aspects are those that the user chose, or all of them.
-        chosen: The aspects of the task, on the scale that they are judged on.
-        file: The user's own file, as errors name it; `None` for a published tree, which may lack
-            aspects.
+        scale: The scale on which all nodes are judged.
+        parts: Returns what is wanted of a tree below one of its roots.
 
     Raises:
+        UnknownName: There is no such tree or checklist.
         ConfigurationError: The user's file lacks an aspect that was chosen.
     """
-    if file is None:
+    names, read = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
+    chosen = _on_scale(task.aspects, scale)
+    is_published = given == PUBLISHED
+    if given == BY_MODEL or (is_published and task.name not in names):
+        return {}, chosen
+    tree = read(task.name if is_published else given, task)
+    tree = AspectTree(aspects=_on_scale(tree, scale))
+    known = {root.id: parts(tree, root) for root in tree.roots}
+    if is_published:  # may lack aspects
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
     if task.aspects == task.family or not task.family:
         # the caller did not choose among the aspects, so the file says which are judged
-        return dict(known), roots
+        return known, tree.roots
     for aspect in chosen:
         if slug(aspect.name) not in known:
             raise ConfigurationError(
-                f"{file}: {aspect.name!r} is not one of its roots:"
-                f" {', '.join(root.name for root in roots)}"
+                f"{kind} {given}: {aspect.name!r} is not one of its roots:"
+                f" {', '.join(root.name for root in tree.roots)}"
             )
     return {a.id: known[a.id] for a in chosen}, chosen
+
+
+def _on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
+    return tuple(aspect.model_copy(update={"scale": scale}) for aspect in aspects)
 
 
 def _rows(path: Path) -> list[Json]:
@@ -244,7 +259,7 @@ def _row(aspect: Aspect) -> Json:
 
 
 def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
-    """Return a checklist, each node on the scale of P(yes).
+    """Return a checklist.
 
     Args:
         checklist: Name of a published checklist, or path of a TOML or JSON file.
@@ -268,7 +283,7 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
                 " parts do"
             )
-    return AspectTree(aspects=tuple(with_unit_scale(node) for node in tree))
+    return tree
 
 
 def with_unit_scale(aspect: Aspect) -> Aspect:
