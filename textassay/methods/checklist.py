@@ -29,10 +29,10 @@ from textassay.agents.quoted_answerer import (
     question_of,
 )
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
-from textassay.methods.method import Models, WritingOptions
+from textassay.methods.method import Models, WritingOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -125,10 +125,9 @@ class Checklist(PromptMethod):
     def prepare(self) -> None:
         """Find the questions that are known, and who writes the others."""
         if self.decides:
-            if "answers" in self.given and self.options.answers == "quoted":
-                raise ConfigurationError(
-                    "a decision model quotes nothing; leave out options={'answers': 'quoted'}"
-                )
+            if self.options.answers == "quoted":
+                judge = model_for(self.models, self.judge)
+                refuse_written(judge, self.options, self.given, ("answers",))
             self.options = self.options.model_copy(update={"answers": "p-yes"})
         options = self.options
         known: dict[str, tuple[Aspect, ...]] = {}

@@ -28,8 +28,8 @@ from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PromptMethod, ask_to_write
-from textassay.methods.method import Models, WritingOptions
+from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
+from textassay.methods.method import Models, WritingOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -178,20 +178,12 @@ class ClaimCheck(PromptMethod):
         )  # fmt: skip
         return ClaimSplitter(ask, options.parse_retries)
 
-    def _refuse_prompting(self) -> None:
-        """Refuse an option that says how a judge is prompted if it is a decision model."""
-        if "verify" in self.given and self.options.verify != "p-yes":
-            raise ConfigurationError(
-                "verify says how a judge is prompted, and a decision model is asked about all"
-                " claims beside the whole source; leave it out"
-            )
-
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
         if self.tools:
             return ToolVerifier(self._only_tool(), self._question_counts)
-        if self.decides:
-            self._refuse_prompting()
+        if options.verify == "quoted":
+            refuse_written(model_for(self.models, self.judge), options, self.given, ("verify",))
         windows = Windows(question_counts=self._question_counts)
         if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()

@@ -16,9 +16,9 @@ from textassay.agents.questions import (
     YesNoAggregator,
 )
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
 from textassay.methods.library.toml import read_toml, validate_as
-from textassay.methods.method import PromptOptions
+from textassay.methods.method import PromptOptions, model_for
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
@@ -100,8 +100,8 @@ class DecompEval(PromptMethod):
                 "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
-        if self.decides:
-            self._refuse_prompting()
+        prompting = ("question_first", "reading", "ask", "instruction")
+        refuse_written(model_for(self.models, self.judge), options, self.given, prompting)
         alone = not self.decides and self._alone(book)
         ask = (
             self.ask(YES_NO_PROMPT, layout="shared-prefix")
@@ -133,19 +133,6 @@ class DecompEval(PromptMethod):
             sentences=self.questions.splitter.signature,
             over="alone" if alone else False,
         )
-
-    def _refuse_prompting(self) -> None:
-        """Refuse options that say how a judge is prompted, if it is a decision model.
-
-        All its questions are asked at once, none after another's answer: averages and sums go over
-        the answers to the sub-questions.
-        """
-        for name in ("question_first", "reading", "ask", "instruction"):
-            if name in self.given:
-                raise ConfigurationError(
-                    f"{name} says how a judge is prompted, and a decision model is asked typed"
-                    " questions; leave it out"
-                )
 
     def _alone(self, book: QuestionTable) -> bool:
         """Return whether averages and sums go over sentences that are judged by themselves."""

@@ -29,7 +29,7 @@ from textassay.agents.prompt_template import Task
 from textassay.agents.typed_fusion import TypedFuser
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
@@ -156,13 +156,8 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if self.decides:
-            for name in ("n", "temperature", "seed", "max_tokens", "parse_retries"):
-                if name in self.given:
-                    raise ConfigurationError(
-                        f"the decision model {model_for(self.models, self.judge).name!r} sends"
-                        f" probabilities and writes no answers; leave out"
-                        f" {name}={getattr(options, name)}"
-                    )
+            names = ("n", "temperature", "seed", "max_tokens", "parse_retries")
+            refuse_written(model_for(self.models, self.judge), options, self.given, names)
             return
         if options.fusion == "llm":
             profiles.require_generation(

@@ -5,7 +5,8 @@ A method is its options, its prompt and its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -54,20 +55,36 @@ def ask_to_write(
     Raises:
         ConfigurationError: There is no model for it, or it cannot write.
     """
-    if what is not None:
-        _refuse_decision_model(models, role, what, instead)
-        profiles.require_generation(what, instead, options.profile, models, role)
-    return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
-
-
-def _refuse_decision_model(models: Models, role: str, what: str, instead: str) -> None:
-    """Refuse to have a decision model write."""
     model = model_for(models, role)
-    if model.capabilities.only_decides:
-        raise ConfigurationError(
-            f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
-            f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
-        )
+    if what is not None:
+        if model.capabilities.only_decides:
+            raise ConfigurationError(
+                f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
+                f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
+            )
+        profiles.require_generation(what, instead, options.profile, models, role)
+    return Ask(model, prompt, task, required=options.explicit_sampling, **fields)
+
+
+def refuse_written(
+    model: Model, options: PromptOptions, given: Collection[str], names: Iterable[str]
+) -> None:
+    """Refuse options of written answers if the judge is a decision model.
+
+    Args:
+        model: The judge.
+        options: The options, with the defaults of the profile.
+        given: Names of those that the user gave.
+        names: Options that have no effect on a decision model.
+    """
+    if not model.capabilities.only_decides:
+        return
+    for name in names:
+        if name in given:
+            raise ConfigurationError(
+                f"the decision model {model.name!r} sends probabilities and writes no answers;"
+                f" leave out {name}={getattr(options, name)}"
+            )
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
@@ -90,8 +107,8 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
     )
 
 
-class PromptMethod(TaskMethod):
-    """A method for the aspects of one task; a subclass says `nodes`, the last of which is `scores`.
+class PromptMethod(TaskMethod, ABC):
+    """A method for the aspects of one task; a subclass has `nodes`, the last of them `scores`.
 
     Attributes:
         models: One model, or models by role.
@@ -233,9 +250,9 @@ class PromptMethod(TaskMethod):
         model = model_or_none(self.models, self.judge)
         return model is not None and model.capabilities.only_decides
 
+    @abstractmethod
     def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the graph; the output is that of `scores`."""
-        raise NotImplementedError
+        """Return the nodes of the graph, whose output is that of the node `scores`."""
 
     def ask(self, prompt: str | None = None, **fields: Any) -> Ask:
         """Return how the judge is asked: with its profile, in the layout of the options.
@@ -320,9 +337,9 @@ class ScoringMethod(PromptMethod):
     """A method whose scores, or the parts they are made of, come from one scorer."""
 
     @property
+    @abstractmethod
     def scorer(self) -> AspectScorer:
         """The judge."""
-        raise NotImplementedError
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
@@ -416,7 +433,10 @@ class RatingMethod(ScoringMethod):
         """
         model = model_for(models, "scorer")
         if model.capabilities.only_decides:
-            return cls._question_scorer(model, task, options, variant)
+            names = ("n", "temperature", "seed", "form", "max_tokens")
+            refuse_written(model, options, options.model_fields_set, names)
+            ask = Ask(model, options.prompt or RATING_PROMPT, task)
+            return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt
         ends_in_rating = cls.ends_in_rating and not prompt
@@ -448,17 +468,3 @@ class RatingMethod(ScoringMethod):
             labels_prompt=None if own or prompt else cls.labels_prompt,
             variant=variant,
         )
-
-    @classmethod
-    def _question_scorer(
-        cls, model: Model, task: Task, options: RatingOptions, variant: str
-    ) -> QuestionScorer:
-        """Return a judge that asks a decision model, which writes nothing."""
-        for name in ("n", "temperature", "seed", "form", "max_tokens"):
-            if name in options.model_fields_set:
-                raise ConfigurationError(
-                    f"the decision model {model.name!r} sends probabilities and writes no answers;"
-                    f" leave out {name}={getattr(options, name)}"
-                )
-        ask = Ask(model, options.prompt or RATING_PROMPT, task)
-        return QuestionScorer(ask, cls.name, variant=variant)
