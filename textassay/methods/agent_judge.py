@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -45,7 +45,7 @@ class AgentJudge(PromptMethod):
 
     name = "agent-judge"
     prompt = "agent_judge"
-    labels_prompt: ClassVar[str | None] = "agent_judge"
+    labels_prompt = "agent_judge"
     shows_images = False
     shows_source = False
     no_decisions = "it looks nothing up; take decide, or claims with split=sentences"

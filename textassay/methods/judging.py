@@ -131,8 +131,8 @@ class PromptMethod(TaskMethod, ABC):
     """Whether the judge is shown the source; see `Traits`, also for the next."""
     shows_images: ClassVar[bool] = True
     """Whether the judge is shown the images of an example."""
-    labels_prompt: ClassVar[str | None] = None
-    """Prompt file for aspects that have labels in place of a scale; `None` if there is none."""
+    labels_prompt: ClassVar[str] = ""
+    """Prompt file for aspects that have labels in place of a scale; empty if there is none."""
     asks_yes_or_no: ClassVar[bool] = False
     """Whether it asks a yes/no question, whose P(yes) is that of the second of two labels."""
 
@@ -194,7 +194,7 @@ class PromptMethod(TaskMethod, ABC):
                         f"{named} {self.name} asks a yes/no question about it: give the aspect a"
                         f" 'question' to which yes means {yes!r}"
                     )
-            elif self.labels_prompt is None:
+            elif not self.labels_prompt:
                 raise ConfigurationError(
                     f"{named} {self.name} gives ratings; use llm-score, g-eval, jury or agent-judge"
                 )
@@ -380,7 +380,7 @@ class RatingMethod(ScoringMethod):
     """Type of its options: `RatingOptions` or a subclass."""
     max_tokens: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
-    structured: ClassVar[bool | None] = None
+    structured: ClassVar[bool] = True
     """Whether to ask for JSON by a schema; see `Scorer`."""
     ends_in_rating: ClassVar[bool] = False
     """Whether its prompt ends right before the rating, so that a profile may read the probabilities
@@ -465,6 +465,6 @@ class RatingMethod(ScoringMethod):
             form=options.form,
             parse_retries=options.parse_retries,
             structured=cls.structured,
-            labels_prompt=None if own or prompt else cls.labels_prompt,
+            labels_prompt="" if own or prompt else cls.labels_prompt,
             variant=variant,
         )
