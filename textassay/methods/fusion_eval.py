@@ -44,16 +44,8 @@ from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
 
 Fusion = Literal["llm", "avg", "llmsel", "corrw"]
-"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG, LLMSel
+"""Fusion by the judge (the paper's Fusion-Eval), or by one of its aggregation functions AVG, LLMSel
 and CorrW."""
-
-PLAN_PROMPT = "fusion_eval_plan"
-MAX_PLAN_TOKENS = 1024
-"""Longest plan; one that is cut is asked for once more with four times as many."""
-TEMPERATURE = 0.1
-"""The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
-AT_ONCE = 64
-"""Rated examples that are measured at the same time."""
 
 
 class FusionEvalOptions(SamplingOptions):
@@ -65,7 +57,7 @@ class FusionEvalOptions(SamplingOptions):
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
     names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
     ratings: str | None = None
-    """File of examples with human ratings that `corrw` learns its weights from: all tools, and the
+    """File of examples with human ratings from which `corrw` learns its weights: all tools, and the
     direct evaluator if `direct`, judge them once per run. Leave out the examples to be judged, or
     agreement looks better than it is."""
     plan: str = "auto"
@@ -83,8 +75,8 @@ class FusionEvalOptions(SamplingOptions):
 
     @property
     def effective_temperature(self) -> float:
-        """The temperature that is used."""
-        return TEMPERATURE if self.temperature is None else self.temperature
+        """The temperature that is used: by default the paper's for GPT-4 (0.5 for PaLM 2)."""
+        return 0.1 if self.temperature is None else self.temperature
 
 
 class FusionEval(PromptMethod):
@@ -132,10 +124,10 @@ class FusionEval(PromptMethod):
 
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
-        # before anything else: plan, prompt and digest depend on which aspects there are
+        # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
-            # the direct evaluator's, which are handed on to it; averages show nobody the words
+            # for the direct evaluator; averages put no words into prompts
             self._task = with_published_words(self._task)
         self._check_judge()
         self._check_fusion()
@@ -176,8 +168,7 @@ class FusionEval(PromptMethod):
     def _check_fusion(self) -> None:
         """Refuse options that the fusion does not read."""
         options = self.options
-        # options that would have no effect are refused one by one, or a reported setting would be
-        # untrue
+        # an option without effect is refused, or the report would name a setting that was not used
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
                 "direct=true goes with fusion=avg, llmsel or corrw; the judge rates directly anyway"
@@ -187,7 +178,7 @@ class FusionEval(PromptMethod):
                 "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
                 "plan=none"
             )
-        if options.fusion == "corrw" and options.ratings is None:
+        if options.fusion == "corrw" and not options.ratings:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
                 " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
@@ -198,7 +189,7 @@ class FusionEval(PromptMethod):
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"
             )
-        if options.ratings is not None and options.fusion != "corrw":
+        if options.ratings and options.fusion != "corrw":
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
 
     def _check_tools(self) -> None:
@@ -228,13 +219,13 @@ class FusionEval(PromptMethod):
 
     async def _plan(self) -> Plan | RefusedPlan:
         """Return the plan, written once per run if none is given."""
-        if self._write_plan is not None:
+        if self._write_plan:
             self.plan = await self._write_plan()
         assert self.plan is not None  # a graph without a plan has no such node
         return self.plan
 
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
-        """Return the nodes in which the judge fuses, the scores' signature and the digest."""
+        """Return the node in which the judge fuses, the scores' signature and the digest."""
         fuser = self._typed_fuser() if self.decides else self._writing_fuser()
         judge = fuser.scorer if isinstance(fuser, TypedFuser) else fuser
         wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
@@ -269,7 +260,7 @@ class FusionEval(PromptMethod):
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
         self.weights = self._corrw_weights(direct)
-        if self.weights is not None:
+        if self.weights:
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
@@ -287,10 +278,9 @@ class FusionEval(PromptMethod):
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
     def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
-        """Return the node of CorrW's weights, `None` for the other averages."""
-        if self.options.fusion != "corrw":
+        """Return the node of CorrW's weights, the one fusion with ratings; `None` for others."""
+        if not self.options.ratings:
             return None
-        assert self.options.ratings is not None  # checked before
         return RatedWeights(
             self.options.ratings,
             self._task.aspects,
@@ -345,10 +335,10 @@ class FusionEval(PromptMethod):
 
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
-        if self.weights is not None:
+        if self.weights:
             return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
-        # a plan that was refused is of no use as a file: it names something that does not exist
-        if self._write_plan is None or not isinstance(self.plan, Plan):
+        # a plan that was refused names something that does not exist
+        if not self._write_plan or not isinstance(self.plan, Plan):
             return {}
         return {"plan.toml": plans.as_toml(self.plan, source=f"written for the task {self.task}")}
 
@@ -356,11 +346,11 @@ class FusionEval(PromptMethod):
 def planner_of(
     models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None
 ) -> Planner:
-    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`."""
+    """Return the agent that writes the plan, which `plans.save` can save for `plan=FILE`."""
     options = options or FusionEvalOptions()
     ask = ask_to_write(
-        models, "planner", PLAN_PROMPT, task, options, seed=options.seed,
-        max_tokens=MAX_PLAN_TOKENS, what="a plan",
+        models, "planner", "fusion_eval_plan", task, options, seed=options.seed,
+        max_tokens=1024, what="a plan",
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
     return Planner(ask, assistants_of(tools))
@@ -446,12 +436,12 @@ class RatedWeights:
         is_dry = any(isinstance(tool, DryRunTool) for tool in self._tools)
         # nothing measures in a dry run; the direct evaluator's calls are counted all the same
         score = ToolScorer(self._tools).score
-        measured = [] if is_dry else await gather(map(score, rated), limit=AT_ONCE)
-        judged = await gather(map(self._fusing_nodes, rated), limit=AT_ONCE)
+        measured = [] if is_dry else await gather(map(score, rated), limit=64)
+        judged = await gather(map(self._judge_directly, rated), limit=64)
         if is_dry:
             # any weights will do: a dry run counts calls, and its values are thrown away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
-            equal |= {} if self._direct is None else {DIRECT: 1.0}
+            equal |= {DIRECT: 1.0} if self._direct else {}
             self.weights = {
                 aspect.id: ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
                 for aspect in self._aspects
@@ -462,14 +452,14 @@ class RatedWeights:
                 assistant.name: [self._on_unit(row[place], assistant, aspect) for row in measured]
                 for place, assistant in enumerate(self._assistants)
             }
-            if self._direct is not None:
+            if self._direct:
                 values[DIRECT] = [_direct_value(row[at]) for row in judged]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
-    async def _fusing_nodes(self, example: Example) -> list[Score | Failure]:
-        """Return the direct evaluator's scores of an example, aspect by aspect."""
-        if self._direct is None:
+    async def _judge_directly(self, example: Example) -> list[Score | Failure]:
+        """Return the direct evaluator's scores of an example, one for each aspect."""
+        if not self._direct:
             return []
         assignment = Assignment(example=example, aspects=self._aspects)
         judged: list[Score | Failure] | Failure = await self._direct.graph.run(assignment)
@@ -493,7 +483,7 @@ def _direct_value(score: Score | Failure) -> float | None:
 
 
 def _refuse_error(who: str, score: Score) -> None:
-    if score.outcome == "error" and score.error is not None:
+    if score.outcome == "error" and score.error:
         raise DataError(
             f"fusion=corrw: {who} failed on the rated example {score.id!r}: {score.error.message}"
         )
