@@ -259,7 +259,7 @@ def _row(aspect: Aspect) -> Json:
 
 
 def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
-    """Return a checklist.
+    """Return a checklist, each node on the scale of P(yes).
 
     Args:
         checklist: Name of a published checklist, or path of a TOML or JSON file.
@@ -283,7 +283,7 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
                 " parts do"
             )
-    return tree
+    return AspectTree(aspects=_on_scale(tree, (0.0, 1.0)))
 
 
 def with_unit_scale(aspect: Aspect) -> Aspect:
