@@ -268,7 +268,7 @@ def _holds(
 def _compares(quote: str) -> bool:
     """Return whether a quotation begins with `>` and a number, as in `> $5 cups`."""
     match = _COMPARED.match(quote)
-    return bool(match) and all(mark in "+." or _is_sign(mark) for mark in match["marks"])
+    return bool(match and all(mark in "+." or _is_sign(mark) for mark in match["marks"]))
 
 
 def _is_sign(token: str) -> bool:

@@ -608,8 +608,9 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            empty = NoRating(EMPTY.type, EMPTY.message)
-            return JointScores(scores=tuple(_score(example, aspect, empty) for aspect in aspects))
+            fields = [common_fields(example, aspect, how="text") for aspect in aspects]
+            empty = (Score.unscored(EMPTY.type, EMPTY.message, **about) for about in fields)
+            return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0

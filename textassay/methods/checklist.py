@@ -1,6 +1,6 @@
-"""Checklist: yes/no questions on each aspect, answered with evidence that is checked, averaged.
+"""Checklist: the mean of yes/no questions on each aspect, answered with evidence that is checked.
 
-Or the criteria of each row's rubric, and the share of their points.
+Or the share of points of the criteria in each row's rubric.
 """
 
 from __future__ import annotations
@@ -39,19 +39,8 @@ from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Message, Score
 
-QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
-    "checklist_questions", "decomp_eval", "checklist_joint",
-)  # fmt: skip
 BY_RUBRIC = "rubric"
-MOST_QUESTIONS = 5
-"""Most questions on an aspect that the model writes: as many as the published ones on the
-relevance of summaries."""
-KEPT = ("answer", "quote", "found_in", "p_yes", "mass")
-"""What evidence says of an answer besides its value."""
-RUBRIC = Aspect(
-    name="rubric", definition="how far the text does what its criteria ask for.", scale=(0.0, 1.0)
-)
-"""What is judged by the rubrics of the rows, unless one aspect is named."""
+"""Value of the option `checklist`."""
 
 
 class Questions(Message):
@@ -60,7 +49,7 @@ class Questions(Message):
     items: tuple[Aspect, ...]
     """In order; each with its `question`."""
     notes: tuple[dict[str, Any], ...] = ()
-    """What a model wrote that could not be used."""
+    """Unusable parts of a model's answer."""
 
 
 class ChecklistOptions(WritingOptions):
@@ -71,7 +60,7 @@ class ChecklistOptions(WritingOptions):
     the model's own questions on aspects that have none; `model`: the model's own for all; `rubric`:
     the criteria that each row has."""
     answers: Literal["quoted", "p-yes"] = "quoted"
-    """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
+    """`quoted`: the judge answers in words and quotes the decisive passage; an answer whose
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
     log-probabilities if the model sends usable ones, else by the share of yes among written
     answers."""
@@ -79,19 +68,19 @@ class ChecklistOptions(WritingOptions):
     """One request for each question, or one for all questions of an aspect (or all criteria of a
     rubric)."""
     total: Literal["clipped", "raw"] = "clipped"
-    """What the points of a rubric add up to: `clipped` is 0 where faults outweigh, `raw` goes below
-    0 (HealthBench counts so, and clips the mean over all texts)."""
+    """Total of the points of a rubric: `clipped` is 0 where faults outweigh, `raw` may be below 0
+    (as in HealthBench, which clips the mean over all texts)."""
     evidence: Literal["all"] | None = None
     """`all`: a passage may be quoted from the source even where there are passages of a context; by
     default a question is no evidence then. In dialogue the source is the conversation, which always
     counts."""
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer; below it the aspect has no score. Of
-    a rubric all criteria must, unless this is given."""
+    """Share of an aspect's questions that must have an answer; below it the aspect has no score.
+    For a rubric the default is all of its criteria."""
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
-    """How a question stands in prompts of `answers=p-yes`."""
+    """Text of a question in prompts of `answers=p-yes`."""
 
 
 class Checklist(PromptMethod):
@@ -123,7 +112,7 @@ class Checklist(PromptMethod):
     options: ChecklistOptions
 
     def prepare(self) -> None:
-        """Find the questions that are known, and who writes the others."""
+        """Find the questions that are known, and the agent that writes the others."""
         if self.decides:
             if self.options.answers == "quoted":
                 judge = model_for(self.models, self.judge)
@@ -134,7 +123,7 @@ class Checklist(PromptMethod):
         roots: tuple[Aspect, ...] = ()
         if self.reads_rubrics:
             self._check_rubric_options()
-            roots = (_judged_aspects(self._task),)
+            roots = (_judged_aspect(self._task),)
         else:
             known, roots = trees.find_parts(
                 "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
@@ -144,13 +133,11 @@ class Checklist(PromptMethod):
         self._given = {**known, **by_label}
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
-        # a file's own roots may replace the task's aspects, and everything below works on what is
-        # judged
+        # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
         self._writer = writer_for(self.models, self._task, options) if self._writing else None
-        # written once per run, however many examples wait for them: every example must get the
-        # same
-        self._write = once(self._written)
+        # written once per run: every example must get the same questions
+        self._write = once(self._write_questions)
         if self._reads_choices:
             if options.calls == "joint":
                 raise ConfigurationError(
@@ -159,12 +146,12 @@ class Checklist(PromptMethod):
             ask = (
                 self.ask(YES_NO_PROMPT, layout="shared-prefix")
                 if self.decides
-                else self.ask(P_YES_PROMPT)
+                else self.ask("decomp_eval")
             )
         else:
-            prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
+            prompt = "checklist_joint" if self._asks_jointly and not options.prompt else ""
             ask = self.ask(prompt, max_tokens=MAX_TOKENS)
-        writer = self._writer.digest if self._writer is not None else ""
+        writer = self._writer.digest if self._writer else ""
         variant = (writer, self._required)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, variant
@@ -210,14 +197,13 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
-            # the check is a node of its own without a model: a judge cannot vouch for its own
-            # quotation
-            counts = self.options.evidence == "all" or self._task.asks is not None
+            # the check is a node of its own, as a judge cannot check its own quotation
+            counts = self.options.evidence == "all" or bool(self._task.asks)
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
             check = QuoteCheck(
                 self.signature,
                 counts,
-                references_count=self._task.reference_name is not None,
+                references_count=bool(self._task.reference_name),
                 absence_counts=self.reads_rubrics,
             )
             if self._asks_jointly:
@@ -228,7 +214,7 @@ class Checklist(PromptMethod):
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
-                    Node(output, self._checked, example=example, batches="batches",
+                    Node(output, self._check_batches, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
@@ -249,7 +235,7 @@ class Checklist(PromptMethod):
         ]  # fmt: skip
 
     async def _criteria(self, example: Example) -> tuple[Aspect, ...]:
-        """Return the criteria of a row's rubric as what is asked."""
+        """Return the criteria of a row's rubric as questions."""
         parent = self._task.aspects[0].id
         return tuple(
             Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
@@ -264,7 +250,7 @@ class Checklist(PromptMethod):
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
 
-    async def _checked(
+    async def _check_batches(
         self,
         example: Example,
         batches: list[tuple[Aspect, ...]],
@@ -301,13 +287,13 @@ class Checklist(PromptMethod):
             return Questions(items=self._given[aspect.id])
         return await self._write(aspect)
 
-    async def _written(self, aspect: Aspect) -> Questions:
-        assert self._writer is not None  # there is one if questions are not given
+    async def _write_questions(self, aspect: Aspect) -> Questions:
+        assert self._writer  # made where questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
     async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
-        """Lay all questions side by side; an aspect whose own could not be written has none."""
+        """Return the questions of all aspects; an aspect whose questions failed has none."""
         there = [one for one in questions if isinstance(one, Questions)]
         return tuple(item for one in there for item in one.items)
 
@@ -327,8 +313,9 @@ class Checklist(PromptMethod):
         average = Average(signature, self.options.required)
         parts = [_orient(question, aspect, rating) for question, rating in pairs]
         score = await average(example, aspect, parts)
+        kept = ("answer", "quote", "found_in", "p_yes", "mass")
         evidence = [
-            answer_evidence(rating, question_of(question), KEPT, without=("explanation",))
+            answer_evidence(rating, question_of(question), kept, without=("explanation",))
             | {"id": question.id}
             for question, rating in pairs
         ]
@@ -348,11 +335,11 @@ class Checklist(PromptMethod):
 
     @property
     def _asks_jointly(self) -> bool:
-        # a criterion that is asked for by itself takes the words of many, as its reason counts too
+        # a single criterion is asked for in the words for several, which ask for a reason, too
         return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
 
     def _check_rubric_options(self) -> None:
-        """Refuse options that say something of questions, where the rows have criteria."""
+        """Refuse options about questions, as the rows have criteria."""
         if self.options.output == "questions":
             raise ConfigurationError(
                 f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
@@ -361,7 +348,7 @@ class Checklist(PromptMethod):
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions known before the run; empty for none."""
+        """6 hex digits over all words of the questions known before the run; empty without any."""
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)
@@ -386,7 +373,7 @@ class Checklist(PromptMethod):
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         return self._answerer.probabilities if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
@@ -401,12 +388,11 @@ class Checklist(PromptMethod):
 def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
     """Return the agent that writes the questions on one aspect."""
     ask = ask_to_write(
-        models, "decomposer", QUESTIONS_PROMPT, task, options, seed=options.seed,
+        models, "decomposer", "checklist_questions", task, options, seed=options.seed,
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
-    return Decomposer(
-        ask, count=MOST_QUESTIONS, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True
-    )
+    # at most as many as are published on the relevance of summaries
+    return Decomposer(ask, count=5, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True)
 
 
 async def write_checklist(
@@ -427,8 +413,8 @@ async def write_checklist(
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Questions:
-    """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
-    # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
+    """Return a model's list as questions; lines without a question are left out and noted."""
+    # a statement cannot be answered with yes or no
     asking = [part for part in written if part.definition.rstrip().endswith("?")]
     if not asking:
         raise MalformedResponse(
@@ -454,10 +440,11 @@ def _own_question(aspect: Aspect) -> Aspect:
     )
 
 
-def _judged_aspects(task: Task) -> Aspect:
-    """Return what rubrics stand for: the aspect that was named, or one of their own."""
+def _judged_aspect(task: Task) -> Aspect:
+    """Return the aspect that is judged by rubrics: the one that was named, or their own."""
     if task.aspects == task.family:
-        return RUBRIC
+        definition = "how far the text does what its criteria ask for."
+        return Aspect(name="rubric", definition=definition, scale=(0.0, 1.0))
     if len(task.aspects) > 1:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
@@ -473,11 +460,8 @@ def _judged_aspects(task: Task) -> Aspect:
 
 
 def _orient(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
-    """Return an answer so that 1 counts in the aspect's favor."""
-    if (
-        isinstance(rating, Failure)
-        or rating.value is None
-        or question.higher_is_better == aspect.higher_is_better
-    ):
+    """Return an answer as a rating of the aspect: a bad question's yes is 0."""
+    is_turned = question.higher_is_better != aspect.higher_is_better
+    if isinstance(rating, Failure) or rating.value is None or not is_turned:
         return rating
     return rating.model_copy(update={"value": 1.0 - rating.value})

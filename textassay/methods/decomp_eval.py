@@ -47,7 +47,7 @@ class DecompEvalOptions(PromptOptions):
     `prompts/tables/decomp_eval.toml`, or one of `rephrasing-1` to `rephrasing-7` (figure 5;
     dialogue)."""
     sentences: Literal["rules", "nltk"] = "rules"
-    """Who cuts the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
+    """Splitter of the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
     `nltk`)."""
     reading: ProbabilityReading = "auto"
     """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
@@ -92,7 +92,7 @@ class DecompEval(PromptMethod):
     options: DecompEvalOptions
 
     def prepare(self) -> None:
-        """Read the questions and say how they are asked."""
+        """Read the questions, and make the agents that ask and answer them."""
         options, task = self.options, self._task
         if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(
@@ -149,8 +149,7 @@ class DecompEval(PromptMethod):
             "subquestions": options.subquestions is False,
         }
         for name, is_chosen in chosen.items():
-            # refused rather than ignored: an option without effect would be reported as a variant
-            # of the paper
+            # an option without effect would be reported as a variant of the paper
             if over and is_chosen:
                 raise ConfigurationError(
                     f"{name} has no meaning for {over[0]} with a profile of its own words: the"
@@ -160,7 +159,7 @@ class DecompEval(PromptMethod):
 
     @property
     def chain(self) -> str | None:
-        """What is asked in a chain, and how to avoid it; `None` if there is no chain."""
+        """The chain of requests, and how to avoid it; `None` if there is no chain."""
         if self._order != "chain" or not self.options.subquestions:
             return None
         book, task = self.questions.book, self._task
@@ -187,7 +186,7 @@ class DecompEval(PromptMethod):
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         return self.answerer.probabilities
 
     def nodes(self) -> list[Node]:
@@ -213,7 +212,7 @@ class DecompEval(PromptMethod):
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, or the packaged ones, and 6 hex digits of their content."""
-    if path is None:
+    if not path:
         file = table_file("decomp_eval")
     else:
         file = rephrasing_file(path) if path in REPHRASINGS else Path(path)

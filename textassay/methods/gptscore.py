@@ -118,7 +118,7 @@ class GPTScore(PromptMethod):
         return replace(super().traits, likelihoods_of=self.reader.model)
 
     def prepare(self) -> None:
-        """Read the tables and say what is scored given what."""
+        """Read the tables, and make the agents that write and read passages."""
         options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
@@ -153,7 +153,7 @@ class GPTScore(PromptMethod):
     def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
         """Set the digest of the prompts and the signature."""
         options = self.options
-        drawn = (options.seed,) if options.seed is not None else ()
+        drawn = () if options.seed is None else (options.seed,)
         self.prompt_digest = ask.digest(ask.layout, *variants, *drawn)
         self.signature = ask.signature(
             self.name,
@@ -199,9 +199,9 @@ class GPTScore(PromptMethod):
             raise ConfigurationError(
                 "pmi may be above or below 0, so it has no harmonic mean; use ref-both or mean"
             )
-        asks = self._task.asks is not None and not about_texts
+        asks = bool(self._task.asks) and not about_texts
         scored: Scored = options.scored or ("yes" if asks else "output")
-        if scored == "yes" and options.over_references is not None:
+        if scored == "yes" and options.over_references:
             raise ConfigurationError(
                 "over_references has no effect on a yes/no question; use "
                 "options={'scored': 'output'}"
@@ -239,13 +239,13 @@ def read_demonstrations(
     seed: int | None = None,
 ) -> tuple[dict[str, tuple[Example, ...]], str]:
     """Return the demonstrations of each aspect, by its id, and a digest of the file."""
-    if path is None:
-        if k is not None or seed is not None:
+    if not path:
+        if k or seed is not None:
             raise ConfigurationError(
                 "k and seed say which demonstrations are shown; give them with demonstrations=FILE"
             )
         return {}, ""
-    if seed is not None and k is None:
+    if seed is not None and not k:
         raise ConfigurationError("seed draws k demonstrations of each aspect; say how many with k")
     data = Examples(Path(path))
     info = data.check()
@@ -254,21 +254,20 @@ def read_demonstrations(
     for aspect in aspects:
         names = qualities.of(aspect).names | {aspect.name.casefold()}
         # a demonstration without an aspect suits all of them
-        pool = [e for e in known if _aspect_of(e) is None or _aspect_of(e) in names]
-        if k is not None and k > len(pool):
+        pool = [e for e in known if _aspect_of(e) in ("", *names)]
+        if k and k > len(pool):
             raise ConfigurationError(
                 f"{path} contains {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
             )
-        if k is not None and seed is not None:
+        if k and seed is not None:
             # seeded per aspect: adding an aspect does not change the demonstrations of the others
             pool = random.Random(f"{seed}\x1f{aspect.id}").sample(pool, k)
         shown[aspect.id] = tuple(pool[:k])
     return shown, info.digest
 
 
-def _aspect_of(demonstration: Example) -> str | None:
-    named = demonstration.meta.get("aspect")
-    return None if named is None else str(named).casefold()
+def _aspect_of(demonstration: Example) -> str:
+    return str(demonstration.meta.get("aspect") or "").casefold()
 
 
 def _counts(aspects: Iterable[Aspect], shown: Mapping[str, Sequence[Example]]) -> str:

@@ -62,9 +62,9 @@ class HDEval(RatingMethod):
     3. A first-layer criterion's score is the average over its branch, itself included.
 
     Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
-    ablation averages over all nodes of the tree, whereas we keep to the criterion's own branch. A
-    criterion is decomposed by itself (equation 1), not together with its siblings as in the example
-    of figure 10.
+    ablation averages over all nodes of the tree, we over the criterion's own branch. A criterion is
+    decomposed by itself (equation 1), not together with its siblings as in the example of figure
+    10.
     """
 
     name = "hd-eval"
@@ -76,7 +76,7 @@ class HDEval(RatingMethod):
     options: HDEvalOptions
 
     def prepare(self) -> None:
-        """Find the branches that are known, and who grows the others."""
+        """Find the branches that are known, and the agent that grows the others."""
         self._given, roots = trees.find_parts(
             "tree", self.options.tree, self._task, SCALE, _branch_below
         )
@@ -87,12 +87,12 @@ class HDEval(RatingMethod):
         self._decomposer: Decomposer | None = None
         if self._growing:
             self._decomposer = decomposer_for(self.models, self._task, self.options)
-        self._grow = once(self._grown)
+        self._grow = once(self._grow_branch)
         # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
 
     def _refuse_growth(self) -> None:
-        """Refuse options of trees that the model grows, if its profile has it grow none."""
+        """Refuse options of trees that the model grows; its profile says that it cannot write."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
             raise ConfigurationError(
                 f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
@@ -132,12 +132,12 @@ class HDEval(RatingMethod):
         """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
-    async def _grown(self, aspect: Aspect) -> GrownTree:
-        assert self._decomposer is not None  # there is one if a branch is not given
+    async def _grow_branch(self, aspect: Aspect) -> GrownTree:
+        assert self._decomposer  # made where a branch is not given
         return await grow(self._decomposer, (aspect,), self.options.depth)
 
     async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Placed, ...]:
-        """Lay the branches side by side; one that failed takes down its own criterion only."""
+        """Return the nodes of all branches; a branch that failed has none."""
         there = [branch for branch in branches if isinstance(branch, GrownTree)]
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)
@@ -148,7 +148,7 @@ class HDEval(RatingMethod):
     async def _rate_one(self, example: Example, aspect: Aspect) -> Score:
         # an id is the path from the root, so its first part names the branch
         branch = self._given[aspect.id.partition("/")[0]]
-        parent = None if aspect.parent is None else branch.tree[aspect.parent]
+        parent = branch.tree[aspect.parent] if aspect.parent else None
         return await self.scorer(example, aspect, parent=parent)
 
     async def _fuse(
@@ -207,7 +207,7 @@ def decomposer_for(
     ask = ask_to_write(
         models, "decomposer", "hd_eval_decompose", task, options, seed=options.seed,
         # with one layer nothing is written, so a model that can only judge will do
-        what="a tree of criteria" if options.depth > 1 else None,
+        what="a tree of criteria" if options.depth > 1 else "",
         instead=instead
         or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
     )  # fmt: skip
@@ -237,10 +237,10 @@ class NodeRatings(RatingMethod):
 
     Args:
         models: The judge has the role `scorer`.
-        task: What kind of text is judged.
+        task: The kind of text.
         tree: The whole tree as far as it has grown.
-        nodes: What is rated.
-        options: How the judge is asked.
+        nodes: The nodes to rate.
+        options: Options of the judge.
     """
 
     name = HDEval.name
@@ -275,7 +275,7 @@ class NodeRatings(RatingMethod):
 
     async def rate(self, example: Example, aspect: Aspect) -> Score:
         """Return one node's rating."""
-        parent = None if aspect.parent is None else self._tree[aspect.parent]
+        parent = self._tree[aspect.parent] if aspect.parent else None
         return await self.scorer(example, aspect, parent=parent)
 
 

@@ -28,9 +28,6 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Sample, thought_note
 from textassay.runtime.questions import Question
 
-ROOM = 512
-"""Longest answer in tokens: a reason in one sentence, and a letter."""
-
 
 class PairwiseOptions(SamplingOptions):
     """Options of the pairwise comparison."""
@@ -63,7 +60,7 @@ class Pairwise(PromptMethod):
     options: PairwiseOptions
 
     def nodes(self) -> list[Node]:
-        """Compare in each order, side by side, and settle what they say."""
+        """Compare in each order at the same time, and make one score of both."""
         options = self.options
         # a node per order: the graph asks both at the same time, and each is cached for itself
         comparers = [
@@ -88,17 +85,17 @@ class Pairwise(PromptMethod):
         A choice that flips with the order is no preference: its value is 0.5, and the evidence says
         so.
         """
-        choices = [first] if second is None else [first, second]
+        choices = [first, second] if second else [first]
         update: dict[str, Any] = {
             "usage": sum((one.usage for one in choices), NO_USAGE),
             "explanation": "\n\n".join(one.explanation for one in choices if one.explanation)
             or None,
         }
         notes = tuple(note for one in choices for note in one.evidence)
-        for one in choices:
-            if one.value is None:
-                return one.model_copy(update=update | {"evidence": notes})
         values = [one.value for one in choices if one.value is not None]
+        if len(values) < len(choices):
+            unusable = next(one for one in choices if one.error)
+            return unusable.model_copy(update=update | {"evidence": notes})
         flipped = len({_side(value) for value in values}) > 1
         evidence = [
             {"text": _in_words(order, value), "order": order, "choice": value}
@@ -125,7 +122,7 @@ class Pairwise(PromptMethod):
             ConfigurationError: An example has no `output_b`.
         """
         super().check_data(info)
-        # before the run: a missing text would otherwise cost the calls of all other examples first
+        # before the run, as an error at this example would come after others have been paid for
         lacking = info.count - info.compared
         if lacking:
             raise ConfigurationError(
@@ -157,19 +154,15 @@ class Pairwise(PromptMethod):
         options = self.options
         if self.decides:
             return self.ask("typed_comparison")
-        return self.ask(
-            temperature=options.temperature or 0.0, max_tokens=options.max_tokens or ROOM
-        )
+        # a reason in one sentence, and a letter
+        room = options.max_tokens or 512
+        return self.ask(temperature=options.temperature or 0.0, max_tokens=room)
 
 
 TextOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
 Shown = tuple[str, str, str]
 """Kind, label and text of a part of the material."""
-_DRY = (
-    "Both say what happened, and one of them says it in an order that is easier to"
-    " follow.\nAnswer: A"
-)
 
 
 @dataclass(frozen=True)
@@ -224,7 +217,10 @@ class Comparer:
             retries=self.parse_retries,
             form="letters",
             labels=("A", "B", "C") if self.ties else ("A", "B"),
-            dry_run_answer=_DRY,
+            dry_run_answer=(
+                "Both say what happened, and one of them says it in an order that is easier to"
+                " follow.\nAnswer: A"
+            ),
         )
         last = answers[-1]
         reply = last.samples[0].text.strip()
@@ -259,7 +255,7 @@ class Comparer:
         answer, way = result.answer, result.way
         about |= {"how": way.how, "signature": way.sign(self.signature), "usage": result.usage}
         about["samples"] = way.samples or None
-        if answer.problem is not None:
+        if answer.problem:
             return unanswered(answer, **about)
         first, second, *tie = answer.probabilities.values()
         share = (first + sum(tie) / 2) / (first + second + sum(tie))
