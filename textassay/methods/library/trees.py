@@ -14,8 +14,8 @@ The published case studies by name, the user's own from a TOML or JSON file.
     definition = "whether each sentence follows from what was said before."
 
 A parent is named by its path (`engagingness/content-richness`), or by its name alone if no other
-node has it. A root may omit its definition if the task has an aspect of that name. Files
-are for people to edit: a key that is not known is an error that names file and key.
+node has it. A root may omit its definition if the task has an aspect of that name. People edit
+these files, so an unknown key is an error that names file and key.
 
 A checklist is a tree whose leaves are yes/no questions, published by name or from a file.
 
@@ -28,7 +28,7 @@ A checklist is a tree whose leaves are yes/no questions, published by name or fr
     question = "Does the summary present information in a logical order?"
     higher_is_better = true    # false if "yes" is the bad answer
 
-A digest of all words distinguishes one state of a checklist from another.
+A digest of all words distinguishes versions of a checklist.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ from textassay.runtime.model import Json
 T = TypeVar("T")
 
 FORMAT = 1
-"""Of the files that are written; newer ones are refused."""
+"""Format of the files; newer ones are refused."""
 
-_FILE_KEYS = ("format", "name", "source", "aspects")  # `name` and `source` are remarks
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
 
 
@@ -162,7 +161,8 @@ def _on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
 
 def _rows(path: Path) -> list[Json]:
     content = read_toml(path).content
-    refuse_unknown(path, content, _FILE_KEYS)
+    # `name` and `source` are remarks
+    refuse_unknown(path, content, ("format", "name", "source", "aspects"))
     check_format(path, content, FORMAT)
     rows = content.get("aspects")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -185,7 +185,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
         # rounds rather than recursion, because a file may name children before their parents
         placed = len(ids)
         for at, row in enumerate(rows):
-            if at not in ids and (parent := _place_parent(path, row, slugs, ids)) is not None:
+            if at not in ids and (parent := _place_parent(path, row, slugs, ids)):
                 ids[at] = f"{parent}/{slugs[at]}"
         if len(ids) == placed:
             break
@@ -201,8 +201,7 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
     if parent in ids.values():
         return parent
     matching = [at for at, own in enumerate(slugs) if own == parent]
-    # only when all of them are placed: until then one may turn out to be the parent by its full
-    # path
+    # only if all of them are placed: until then one may be the parent by its full path
     if len(matching) > 1 and all(at in ids for at in matching):
         known = ", ".join(repr(ids[at]) for at in matching)
         raise problem(
@@ -214,13 +213,13 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
 def _missing_parent(
     path: Path, row: Json, rows: list[Json], slugs: list[str], ids: dict[int, str]
 ) -> ConfigurationError:
-    """Return the error for rows that hang on no root: a cycle, or a parent that is not there."""
+    """Return the error for rows that are below no root: a cycle, or an unknown parent."""
     walked: list[int] = []
     at = rows.index(row)
     while at not in walked:
         walked.append(at)
         last = slug(rows[at]["parent"].rpartition("/")[2])
-        # follows parents until one repeats: that is the circle to report
+        # follows parents until one repeats, which closes the circle
         following = [i for i, own in enumerate(slugs) if own == last and i not in ids]
         if not following:
             name, parent = rows[at]["name"], rows[at]["parent"]
@@ -235,23 +234,23 @@ def _missing_parent(
 
 def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, str]) -> Aspect:
     fields = {key: value for key, value in row.items() if key not in ("parent", "source")}
-    if parent is None and "definition" not in fields and slug(row["name"]) in definitions:
+    if not parent and "definition" not in fields and slug(row["name"]) in definitions:
         fields["definition"] = definitions[slug(row["name"])]
-    if parent is not None and "definition" not in fields and "question" in fields:
-        fields["definition"] = fields["question"]  # a question says what it is about
+    if parent and "definition" not in fields and "question" in fields:
+        fields["definition"] = fields["question"]
     where = f"aspect {row['name']!r}: "
     return validate_as(path, {**fields, "parent": parent}, Aspect, where=where)
 
 
 def _row(aspect: Aspect) -> Json:
-    """Return an aspect as a file says it: what is the default is left out."""
+    """Return an aspect as a row of a file, without defaults."""
     row: Json = {"name": aspect.name}
-    if aspect.parent is not None:
+    if aspect.parent:
         row["parent"] = aspect.parent
     row["definition"] = aspect.definition
     if aspect.scale != Aspect.model_fields["scale"].default:
         row["scale"] = list(aspect.scale)
-    if aspect.question is not None:
+    if aspect.question:
         row["question"] = aspect.question
     if not aspect.higher_is_better:
         row["higher_is_better"] = False
@@ -273,12 +272,12 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
     path = str(checklist_file(checklist)) if checklist in CHECKLISTS else checklist
     tree = load(path, task)
     for leaf in tree.leaves:
-        if leaf.parent is None:
+        if not leaf.parent:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.name!r} has no questions below it"
             )
-        # an inner node is only a heading; what is answered are the leaves
-        if leaf.question is None:
+        # only leaves are questions; inner nodes are headings
+        if not leaf.question:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
                 " parts do"
