@@ -25,11 +25,23 @@ GAP = "[...]"
 
 
 def narrow(
-    example: Example, claim: str, *, window: int, most: int, question_counts: bool = True
+    example: Example,
+    claim: str,
+    *,
+    window: int = 400,
+    most: int = 3,
+    question_counts: bool = True,
 ) -> Example:
-    """Return the example with at most `most` windows of its source, those closest to the claim.
+    """Return the example with at most `most` windows of its source, the closest to the claim.
 
     Passages and conversations are shown by their numbers, `most` windows of them in all.
+
+    Args:
+        example: The example.
+        claim: The claim.
+        window: Longest window in words.
+        most: Number of windows.
+        question_counts: Whether a question is evidence even where there is a context.
     """
     if not (example.passages or example.messages):
         source = example.source or ""

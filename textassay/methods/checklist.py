@@ -11,7 +11,7 @@ from pydantic import Field
 
 from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
 from textassay.agents.ask import signature_of_parts
-from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
@@ -37,19 +37,10 @@ from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Message, Score
+from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
 
 BY_RUBRIC = "rubric"
 """Value of the option `checklist`."""
-
-
-class Questions(Message):
-    """The questions on one aspect."""
-
-    items: tuple[Aspect, ...]
-    """In order; each with its `question`."""
-    notes: tuple[dict[str, Any], ...] = ()
-    """Unusable parts of a model's answer."""
 
 
 class ChecklistOptions(WritingOptions):
@@ -122,7 +113,11 @@ class Checklist(PromptMethod):
         known: dict[str, tuple[Aspect, ...]] = {}
         roots: tuple[Aspect, ...] = ()
         if self.reads_rubrics:
-            self._check_rubric_options()
+            if options.output == "questions":
+                raise ConfigurationError(
+                    f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                    " criteria and points are in the data; leave it out"
+                )
             roots = (_judged_aspect(self._task),)
         else:
             known, roots = trees.find_parts(
@@ -281,33 +276,33 @@ class Checklist(PromptMethod):
             example, question.model_copy(update={"question": question_text})
         )
 
-    async def _questions(self, aspect: Aspect) -> Questions:
+    async def _questions(self, aspect: Aspect) -> Decomposition:
         """Return the questions on an aspect, written once per run if no file gives them."""
         if aspect.id in self._given:
-            return Questions(items=self._given[aspect.id])
+            return Decomposition(of=aspect, aspects=self._given[aspect.id])
         return await self._write(aspect)
 
-    async def _write_questions(self, aspect: Aspect) -> Questions:
+    async def _write_questions(self, aspect: Aspect) -> Decomposition:
         assert self._writer  # made where questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
-    async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
+    async def _lay_out(self, questions: list[Decomposition | Failure]) -> tuple[Aspect, ...]:
         """Return the questions of all aspects; an aspect whose questions failed has none."""
-        there = [one for one in questions if isinstance(one, Questions)]
-        return tuple(item for one in there for item in one.items)
+        there = [one for one in questions if isinstance(one, Decomposition)]
+        return tuple(item for one in there for item in one.aspects)
 
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
-        questions: Questions,
+        questions: Decomposition,
         all_questions: tuple[Aspect, ...],
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
-        own = {question.id for question in questions.items}
+        own = {question.id for question in questions.aspects}
         pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
@@ -337,14 +332,6 @@ class Checklist(PromptMethod):
     def _asks_jointly(self) -> bool:
         # a single criterion is asked for in the words for several, which ask for a reason, too
         return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
-
-    def _check_rubric_options(self) -> None:
-        """Refuse options about questions, as the rows have criteria."""
-        if self.options.output == "questions":
-            raise ConfigurationError(
-                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
-                " criteria and points are in the data; leave it out"
-            )
 
     @property
     def locked(self) -> str:
@@ -405,14 +392,14 @@ async def write_checklist(
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
         written = as_questions(root, grown.tree.children(root.id), ())
-        nodes += [root, *written.items]
+        nodes += [root, *written.aspects]
         notes += written.notes
     return GrownTree(tree=AspectTree(aspects=tuple(nodes)), notes=tuple(notes))
 
 
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
-) -> Questions:
+) -> Decomposition:
     """Return a model's list as questions; lines without a question are left out and noted."""
     # a statement cannot be answered with yes or no
     asking = [part for part in written if part.definition.rstrip().endswith("?")]
@@ -426,7 +413,7 @@ def as_questions(
         if part not in asking
     )
     items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
-    return Questions(items=items, notes=(*notes, *dropped))
+    return Decomposition(of=aspect, aspects=items, notes=(*notes, *dropped))
 
 
 def _own_question(aspect: Aspect) -> Aspect:

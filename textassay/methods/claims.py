@@ -175,17 +175,16 @@ class ClaimCheck(PromptMethod):
             return ToolVerifier(self._only_tool(), self._question_counts)
         if options.verify == "quoted":
             refuse_written(model_for(self.models, self.judge), options, self.given, ("verify",))
-        windows = Windows(question_counts=self._question_counts)
         if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
             question = fill_placeholders(options.pattern, words)
             prompt = YES_NO_PROMPT if self.decides else "decomp_eval"
-            return ProbabilityVerifier(self.ask(prompt), windows, question)
+            return ProbabilityVerifier(self.ask(prompt), question, self._question_counts)
         # the claim takes the place of the output, under its own name
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-        return QuotedVerifier(ask, windows, options.parse_retries)
+        return QuotedVerifier(ask, options.parse_retries, self._question_counts)
 
     @property
     def _verify(self) -> str:
@@ -354,30 +353,13 @@ ASPECT = Aspect(name="claim", definition="whether the source supports the claim.
 """The aspect that every verifier judges."""
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The part of a source that a judge is shown for one claim."""
+def _near(example: Example, claim: str, question_counts: bool) -> Example:
+    """Return the example with a claim as its output and the closest windows as its source.
 
-    words: int = 400
-    """Longest window in words."""
-    most: int = 3
-    """Number of windows."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-
-    def of(self, example: Example, claim: str) -> Example:
-        """Return the example with the claim in place of its output and the windows as its source.
-
-        References are left out: a claim is checked against source and context.
-        """
-        near = narrow(
-            example,
-            claim,
-            window=self.words,
-            most=self.most,
-            question_counts=self.question_counts,
-        )
-        return near.model_copy(update={"output": claim, "references": ()})
+    References are left out: a claim is checked against source and context.
+    """
+    near = narrow(example, claim, question_counts=question_counts)
+    return near.model_copy(update={"output": claim, "references": ()})
 
 
 @dataclass(frozen=True)
@@ -386,10 +368,10 @@ class QuotedVerifier:
 
     ask: Ask
     """Model and prompt."""
-    windows: Windows
-    """The shown part of the source."""
     retries: int = 1
     """How often an unusable answer is asked for again."""
+    question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     @cached_property
     def _answerer(self) -> QuotedAnswerer:
@@ -401,12 +383,12 @@ class QuotedVerifier:
         `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
         exist. A claim that is not supported needs no passage: there may be none about it.
         """
-        shown = self.windows.of(example, claim)
+        shown = _near(example, claim, self.question_counts)
         answer = await self._answerer(shown, ASPECT)
         # not in the output, which always has the claim
-        texts = quotable(example, question_counts=self.windows.question_counts)
+        texts = quotable(example, question_counts=self.question_counts)
         del texts["output"]
-        is_source = self.windows.question_counts or not is_only_asked(example)
+        is_source = self.question_counts or not is_only_asked(example)
         return score_quoted(
             answer,
             texts,
@@ -426,10 +408,10 @@ class ProbabilityVerifier:
 
     ask: Ask
     """Model and prompt, which is `decomp-eval`'s for a model that writes."""
-    windows: Windows
-    """The part of the source that a model that writes is shown."""
     question: str
     """The question about the claim."""
+    question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
     signature: str = ""
     """Signature of the scores; `how:auto` is replaced by how the answers were read."""
 
@@ -445,14 +427,14 @@ class ProbabilityVerifier:
             question_set = self._beside_source(example, claim)
         else:
             prepare = SentenceQuestions(self.ask.template, decompose=False)
-            question_set = await prepare(self.windows.of(example, claim), aspect)
+            question_set = await prepare(_near(example, claim, self.question_counts), aspect)
         replies = await AnswersInOrder(self.answerer, "independent")(question_set)
         return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
     def _beside_source(self, example: Example, claim: str) -> QuestionSet:
         prepared, task = self.ask.prepare(example), self.ask.task
         source = prepared.source
-        if not self.windows.question_counts and is_only_asked(example):
+        if not self.question_counts and is_only_asked(example):
             source = _tool_results(example)
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
         form = QuestionForm(
