@@ -161,7 +161,7 @@ class Pairwise(PromptMethod):
 
 TextOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
-Shown = tuple[str, str, str]
+LabeledText = tuple[str, str, str]
 """Kind, label and text of a part of the material."""
 
 
@@ -202,7 +202,7 @@ class Comparer:
         return score.model_copy(update={"value": 1 - score.value})
 
     async def _written(
-        self, example: Example, aspect: Aspect, texts: list[Shown], about: dict[str, Any]
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
     ) -> Score:
         messages = self.ask.template.render_messages(
             {kind: text for kind, _, text in texts},
@@ -231,8 +231,8 @@ class Comparer:
         }
         rating = _rating_of(last)
         if isinstance(rating, NoRating):
-            said = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
-            return Score.unscored(rating.reason, rating.message + said, **about)
+            quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
+            return Score.unscored(rating.reason, rating.message + quoted, **about)
         return Score(value=rating, **about)
 
     def _read(self, sample: Sample) -> float | NoRating:
@@ -242,7 +242,7 @@ class Comparer:
         return rating
 
     async def _decided(
-        self, example: Example, aspect: Aspect, texts: list[Shown], about: dict[str, Any]
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
     ) -> Score:
         name = self.ask.task.output_name
         options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
@@ -266,7 +266,7 @@ class Comparer:
         return QuestionBatcher(self.ask.model)
 
 
-def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[Shown]:
+def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:
     """Return what a comparison shows, the two texts last."""
     prepare = ask.template.prepare_text
     pair = [prepare(example.output), prepare(other_output(example))]
