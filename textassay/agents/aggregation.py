@@ -50,8 +50,8 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     """Return the score for a rating that a judge wrote, with its words as the explanation.
 
     Args:
-        sample: What the judge wrote.
-        rating: What was read in it.
+        sample: The judge's answer.
+        rating: The rating that was read in it.
         fields: The score's other fields.
     """
     text = sample.text.strip()
@@ -87,8 +87,8 @@ def from_samples(
     If too few of them are usable, there is no score.
 
     Args:
-        samples: What the judge wrote.
-        ratings: What was read in each of them.
+        samples: The judge's answers.
+        ratings: The rating that was read in each of them, or why there is none.
         evidence: Pieces before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
         required: Share of the samples that must be usable, as of the parts of an average: the mean
@@ -165,9 +165,9 @@ class Average:
         """Return the mean with its parts as evidence; its usage is theirs.
 
         Args:
-            example: What was judged.
-            aspect: What the mean stands for.
-            parts: What it is made of.
+            example: The example.
+            aspect: The aspect of the mean.
+            parts: The scores to average.
             weights: Weight of each part, 0 or above; equal if not given.
 
         Raises:
@@ -235,7 +235,7 @@ def answer_evidence(
 
     Args:
         part: The answer.
-        question: What was asked.
+        question: The question.
         kept: Keys of the answer's evidence that are kept.
         without: Keys of a part's evidence that are left out.
     """

@@ -1,8 +1,7 @@
 """Sends one prompt to one model, and retries if the answer was cut off or is unusable.
 
-Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
-repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
-of the model pass through to whoever runs the agent.
+Every agent that asks a model does it through an `Ask`, which has the prompt, its digest, the
+sampling and the signature of scores. Errors of the model pass through to the caller of the agent.
 """
 
 from __future__ import annotations
@@ -164,14 +163,14 @@ class Ask:
         def ask(request: Request) -> Awaitable[Response]:
             return cast("Awaitable[Response]", send(Call(request, posting)))
 
-        # Only the sampling of the last round counts; the usage of both does.
+        # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
             response = await ask(Request(**fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
-                # The draws of samples that came back count on, so that a cache never gives one
-                # twice. At once, as each request may be a batch that takes hours.
+                # with further draws, so that a cache never gives a sample twice; at the same time,
+                # as each request may be a batch that takes hours
                 step = len(response.samples)
                 rest = [
                     ask(Request(**{**fields, "n": min(step, n - start), "draw": repeat + start}))
@@ -181,14 +180,14 @@ class Ask:
                     usage += response.usage
                     samples += response.samples[: n - len(samples)]
                     truncated = max(truncated, response.truncated_tokens)
-            # Read before it is decided whether to ask again: a rating that came early in an answer
-            # that was cut off is a rating all the same.
+            # read before the decision to ask again: a rating early in an answer that was cut off
+            # is a rating, too
             parsed = tuple(map(read, samples))
             cut, server_limit = all(map(is_cut, samples, parsed)), 0
             if not cut:
                 break
             server_limit = _server_limit(response, limit)
-            # More tokens do not help if the server allows less than it was given.
+            # more tokens do not help if the server allows fewer than were asked for
             if is_last or server_limit:
                 break
             limit = fields["max_tokens"] = 4 * limit
@@ -212,7 +211,7 @@ class Ask:
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            problem: Returns what is wrong with an answer; `None` if it is usable.
+            problem: Returns the problem of an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
             form: Form that the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
             labels: The ratings or choices that it offers.
@@ -224,8 +223,7 @@ class Ask:
         answers: list[Parsed[R]] = []
         for _ in range(retries + 1):
             answers.append(await self.answer(prompt, read, **request))
-            # A judge that declines has answered; asking again until it gives in would bias the
-            # scores.
+            # a judge that declines has answered; asking until it gives in would bias the scores
             if problem(answers[-1]) in (None, DECLINED):
                 break
             answer = answers[-1].samples[0].text.strip()
@@ -286,7 +284,7 @@ class Ask:
         return Posting(self.required, dry_run_answer, self._find_shared_prefix(prompt))
 
     def _find_shared_prefix(self, prompt: Prompt) -> int:
-        """Return where the texts end, which stand first in this layout."""
+        """Return the end of the texts, which come first in this layout."""
         if self.layout == "paper" or self.is_single or self.profile.ask != "chat":
             return 0
         if not prompt.messages:
@@ -295,22 +293,20 @@ class Ask:
         return ends[-1] if ends else 0
 
     def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
-        """Return what makes scores comparable.
-
-        Method, model, words, facts about the sampling, and version.
+        """Return the signature of scores: method, model, words, sampling and version.
 
         Args:
             method: Name of the method.
-            prompt_digest: What `digest` returns.
-            facts: What else distinguishes scores, in order; `True` stands for the bare name, and a
-                fact that is `False` is left out.
+            prompt_digest: The result of `digest`.
+            facts: Further facts that distinguish scores, in order; `True` adds the name alone, and
+                `False` nothing.
         """
         parts = [
             name if fact is True else f"{name}:{fact}"
             for name, fact in facts.items()
             if fact is not False
         ]
-        # what settings add to every request, such as its effort
+        # fields that settings add to every request, such as its effort
         added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
         settings = [f"{name}:{value}" for name, value in added.items()]
         return "|".join(
@@ -327,7 +323,7 @@ class Ask:
 
     @property
     def sampling(self) -> dict[str, object]:
-        """The facts about the sampling that signatures hold."""
+        """The facts about the sampling in signatures."""
         seed = "-" if self.seed is None else self.seed
         return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
 
@@ -335,7 +331,7 @@ class Ask:
 def _server_limit(response: Response, limit: int) -> int:
     """Return the tokens, without thoughts, of an answer that was cut before `limit`; else 0."""
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
-    # Several requests, or a cached one, say nothing about where a single answer was cut.
+    # of several requests, or a cached one, it is not known where a single answer was cut
     is_clipped = response.usage.calls == 1 and 0 < written < limit * len(response.samples)
     return written // len(response.samples) if is_clipped else 0
 

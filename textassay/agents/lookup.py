@@ -82,7 +82,7 @@ def closest(claim: str, windows: Sequence[str], most: int) -> list[int]:
     scores = [0.0] * len(windows)
     for word in set(_words(claim)):
         holding = sum(word in counted for counted in counts)
-        # never negative, unlike the plain form, for words that more than half of the windows hold
+        # never negative, unlike the plain form, for words in more than half of the windows
         weight = math.log(1 + (len(windows) - holding + 0.5) / (holding + 0.5))
         for at, counted in enumerate(counts):
             often = counted[word]
@@ -96,7 +96,7 @@ def _words(text: str) -> list[str]:
 
 
 OUTPUT = "output"
-"""Name of the section that holds the text to judge."""
+"""Name of the section with the text to judge."""
 MAX_PLACES = 10
 """Places that a search shows."""
 
@@ -166,7 +166,7 @@ class SectionIndex(Message):
     def within(self, name: str) -> list[Section]:
         """Return the section of a name and those below it: `turn 4` holds `turn 4, call 1`.
 
-        All of them for an empty name; `turn` and `passage` stand for all turns and passages.
+        All of them for an empty name; `turn` and `passage` mean all turns and passages.
         """
         plain = _plain(name)
         if not plain:

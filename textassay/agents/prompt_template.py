@@ -204,7 +204,7 @@ class Profile(Message):
     """Defaults of methods' options, by method."""
     refused: dict[str, dict[str, str]] = {}
     """Why an option, or a value of it (`variant=no-scores`), has no effect, by method; `method` is
-    the method itself, and `*` stands for every method."""
+    the method itself, and `*` means every method."""
 
     @property
     def digest_parts(self) -> tuple[str, ...]:

@@ -275,7 +275,7 @@ class SentenceQuestions:
         labels = form.labels(texts)
         shared = self._shared_material(texts, labels)
         shown = labels if self.template.layout == "paper" else shared
-        # published questions know no passages, messages and images, and must not leave them out
+        # published questions name no passages, messages and images, which must be shown even so
         in_source = example.messages or example.images
         material = {
             part for part, given in (("context", example.passages), ("source", in_source)) if given
@@ -615,7 +615,7 @@ class YesNoAggregator:
             about["samples"] = min(reply.reading.usable for reply in replies.items)
         if missing := question_set.missing:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
-        # no score if a question has no answer: a mean over the rest would be that of another text
+        # no score if a question has no answer: a mean over the others would describe another text
         if problem := replies.unanswered:
             return unanswered(problem, **about)
         answers = replies.answers

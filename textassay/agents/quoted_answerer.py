@@ -188,7 +188,7 @@ class JointAnswerer(_AsksForQuotations):
             text = answer.samples[0].text.strip()
             prompt = prompt.append_turn(text, REMINDER, form="json") if left == asked else None
         items = [found[at] for at in range(len(questions))]
-        # cost and thoughts are those of all questions, so only the first answer has them
+        # cost and thoughts belong to all questions together, so only the first answer has them
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
         items[0] = items[0].model_copy(update=shared)
         return tuple(items)

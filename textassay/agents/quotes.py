@@ -1,4 +1,4 @@
-"""Finds a quotation in the text that it is said to be from: by rules, without a model.
+"""Finds a quotation in the texts of an example: by rules, without a model.
 
 Typography does not matter (`tokens`), nor does punctuation around the quotation; every word, number
 and mark inside does, and so does their order. A part of a word or number is not found, and an
@@ -50,7 +50,7 @@ _EMPHASIS = re.compile(
     r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)"
 )
 _LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+")
-# did n't   can not: tokenized text, as many news corpora hold it
+# did n't   can not: tokenized text, as in many news corpora
 _SPLIT_NOT = re.compile(r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)")
 _SHORT_NOT = re.compile(r"'t\b")
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])")

@@ -750,6 +750,6 @@ class IndividualScorer:
             (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
             default=0,
         )
-        # the cost is that of the whole; on the scores as well, sums would count it twice
+        # only the whole has the cost; with costs of the scores as well, sums would count it twice
         freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

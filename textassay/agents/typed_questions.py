@@ -1,8 +1,8 @@
 """Asks typed questions about one example, and turns the probabilities of their options into scores.
 
 Agents ask one question at a time. Those that are asked about the same texts in one turn of the
-event loop are sent in one request (`QuestionBatcher`), so that a method whose graph judges every
-aspect by itself still sends one request for each text.
+event loop are sent in one request (`QuestionBatcher`), so that a method whose graph has a node for
+each aspect still sends one request for each text.
 """
 
 from __future__ import annotations

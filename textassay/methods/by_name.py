@@ -1,4 +1,4 @@
-"""How a method is built by name: the built-in ones, those of other packages, and fitted evaluators.
+"""Builds a method by its name: a built-in one, one of another package, or a fitted evaluator.
 
 A method's module is imported when its name is used, so that a run starts without the others.
 """

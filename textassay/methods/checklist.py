@@ -86,13 +86,13 @@ class Checklist(PromptMethod):
     4. An aspect's score is the mean of its answers, if at least `required` of them
     count.
     5. An aspect with two labels is one question, its own, and the answer is the label.
-    6. With `checklist=rubric` the criteria are those of the row, and the score is the share of
+    6. With `checklist=rubric` the criteria are from the row, and the score is the share of
     their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
     quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to
     the raters' scale, for which we have `fit` and `calibrate`. The published questions are the
-    seeds of CheckEval's repository (`checklist=summarization-all` and `dialogue-all` hold the
+    seeds of CheckEval's repository (`checklist=summarization-all` and `dialogue-all` have the
     augmented ones as well); those on other aspects and tasks are ours.
     """
 

@@ -380,7 +380,7 @@ class QuotedVerifier:
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return 1 for a supported claim and 0 for any other.
 
-        `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
+        `abstained` with `QuoteNotFound` if the passage that is quoted for the claim does not
         exist. A claim that is not supported needs no passage: there may be none about it.
         """
         shown = _near(example, claim, self.question_counts)

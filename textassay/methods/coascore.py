@@ -152,7 +152,7 @@ class CoAScore(RatingMethod):
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
-        # without any rating the last prompt would be that of LLMScore, and so would the score
+        # without any rating the last prompt would be LLMScore's, and so would the score
         if example.output.strip() and all(score.error for score in ratings.scores):
             score = self._without_knowledge(example, aspect, ratings)
             return score.model_copy(update={"evidence": evidence})

@@ -73,7 +73,7 @@ class DecompEval(PromptMethod):
 
     With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
 
-    Deviations: texts are between delimiters and one sentence says what these mean, unless the
+    Deviations: texts are between delimiters, which one sentence explains, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
     no question, ours is asked (`prompts/tables/decomp_eval.toml` marks which), or the

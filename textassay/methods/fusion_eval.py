@@ -55,7 +55,7 @@ class FusionEvalOptions(SamplingOptions):
     """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
     fusion: Fusion = "llm"
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
-    names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
+    names for the aspect; `corrw`: the mean weighted by each scorer's correlation with `ratings`."""
     ratings: str | None = None
     """File of examples with human ratings from which `corrw` learns its weights: all tools, and the
     direct evaluator if `direct`, judge them once per run. Leave out the examples to be judged, or
@@ -86,16 +86,15 @@ class FusionEval(PromptMethod):
     serve which
        criterion, and the steps of judging (once per run). FE-NoPlan leaves this out.
     2. The assistant evaluators score the example.
-    3. The judge is given the criteria, what the evaluators measure, the plan and the scores, and
-    rates all criteria and
-       the text as a whole in one answer, with explanations.
+    3. The judge is given the criteria, descriptions of the evaluators, the plan and the scores, and
+    rates all criteria and the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
     Baselines (section 3.2): AVG, LLMSel and CorrW average the evaluators' scores, each mapped to
     0-1, with or without that of a direct evaluator; the value is then on 0-1.
 
     Deviations: the words of the planning prompt are ours, since the paper shows them only in a
-    picture; what the evaluators and criteria are always stands before the plan, since plans may be
-    edited; texts stand between delimiters. A plan that names something unknown or leaves a
+    picture; descriptions of evaluators and criteria always precede the plan, since plans may be
+    edited; texts are between delimiters. A plan that names something unknown or leaves a
     criterion out is asked for again once, and then refused: its scores are `invalid`. An evaluator
     that abstains is shown as missing; one that fails makes the scores errors.
     """
@@ -434,12 +433,12 @@ class RatedWeights:
             if any(example.human.get(name) is not None for name in names)
         ]
         is_dry = any(isinstance(tool, DryRunTool) for tool in self._tools)
-        # nothing measures in a dry run; the direct evaluator's calls are counted all the same
+        # tools measure nothing in a dry run, but the direct evaluator's calls are counted
         score = ToolScorer(self._tools).score
         measured = [] if is_dry else await gather(map(score, rated), limit=64)
         judged = await gather(map(self._judge_directly, rated), limit=64)
         if is_dry:
-            # any weights will do: a dry run counts calls, and its values are thrown away
+            # any weights, as a dry run counts calls and throws values away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
             equal |= {DIRECT: 1.0} if self._direct else {}
             self.weights = {

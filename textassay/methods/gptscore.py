@@ -53,10 +53,10 @@ class GPTScoreOptions(PromptOptions):
     """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
-    two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
+    two (`ref-both`) or their harmonic mean (`harmonic`); by default the table's."""
     over_references: OverReferences | None = None
-    """What becomes of several references; by default the maximum for data-to-text, as the authors
-    run it, and else the mean."""
+    """How several references are combined; by default by the maximum for data-to-text, as in the
+    authors' code, and else by the mean."""
     combine: tuple[str, ...] = ()
     """Names or codes of aspects whose definitions are joined to that of each judged one."""
     scored: Scored | None = None
@@ -87,11 +87,11 @@ class GPTScore(PromptMethod):
     may precede it.
     2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t
     = 1/m (or 1).
-    3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
+    3. On dialogue a boolean question is asked instead, and the answer `Yes` is scored.
 
-    A value is a signed log-probability without a scale. Prompts are those of tables 11 and 12; for
-    data-to-text those of the authors' repository, which also scores against references, and takes
-    the maximum over them, while the paper's section on the scoring dimension prints src-hypo
+    A value is a signed log-probability without a scale. Prompts are from tables 11 and 12; for
+    data-to-text from the authors' repository, which also scores against references, and takes the
+    maximum over them, while the paper's section on the scoring dimension prints src-hypo
     (`direction=src-hypo`).
 
     Deviations: one space precedes every scored text, while the tables print some without, and
@@ -99,8 +99,8 @@ class GPTScore(PromptMethod):
     Only `Yes` is scored, while the paper prints "Yes.". On data-to-text the authors' script
     detokenizes texts, appends " ." to one without a full stop, cuts prompts, counts the end token
     of FLAN-T5, and leaves out GPT-2's first token; none of it is done here. A table
-    (`prompts/tables/gptscore.toml`) says which words are the paper's and which are ours, for
-    aspects that it has none for. Beyond the paper: `pmi`.
+    (`prompts/tables/gptscore.toml`) marks the paper's words, and ours for aspects that the paper
+    lacks. Beyond the paper: `pmi`.
     """
 
     name = "gptscore"

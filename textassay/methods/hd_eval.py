@@ -54,8 +54,8 @@ class HDEvalOptions(RatingOptions):
 class HDEval(RatingMethod):
     """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
 
-    1. Criteria of the first layer are those that people rate; a tree below them comes from a file
-    or from the model.
+    1. Criteria of the first layer are the aspects that people rate; a tree below them is read from
+    a file or written by the model.
     2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature
     0, top-p 1,
        32 tokens, score first.

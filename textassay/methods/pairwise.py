@@ -48,7 +48,7 @@ class Pairwise(PromptMethod):
        flips with the order or neither is better; flips are counted in the evidence.
 
     A decision model sends a probability for each text, and the value is the mean over both orders
-    of that of `output` (half of a tie's is its).
+    of the probability of `output`, to which half of the probability of a tie is added.
 
     Deviations: the words of the prompt are ours; one aspect is judged at a time.
     """
@@ -82,8 +82,8 @@ class Pairwise(PromptMethod):
     ) -> Score:
         """Return one score of both orders.
 
-        A choice that flips with the order is no preference: its value is 0.5, and the evidence says
-        so.
+        A choice that flips with the order is no preference: its value is 0.5, with a note in the
+        evidence.
         """
         choices = [first, second] if second else [first]
         update: dict[str, Any] = {
@@ -103,9 +103,9 @@ class Pairwise(PromptMethod):
         ]
         if flipped:
             evidence.append({"text": "the choice flipped with the order", "flipped": True})
-        # Judges prefer the first text, or the second, whatever it says (position bias); a
-        # choice that depends on it says nothing about the texts.
-        # Probabilities show how much, and their mean over both orders is free of it.
+        # Judges tend to prefer the first text, or the second (position bias), and a choice that
+        # depends on the order is no judgment of the texts. The mean of probabilities over both
+        # orders is free of this bias.
         mean = math.fsum(values) / len(values)
         value = mean if self.decides else 0.5 if flipped else values[0]
         return first.model_copy(update=update | {"value": value, "evidence": (*evidence, *notes)})
@@ -122,7 +122,7 @@ class Pairwise(PromptMethod):
             ConfigurationError: An example has no `output_b`.
         """
         super().check_data(info)
-        # before the run, as an error at this example would come after others have been paid for
+        # before the run, as an error at this example would follow others that were paid for
         lacking = info.count - info.compared
         if lacking:
             raise ConfigurationError(

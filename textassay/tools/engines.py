@@ -545,7 +545,7 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
 
 def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
     """Refuse a checkpoint unless exactly the parameters of the model were read from it."""
-    # older files hold position_ids, a buffer
+    # older files have position_ids, a buffer
     unknown = (name for name in report["unexpected_keys"] if not name.endswith("position_ids"))
     faults = [
         *(f"{name} is missing" for name in sorted(report["missing_keys"])),

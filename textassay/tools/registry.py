@@ -69,7 +69,7 @@ KINDS: dict[str, Factory] = {
     "repetition": Repetition,
     "readability": Readability,
 }
-"""The kinds of tools that come with the package."""
+"""The package's own kinds of tools."""
 
 GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 """Short names for several kinds at once."""

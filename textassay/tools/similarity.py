@@ -330,8 +330,7 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
 
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
-"""The encoder used if none is named, read at its 17th layer, as the authors chose for
-English."""
+"""The default encoder, which is read at its 17th layer, the authors' choice for English."""
 
 
 class Match(NamedTuple):
@@ -364,7 +363,7 @@ class BertScore(ComparingTool):
 
     Equal to the package bert-score without weighting by rarity and without rescaling by a baseline:
     as there, a token may match a special token of the other text, but special tokens count for
-    nothing themselves. Long texts are embedded in windows, none is cut off.
+    nothing themselves. Long texts are embedded in windows rather than cut off.
 
     Args:
         model: An encoder: a folder or a Hub id with a revision.

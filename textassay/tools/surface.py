@@ -53,7 +53,7 @@ class Rouge(Computed):
     """ROUGE (Lin, 2004) against the references, by rouge-score.
 
     Args:
-        variant: What is counted: words, pairs of words, or longest common subsequences.
+        variant: Units to count: words, pairs of words, or longest common subsequences.
         measure: F1, precision (share of the output found) or recall (share of the reference
             found).
         refs: `best` takes the reference with the highest F1, `first` looks at the first only.

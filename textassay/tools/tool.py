@@ -91,7 +91,7 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
     """Prepare those tools that can be prepared, one after the other; see `Preparable`.
 
     Raises:
-        ConfigurationError: The first tool that cannot work says why.
+        ConfigurationError: The first tool that cannot work, and why.
     """
     for tool in tools:
         if isinstance(tool, Preparable):

@@ -322,7 +322,7 @@ class LearnedTree(_FittedMethod):
 
     def _refuse_change(self, before: Evaluator) -> None:
         scorer = self._judge.scorer
-        # the weights were learned for the errors of one judge; those of another are others
+        # the weights were learned for the errors of one judge; another judge errs in other ways
         facts = (
             ("the model", before.model, scorer.ask.model.name),
             ("the prompt's digest", before.prompts, scorer.prompt_digest),

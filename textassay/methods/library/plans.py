@@ -98,7 +98,7 @@ def save(plan: Plan, path: Path, *, source: str = "") -> None:
     Args:
         plan: The plan; its `text` is written if it has no steps.
         path: The file; its folder exists.
-        source: A remark on where the plan comes from.
+        source: A remark on the origin of the plan.
 
     Raises:
         OSError: The file cannot be written.

@@ -13,17 +13,17 @@
     [prompts]                # which file takes the place of which built-in prompt
     llm_score = "rating.jinja"
 
-    [options.g-eval]         # defaults of a method's options; what the user gives wins
+    [options.g-eval]         # defaults of a method's options; the user's own win
     steps = "none"
 
 Two more files are optional:
 
     METHOD.toml      defaults of one method's options; it counts in the digest of that method alone
-    refused.toml     what has no effect on what the model is asked, by method, each with the reason
+    refused.toml     methods and options without effect on the model's requests, with reasons
 
 In options, a value that ends in `.toml`, `.json` or `.jinja` names a file beside `profile.toml`,
-if there is one; `{task}` stands for the task's name. Keys that are not known are errors that
-name file and key.
+if there is one; `{task}` is replaced by the task's name. Unknown keys are errors that name file
+and key.
 """
 
 from __future__ import annotations

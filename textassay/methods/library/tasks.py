@@ -13,8 +13,8 @@ An aspect may have labels in place of a scale, each with its definition: `labels
 pass = "..."}`; `ordered = true` if more than two are ordered, lowest first; `multiple = true` if
 several of them may apply to one text.
 
-With `reference_name` judges are shown the references as well. `measured` says what agreement with
-people the task was measured at; judges do not see it.
+With `reference_name` judges are shown the references as well. `measured` is the measured agreement
+with people, which judges do not see.
 
 An aspect with `optional = true` is judged only if it is named. With `asks = "response"` (or
 `"conversation"`) GPTScore asks a yes/no question about a conversation that ends in the output (or

@@ -91,7 +91,7 @@ def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     Args:
         tree: The tree.
         path: The file; its folder exists.
-        source: A remark on where the tree comes from.
+        source: A remark on the origin of the tree.
 
     Raises:
         OSError: The file cannot be written.
@@ -120,14 +120,14 @@ def find_parts(
     scale: Scale,
     parts: Callable[[AspectTree, Aspect], T],
 ) -> tuple[dict[str, T], tuple[Aspect, ...]]:
-    """Return what is known before a run below the aspects to judge, and all aspects to judge.
+    """Return the known part of the tree below each aspect, and all aspects to judge.
 
     Args:
-        kind: What the option takes.
+        kind: Name of the option.
         given: The option: `published`, `model`, a name or a file.
         task: Its aspects are those that the user chose, or all of them.
         scale: The scale on which all nodes are judged.
-        parts: Returns what is wanted of a tree below one of its roots.
+        parts: Returns the part of a tree below one of its roots.
 
     Raises:
         UnknownName: There is no such tree or checklist.
@@ -144,7 +144,7 @@ def find_parts(
     if is_published:  # may lack aspects
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
     if task.aspects == task.family or not task.family:
-        # the caller did not choose among the aspects, so the file says which are judged
+        # the caller did not choose aspects, so the file's are judged
         return known, tree.roots
     for aspect in chosen:
         if slug(aspect.name) not in known:
