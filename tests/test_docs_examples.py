@@ -20,7 +20,8 @@ from tests.decision_server import Decisions, deciding_in_thread
 from tests.guides.running import blocks_of
 from tests.report.runs import write_run
 from textassay import Example, Settings
-from textassay.agents.reading.ratings import Rating, parse_rating
+from textassay.agents.reading.outcomes import Rating
+from textassay.agents.reading.ratings import parse_rating
 from textassay.cli.app import app
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.work import grows_linearly
-from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
+from textassay.agents.reading.outcomes import NoRating, Rating
+from textassay.agents.reading.ratings import parse_rating
 
 FIVE = (1.0, 5.0)
 

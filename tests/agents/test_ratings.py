@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from tests.benchmark_data import benchmark
 from tests.work import grows_linearly
+from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.labels import expectation, points_of
-from textassay.agents.reading.ratings import NoRating, Rating, parse_choice, parse_rating
+from textassay.agents.reading.outcomes import NoRating, Rating
+from textassay.agents.reading.ratings import parse_rating
 from textassay.runtime.model import Sample, TokenLogprob
 
 FIVE = (1.0, 5.0)
@@ -165,7 +167,7 @@ NO_RATING = {
         '{"rating": 4}\nNo, it should be 2.', "Fluency: 4\nActually, make that 3.",
         "Rating: 5\n\nThat is kind, so 3.", "<rating>4</rating><rating>2</rating>",
         "1: poor\n2: fair\n5: excellent", "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
-        "Rating: 4\nRating: 5", "4\n2", "Rating: 4/10\nRating: 4", "Score: 4\n\nFinal score: 3",
+        "Rating: 4\nRating: 5", "4\n2", "Rating: 4/10\nRating: 4", "Fluency: 4\n\nFinal score: 3",
         "Rating: 2. Rating: 5.", "I rate it 2. I rate it 5.", "Fluency: 4\nScore: 2",
         "Rating: 4\nReason: It is not clear. Rating: 3.", '{"rating": 4, "rating": 2}',
         '{"Rating": "4", "rating": "5"}', '{"rating": 4}\n{"rating": 2}',
@@ -302,7 +304,7 @@ def test_a_labeled_first_line_is_read_with_remarks_behind_it(label, value, after
 
 taken_back = st.sampled_from(
     ["Actually, {}.", "No, {}.", "Make that {}.", "On reflection it should be {}.", "{} is right.",
-     "That is too kind, so {}.", "{} overall.", "I change it to {}", "Rather {}"]
+     "That is too kind, so {}.", "{} overall.", "Rather {}", "I could change it to {}"]
 )  # fmt: skip
 
 
@@ -312,6 +314,84 @@ def test_a_rating_is_not_read_where_another_number_may_take_it_back(label, value
     found = parse_rating(answer, scale=FIVE, aspect="coherence")
     assert getattr(found, "value", value) == value
     assert value == other or isinstance(found, NoRating)
+
+
+REPLACING = ["Final score: {}", "Revised rating: {}", "Updated score: {}.", "Final verdict: {}/5",
+             "My final rating is {}.", "I lower my score to {}.",
+             "Let me raise my rating to {}."]  # fmt: skip
+called = st.sampled_from(["Score", "Rating", "My score"])
+
+
+@given(called, st.integers(1, 5), st.integers(1, 5), st.sampled_from(REPLACING))
+def test_a_final_or_revised_rating_takes_the_place_of_those_before_it(label, value, other, words):
+    answer = f"{label}: {value}\nBut it repeats itself.\n{words.format(other)}"
+    assert getattr(parse_rating(answer, scale=FIVE, aspect="coherence"), "value", None) == other
+    # of two final ones, or of one thing and of another, neither replaces the other
+    unlike = other % 5 + 1
+    for answers in (f"{answer}\nFinal score: {unlike}", f"Coherence: {unlike}\n{answer}"):
+        assert isinstance(parse_rating(answers, scale=FIVE, aspect="coherence"), NoRating)
+
+
+SECTIONS = {
+    "headings": "## Style\n\n* Rating: 2/5\n* Rationale: Dull.\n\n## Logical flow\n\n"
+                "* Rating: 4/5\n* Rationale: It flows.\n\n## Grammar\n\n* Rating: 3/5",
+    "headings with the word": "# Rating: Style\n2\n\n# Rating: Logical flow\n4\n\n"
+                              "# Rating: Grammar\n3",
+    "a value below each": "# Style\n2\n## Rationale\nDull.\n\n# Logical Flow\n4\n## Rationale\n"
+                          "Clear.",
+    "numbers": "1. Logical flow (1-5)\nRating: 4. It flows.\n2. Style (1-5)\nRating: 2. Dull.",
+    "bold names": "**Style:**\nScore: 2\n\n**Logical flow:**\nScore: 4\n\n**Grammar:**\nScore: 3",
+    "values beside names": "**Style (2/5):** Dull.\n\n**Logical flow (4/5):** It flows.",
+    "twice": "* Style: 2/5\nDull.\n\n* Logical flow: 4/5\nIt flows.\n\n# Rating\n"
+             "* Style: 2/5\n* Logical flow: 4/5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", SECTIONS.values(), ids=SECTIONS)
+def test_the_section_of_the_asked_aspect_is_read(answer):
+    assert parse_rating(answer, scale=FIVE, aspect="logical flow").value == 4
+    assert parse_rating(answer, scale=FIVE, aspect="style").value == 2
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect="wit"), NoRating)
+
+
+@pytest.mark.parametrize("aspect", ["overall", "overall quality"])
+def test_the_overall_rating_of_a_list_is_read(aspect):
+    table = "| Criterion | Score |\n|---|---|\n| Style | 2 |\n| Flow | 3 |\n| **Overall** | **4** |"
+    for answer in ("1. Style: 2/5\n2. Flow: 3/5\n\nOverall: 4/5", table):
+        assert parse_rating(answer, scale=FIVE, aspect=aspect).value == 4
+
+
+MARKED = ["Rating: [[4]].", "[[rating]]: 4", "The rest is fine. [[rating]] [[4]]", "評価: [[4]]",
+          "따라서 점수는 [[4]]로 평가한다.", "### Rating:\nIn view of all this:\n[[4]]",
+          "`f(x) { return x; }` and $\\sum_{i=0}^{n} i$ are wrong.\n\nRating: [[4]]",
+          "text {\n  width: 2px;\n}\n\nRating: [[4]]",
+          "Rating: [[4]]\n\nIt speaks of GPT-3 and Apollo-5 as replacements."]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", MARKED)
+def test_a_rating_in_double_brackets_is_read_wherever_it_stands(answer):
+    assert parse_rating(answer, scale=(1, 10), aspect="quality").value == 4
+    in_one_line = answer.replace("\n", " ")
+    for unlike in (f"{answer}, [[5]]", f'The form is "{in_one_line}"'):
+        assert getattr(parse_rating(unlike, scale=(1, 10), aspect="quality"), "value", 4) == 4
+    assert isinstance(parse_rating("Rating: [[9]], [[5]]", scale=(1, 10)), NoRating)
+
+
+DENIED = {
+    "Therefore, it meets the criteria for a score of 4.": ("meets", "barely misses"),
+    "This aligns with a score of 4 as per the rubric.": ("aligns", "does not align"),
+    "So the response fits the description of score 4.": ("fits", "cannot fit"),
+    "The answer falls into level 4.": ("falls", "does not fall"),
+    "Overall, the text fulfills the requirements for a rating of 4.": ("fulfills", "fails"),
+    "It matches the characteristics outlined in the rubric for a score of 4.": ("It", "What"),
+}
+
+
+@pytest.mark.parametrize("answer", DENIED)
+def test_the_level_of_a_rubric_that_a_text_meets_is_its_rating(answer):
+    assert parse_rating(f"It has some detail. {answer}", scale=FIVE, aspect="depth").value == 4
+    denied = answer.replace(*DENIED[answer])
+    assert isinstance(parse_rating(denied, scale=FIVE, aspect="depth"), NoRating)
 
 
 STATED = (

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 from tests.work import grows_linearly
 from textassay.agents.reading.joint import parse_joint
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
-from textassay.agents.reading.lists import (
-    ListItem,
-    matching,
-    parse_listing,
-    parse_plan,
-    parse_statements,
-)
-from textassay.agents.reading.ratings import NoRating
+from textassay.agents.reading.lists import ListItem, parse_listing, parse_statements
+from textassay.agents.reading.outcomes import NoRating
+from textassay.agents.reading.plans import matching, parse_plan
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
 

@@ -10,7 +10,8 @@ from tests.dry_answers import DryAnswers
 from textassay import __version__
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Steps
-from textassay.agents.reading.ratings import Rating, parse_rating
+from textassay.agents.reading.outcomes import Rating
+from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.scorer import Scorer
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -11,7 +11,8 @@ from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, score, served, write_examples
 from tests.methods import judging
 from tests.pictures import png_uri
-from textassay.agents.reading.ratings import NoRating, parse_choice
+from textassay.agents.reading.choices import parse_choice
+from textassay.agents.reading.outcomes import NoRating
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
 from textassay.runtime.data.dataset import Paired

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
         SentenceQuestions,
         YesNoAggregator,
     )
-    from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
+    from textassay.agents.reading.outcomes import NoRating, Rating
+    from textassay.agents.reading.ratings import parse_rating
     from textassay.agents.scorer import (
         IndividualScorer,
         JointScorer,
@@ -83,7 +84,8 @@ _HOME = {
         " WrittenSteps grow",
         "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
         "questions": "Answerer AnswersInOrder QuestionSet SentenceQuestions YesNoAggregator",
-        "reading.ratings": "NoRating Rating parse_rating",
+        "reading.outcomes": "NoRating Rating",
+        "reading.ratings": "parse_rating",
         "scorer": "IndividualScorer JointScorer JointScores LabelScorer Scorer",
     }.items()
     for name in names.split()

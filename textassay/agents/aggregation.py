@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, NoRating, Rating
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import (

@@ -20,7 +20,7 @@ from textassay.agents.prompt_template import (
     Task,
     join_messages,
 )
-from textassay.agents.reading.ratings import DECLINED
+from textassay.agents.reading.outcomes import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
 from textassay.runtime.calls.wording import QuestionWording

@@ -30,8 +30,8 @@ from textassay.agents.ask import (
 )
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
-from textassay.agents.reading.lists import parse_plan
-from textassay.agents.reading.ratings import DECLINED, NoRating, Rating
+from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
+from textassay.agents.reading.plans import parse_plan
 from textassay.agents.scorer import whole_lines
 from textassay.agreement.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName

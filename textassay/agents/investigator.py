@@ -22,9 +22,10 @@ from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, SectionIndex, has_read
 from textassay.agents.prompt_template import Prompt, fence_texts
 from textassay.agents.quotes import find_quote, plain
+from textassay.agents.reading.json_fields import rating_of_field
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.labels import is_whole, points_of
-from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rating_of_field
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage

@@ -18,7 +18,7 @@ from pydantic import Field
 from textassay.agents.ask import Ask, refuse_filtered
 from textassay.agents.prompt_template import PromptPart, Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
-from textassay.agents.reading.ratings import MAX_QUOTED
+from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score

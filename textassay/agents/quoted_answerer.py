@@ -21,7 +21,7 @@ from textassay.agents.reading.json_in_prose import (
     normalize_key,
     object_schema,
 )
-from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample, thought_note
 

@@ -32,7 +32,6 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
-from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
@@ -47,13 +46,9 @@ from textassay.agents.reading.labels import (
     schema_of,
     score_schema,
 )
-from textassay.agents.reading.ratings import (
-    DECLINED,
-    MAX_QUOTED,
-    NoRating,
-    Rating,
-    parse_rating,
-)
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating
+from textassay.agents.reading.ratings import parse_rating
+from textassay.agents.reading.values import RatingForm
 from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered
 from textassay.runtime.calls.deciding import (
     SAMPLES,

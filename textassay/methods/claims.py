@@ -26,7 +26,7 @@ from textassay.agents.questions import (
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_quoted
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
-from textassay.agents.reading.ratings import MAX_QUOTED
+from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
 from textassay.methods.method import Models, WritingOptions, model_for

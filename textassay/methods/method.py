@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkabl
 from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout, Task
-from textassay.agents.reading.grammar import RatingForm
+from textassay.agents.reading.values import RatingForm
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, How

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from textassay.agents.aggregation import common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
-from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
+from textassay.agents.reading.choices import parse_choice
+from textassay.agents.reading.outcomes import MAX_QUOTED, NoRating
 from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions

@@ -28,212 +28,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from textassay.agents.reading.words import (
-    BE,
-    CHANGE,
-    CHINESE_NUMBERS,
-    FOREIGN,
-    FOREIGN_LEAD,
-    GET,
-    GIVE,
-    GOES_ON,
-    HALF,
-    KIND,
-    LEAD_TO,
-    LEADS_TO,
-    LETTER,
-    MANNER,
-    MODAL,
-    NO_NOUN,
-    NOUN,
-    NUMBER,
-    NUMBER_WORDS,
-    OTHERS,
-    SIGN,
-    SO,
-    TEXT,
-    TEXTS,
-    TOP,
-    UNIT,
-    any_of,
+from textassay.agents.reading.phrases import RatingGrammar, grammar_of
+from textassay.agents.reading.values import (
+    WINDOW,
+    RatingForm,
+    Statement,
+    bare_numbers,
+    is_quoted,
+    statement_of,
+    value_pattern,
 )
+from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXT, TEXTS
 from textassay.lazy import lazy_pattern
 
-RatingForm = Literal["number", "letters", "stars"]
-"""How ratings are asked for."""
-
-
-class Statement(NamedTuple):
-    """A rating that an answer states, on the scale or not."""
-
-    value: float
-    top: float | None
-    """What it is out of, if the answer says so."""
-    span: tuple[int, int]
-    """Start and end of the value in the answer, in characters."""
-    end: int
-    """Where the value ends with all that belongs to it, such as `out of 5`."""
-
-
-_VALUES: dict[RatingForm, str] = {
-    "number": (
-        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})"
-        rf"(?:{TOP}{UNIT}|{UNIT}(?!{LETTER}))"
-    ),
-    # an `I` by itself is the judge more often than the ninth letter
-    "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
-    "stars": (
-        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})(?:{TOP})?{UNIT}(?!\w)"
-        r"|(?P<glyphs>(?:[★⭐🌟][\ufe0f ]?){1,10})☆{0,10}"
-    ),
-}
-
-_FOREIGN_LEAD = lazy_pattern(FOREIGN_LEAD)
-
-
-class RatingGrammar(NamedTuple):
-    """The phrases that lead up to a rating, for an aspect of one name."""
-
-    named: tuple[re.Pattern[str], ...]
-    """A name with a sign or a verb after it, or the judge, or the text: at any boundary.
-
-    The commonest comes first, so that an answer such as `Rating: 4` compiles no other one."""
-    unsigned: re.Pattern[str]
-    """A name with nothing after it: the value must end the line or the sentence."""
-    heading: re.Pattern[str]
-    """A name that is a line of its own above the value."""
-    noun: re.Pattern[str]
-    """`a score of`: no colon may follow, as it does in the description of a scale."""
-    weak: re.Pattern[str]
-    """`the score is`: behind a comma it may speak of a match."""
-    consequence: re.Pattern[str]
-    """What goes on from a clause before a comma or a dash."""
-    subject: re.Pattern[str]
-    """The beginning of a sentence about the text."""
-    share: re.Pattern[str]
-    """What may stand before `4 out of 5` without a name."""
-    alone: re.Pattern[str]
-    """What may stand before a value that is a sentence of its own."""
-    about: re.Pattern[str]
-    """What a rating is of, behind it."""
-    opening: re.Pattern[str]
-    """The beginning of a sentence that sets a condition or speaks of something inside a text."""
-
-
-@lru_cache(maxsize=256)
-def grammar_of(own: str) -> RatingGrammar:
-    """Return the phrases for an aspect whose name is the pattern `own`, empty for none."""
-    # the score of the text may be told in it: `of` belongs to the aspect alone
-    stem = rf"{own[: max(5, len(own) - 4)]}\w{{0,6}}" if own.isalpha() and len(own) > 5 else own
-    mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
-    scale = r"(?:\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
-    its_own = rf"|(?:(?:the|its|their)\s)?(?:\w{{4,12}}\s)?{own}(?:\sof\s{TEXT})?" if own else ""
-    text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
-    # my overall rating for this summary   the fluency score   evaluation score
-    name = (
-        rf"(?:{KIND}\s)*(?!grade\slevel)(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
-        rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
-    )
-    noun = rf"(?:{MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
-    noun += rf"(?:{NOUN}|maximum)(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}"
-    noun += rf"(?:\s{MANNER})?"
-    end_of_scale = (
-        r"the\s(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
-        rf"(?:\s(?:for|on)\s{text})?(?:\s?(?:,|:|\sof))?(?:\swhich\sis)?"
-    )
-    number = rf"(?:{noun}|{end_of_scale}|{MANNER}|)"
-    so = rf"(?:{SO}\s?[,:]?\s?)*"
-    verdict = rf"(?:(?:{KIND}\s)*(?:{NOUN}|{any_of('final overall total output')})\s?[:：]\s?)?"
-    # a section of an essay, unless a whole phrase follows
-    prefix = rf"(?:{verdict}|(?:summary|conclusion)\s?[:：]\s?)"
-    giving = (
-        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{MODAL})*"
-        rf"\s(?:{GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
-        rf"(?:\s{text}){{0,2}}(?:\s(?:as|at|with|to\sbe|is))?(?:\s{number})?"
-        rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
-    )
-    changing = (
-        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?{CHANGE}"
-        rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
-    )
-    think = (
-        rf"(?:(?:i|we)(?:['’]d)?(?:\s{MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
-        r"(?:\sthat)?\s)?"
-    )
-    getting = (
-        rf"{think}{text}(?:\s(?!will\b|can\b(?!\sbe)|must\b){MODAL})*\s{GET}(?:\s(?:as|at|with))?"
-        rf"\s?{number}"
-    )
-    which = (
-        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{MODAL})*\s{GIVE}"
-        rf"(?:\s(?:to\s)?{text})?)?"
-    )
-    being = rf"{think}{name}{which}\s?(?:{MODAL}\s)*{BE}(?:\s{MODAL})*\s?[,:]?\s?{number}"
-    signed = rf"{name}\s?{SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
-    concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
-    begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
-    return RatingGrammar(
-        (
-            lazy_pattern(
-                rf"(?:(?:{KIND}|evaluation)\s)*(?!grade\slevel)"
-                rf"(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
-                r"\s?[:：=]{1,2}\s?"
-            ),
-            lazy_pattern(
-                rf"{begun}the\s(?:(?!{OTHERS}\b)[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
-                r"rating\s(?:is|would\sbe)(?:\san?)?\s?"
-            ),
-            *(
-                lazy_pattern(rf"{prefix}{begun}{how}\s?")
-                for how in (signed, being, giving, getting, changing)
-            ),
-            _FOREIGN_LEAD,
-        ),
-        lazy_pattern(rf"{prefix}{so}{name}\s?"),
-        lazy_pattern(rf"(?:{begun}{name}|{FOREIGN}|response|output)\s?(?:{BE}\s?)?{SIGN}?\s?"),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{LEADS_TO}\s)?{noun}\s?"),
-        lazy_pattern(rf"(?:and\s)?(?:the|its|a)?\s?{NOUN}\s?{BE}\s?(?:{number})?\s?"),
-        lazy_pattern(
-            rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{LEADS_TO}\s)?(?:{LEAD_TO}\s)?"
-            rf"(?:{GET}\s|{LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
-            rf"|(?:and\s)?{so}(?:{text}\s)?(?:{GET}|(?:giving|earning|making)\s{text}"
-            rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
-            rf"\s(?:{MANNER})?\s?|{NOUN}\s?"
-        ),
-        lazy_pattern(rf"{begun}{text}\b"),
-        lazy_pattern(
-            rf"{verdict}{begun}{think}(?:{LEAD_TO}\s)?"
-            rf"(?:(?:this|that|which)\s{LEADS_TO}\s(?:{text}\s)?"
-            rf"|{text}\s?(?:{MODAL}\s)*(?:is|['’]s)"
-            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{MANNER}\s?)?"
-        ),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{MANNER}\s?)?"),
-        lazy_pattern(
-            r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
-            rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{TEXT}"
-            + (
-                rf"|(?P<own>(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own})"
-                if own
-                else "|(?P<own>(?!))"
-            )
-            + r")(?!\w)"
-        ),
-        lazy_pattern(
-            r"(?:if(?!\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
-            r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
-            r"|to|according|at|during|from"
-            r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
-            rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
-            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b)"
-            r"|wenn|falls|si|se|als|если)\b|如果|若|假如|要是|除非|もし"
-        ),
-    )
-
-
-_ABOUT = r"(?:(?:the|its|overall|their)\s)?"
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (
     r"(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback|evidence"
@@ -265,9 +74,6 @@ _CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
 )
-WINDOW = 240
-"""Characters before a number in which the clause that leads up to it begins, and behind it in which
-its sentence ends; a sentence that is longer has no rating at that place."""
 
 
 class _Clause(NamedTuple):
@@ -290,57 +96,45 @@ def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterato
         own: Pattern of the aspect's name; empty for none.
         low: The lowest rating, which the letter A stands for.
     """
-    grammar = grammar_of(own)
-    first, last = _first_and_last_line(plain)
+    text = _Text.of(plain, form, own)
     for match in value_pattern(form).finditer(plain):
         start, end = match.span()
         opened = _opening_before(plain, start)
         closed = _closing_at(plain, end, opened)
-        for begin, stop in dict.fromkeys([(start - len(opened), closed), (start, end)]):
-            if closed == end and opened and begin < start:
-                continue
-            if _states(plain, match, begin, stop, form, grammar, first, last):
-                yield statement_of(match, low)
-                break
+        # with the brackets or quotes around it, or without them
+        spans = [(start - len(opened), closed), (start, end)] if closed > end else [(start, end)]
+        candidates = (_candidate(text, match, *span) for span in spans)
+        if any(one is not None and one.is_stated() for one in candidates):
+            yield statement_of(match, low)
 
 
-@lru_cache(maxsize=8)
-def value_pattern(form: RatingForm) -> re.Pattern[str]:
-    """Return the pattern of a value in a form, with the groups `value` (or `glyphs`) and `top`."""
-    return re.compile(rf"(?i){_VALUES[form]}")
+class _Text(NamedTuple):
+    """An answer and how it is read."""
 
+    plain: str
+    """Without markup."""
+    form: RatingForm
+    grammar: RatingGrammar
+    first: int
+    """Where the first line that is not empty begins."""
+    last: int
+    """Where the last one does."""
 
-def statement_of(match: re.Match[str], low: float) -> Statement:
-    """Return the statement of a matched value."""
-    held = match.groupdict()
-    if held.get("glyphs"):
-        stars = sum(sign not in "\ufe0f " for sign in held["glyphs"])
-        return Statement(float(stars), None, match.span("glyphs"), match.end())
-    label = held["value"]
-    if label.isascii() and label.isalpha() and len(label) == 1:
-        value = low + ord(label.upper()) - ord("A")
-    else:
-        value = number_in(label)
-    top = held["top"]
-    return Statement(value, number_in(top) if top else None, match.span("value"), match.end())
+    @classmethod
+    def of(cls, plain: str, form: RatingForm, own: str) -> _Text:
+        start = len(plain) - len(plain.lstrip())
+        first = plain.rfind("\n", 0, start) + 1
+        return cls(plain, form, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
 
+    def line_above(self, line: int) -> str:
+        """Return the last line that is not empty above the line that begins here."""
+        above = self.plain[max(0, line - WINDOW) : line].rstrip()
+        return above[above.rfind("\n") + 1 :]
 
-def number_in(text: str) -> float:
-    """Return the number that digits or a word stand for."""
-    whole, *half = _AND_HALF.split(text.lower())
-    word = NUMBER_WORDS.get(whole, CHINESE_NUMBERS.get(whole))
-    number = float(whole.replace(",", ".").replace("−", "-")) if word is None else word
-    return number + (0.5 if half else 0.0)
-
-
-_AND_HALF = re.compile(HALF)
-
-
-def _first_and_last_line(plain: str) -> tuple[int, int]:
-    """Return where the first line with text begins, and where the last one does."""
-    first = len(plain) - len(plain.lstrip())
-    stripped = plain.rstrip()
-    return plain.rfind("\n", 0, first) + 1, stripped.rfind("\n") + 1
+    def is_heading(self, line: str) -> bool:
+        """Return whether a line is the name of a rating, whose value stands below it."""
+        name = _words(_BULLET.sub("", line, count=1))
+        return bool(name) and self.grammar.heading.fullmatch(name) is not None
 
 
 def _opening_before(plain: str, start: int) -> str:
@@ -361,42 +155,170 @@ def _closing_at(plain: str, end: int, opened: str) -> int:
     return at + len(closing) if closing and plain.startswith(closing, at) else end
 
 
-def _states(
-    plain: str,
-    match: re.Match[str],
-    begin: int,
-    stop: int,
-    form: RatingForm,
-    grammar: RatingGrammar,
-    first: int,
-    last: int,
-) -> bool:
-    """Return whether a value is stated as the rating."""
-    line = plain.rfind("\n", max(0, begin - WINDOW), begin) + 1
-    if line == 0 and begin > WINDOW:
-        line = begin - WINDOW  # the line began long before
-    above = _line_above(plain, line)
+def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Candidate | None:
+    """Return a value as a candidate; `None` if it is quoted, part of an example, or a count.
+
+    Args:
+        text: The answer.
+        match: The value.
+        begin: Where it begins, with the brackets or quotes around it where they belong to it.
+        stop: Where it ends, likewise.
+    """
+    plain = text.plain
+    break_at = plain.rfind("\n", max(0, begin - WINDOW), begin)
+    line = break_at + 1 if break_at >= 0 else max(0, begin - WINDOW)
+    above = text.line_above(line)
     if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
-        return False
-    if _quote_mark(plain, line) and not _is_heading(above, grammar):
-        return False
-    after = _closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
+        return None
+    has_quote_mark = plain[line : line + 8].lstrip().startswith(">")
+    if has_quote_mark and not text.is_heading(above):
+        return None
+    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
+    if after is None and plain.startswith("[[", begin):
+        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None:
-        return False
-    clause = _clause(plain, line, begin)
-    strong = bool(match["top"]) or "stars" in match[0].lower() or after.about
-    leads = _leads(plain, match, clause, grammar, line, begin, strong=strong, listed=after.dot)
-    if leads == "heading" and not (after.ends or after.sign):
-        return False
-    if (leads == "unsigned" and not after.ends) or (leads == "noun" and after.sign):
-        return False
-    stated = bool(leads) or _stands_alone(
-        plain, match, clause, grammar, after, line, begin, first, last, form
+        return None
+    return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), after)
+
+
+_Lead = Literal["named", "unsigned", "noun", "heading", "nothing"]
+"""How a clause leads up to a value: by a name with a sign or a verb, by a name alone or a
+conclusion, by a noun (`a score of`), by a name on the line above, or not at all."""
+
+
+class _Candidate(NamedTuple):
+    """A value that may be a rating, with the clause that leads up to it and what follows."""
+
+    text: _Text
+    match: re.Match[str]
+    begin: int
+    """Where the value begins, with the brackets or quotes around it."""
+    line: int
+    """Where its line begins, or the part of a long line that is read."""
+    clause: _Clause
+    after: _After
+
+    def is_stated(self) -> bool:
+        """Return whether the text states the value as its rating."""
+        after = self.after
+        match self._lead():
+            case "named":
+                stated = True
+            case "unsigned":
+                # Style (4/5): ...
+                in_brackets = self.begin < self.match.start() and bool(self.match["top"])
+                stated = after.ends or (in_brackets and after.sign)
+            case "noun":
+                stated = not after.sign
+            case "heading":
+                stated = after.ends or after.sign
+            case "nothing":
+                stated = self._stands_alone()
+        return stated and _is_settled(self.text.plain, after.at, self.text.form)
+
+    def _lead(self) -> _Lead:
+        """Return how the clause leads up to the value."""
+        clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
+        if self.text.plain.startswith("[[", self.begin) and not _AFTER_NUMBER.search(clause.before):
+            return "named"
+        if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
+            return after_comma
+        if lead and _is_named(grammar, lead):
+            return "named"
+        if lead and _CONCLUDES.fullmatch(lead):
+            return "unsigned"
+        # not the last level of `good (4), bad (1)`
+        is_graded = self.begin < self.match.start() and _GRADED.fullmatch(lead)
+        if is_graded and not _BRACKETED.search(self.text.plain, self.line, self.begin):
+            return "unsigned"
+        if self._is_share():
+            return "named"
+        if clause.kind != "soft":
+            if lead and grammar.noun.fullmatch(lead):
+                return "noun"
+            if lead and grammar.unsigned.fullmatch(lead):
+                return "unsigned"
+            below = not lead and clause.kind == "line" and not self.after.dot
+            is_below_name = below and self.text.is_heading(self.text.line_above(self.line))
+            return "heading" if is_below_name else "nothing"
+        # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
+        whole = _words(f"{clause.before} {lead}")
+        return "named" if _is_named(grammar, whole) else "nothing"
+
+    def _lead_after_comma(self) -> _Lead | None:
+        """Return how a clause behind a comma or a dash leads up; `None` if more has to be read."""
+        plain, grammar, lead = self.text.plain, self.text.grammar, self.clause.text
+        before = self.clause.before
+        only_so = _ONLY_SO.fullmatch(before)
+        if _WEIGHED.search(before) or (not only_so and grammar.opening.match(before)):
+            return "nothing"
+        if only_so:
+            return None
+        if not self._is_strong() and grammar.weak.fullmatch(lead):
+            return "named" if _REASON.match(before) else "nothing"
+        if not lead or not grammar.consequence.fullmatch(lead):
+            return None
+        goes_on = plain[max(0, self.begin - WINDOW) : self.begin].lower()
+        by_and = goes_on.rstrip().endswith(f"and {lead}")
+        of_text = any(map(grammar.subject.match, before.split(", ")))
+        return "named" if of_text or not by_and else "nothing"
+
+    def _is_strong(self) -> bool:
+        """Return whether the value says by itself that it is a rating: `4/5`, `4 stars`."""
+        return bool(self.match["top"]) or "stars" in self.match[0].lower() or self.after.about
+
+    def _is_share(self) -> bool:
+        """Return whether a value such as `4/5` is a rating without a name, and not a count."""
+        plain, match, lead = self.text.plain, self.match, self.clause.text
+        part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
+        counted = part or _COUNTED.search(lead)
+        if self._is_strong() and not counted and self.text.grammar.share.fullmatch(lead):
+            return True
+        # it is one step below the best: 4/5
+        return bool(
+            match["top"]
+            and lead.endswith(":")
+            and len(lead.split()) >= _SENTENCE
+            and (self.text.grammar.subject.match(lead) or _JUDGE.match(lead))
+            and not _SHARE_OF.search(lead)
+            and not _REPORTS.search(lead)
+            and not plain[match.end() :].strip(" .\n")
+        )
+
+    def _stands_alone(self) -> bool:
+        """Return whether a value without a name is the first or last line, or last sentence."""
+        clause, after = self.clause, self.after
+        plain, form = self.text.plain, self.text.form
+        if clause.text and not self.text.grammar.alone.fullmatch(clause.text):
+            return False
+        if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
+            return after.ends or after.word
+        if _COMPARES.search(plain, end := self.match.end(), end + WINDOW):
+            return False
+        at_end = not _MINE.sub("", plain[after.at :]).strip()
+        if clause.kind == "sentence":
+            return at_end and _LONG_ENOUGH.search(plain, self.line, self.begin) is not None
+        if clause.kind == "soft" or plain[self.line : self.begin].strip()[:1].isdigit():
+            return False
+        if self.line <= self.text.first:
+            # `1. It is ...` begins a list, and nothing else does
+            if after.dot:
+                single = "\n" not in plain.strip() and form != "letters"
+                item = statement_of(self.match, 1.0).value
+                # `1. Fluency: 4` is a list of one
+                return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
+            return True
+        above = plain[max(0, self.line - WINDOW) : self.line].rstrip()
+        return self.line >= self.text.last and at_end and not above.endswith((":", "："))
+
+
+def _is_named(grammar: RatingGrammar, lead: str) -> bool:
+    return not _ANSWER_IS.fullmatch(lead) and any(
+        pattern.fullmatch(lead) for pattern in grammar.named
     )
-    return stated and _is_settled(plain, after.at, form)
 
 
 # Here is an example of the output:
@@ -405,24 +327,6 @@ _EXAMPLE = lazy_pattern(
 )
 # 70/100 The text flows.
 _NEW = lazy_pattern(r"[ \t]+[A-Z]")
-
-
-def _line_above(plain: str, line: int) -> str:
-    """Return the last line with text above the line that begins here."""
-    above = plain[max(0, line - WINDOW) : line].rstrip()
-    return above[above.rfind("\n") + 1 :]
-
-
-def _quote_mark(plain: str, line: int) -> bool:
-    return plain[line : line + 8].lstrip().startswith(">")
-
-
-def is_quoted(plain: str, line: int, at: int) -> bool:
-    """Return whether a place lies inside quotation marks that opened on its line."""
-    before = plain[line:at]
-    if before.count("“") > before.count("”") or before.count("«") > before.count("»"):
-        return True
-    return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
 
 
 class _After(NamedTuple):
@@ -470,7 +374,7 @@ def _closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _A
 _REST = lazy_pattern(r"[ \t]+\S")
 
 
-def _clause(plain: str, line: int, begin: int) -> _Clause:
+def _clause_before(plain: str, line: int, begin: int) -> _Clause:
     """Return the clause that ends before a value."""
     indent = _BULLET.match(plain, line, begin)
     at: int = indent.end() if indent else line
@@ -500,70 +404,6 @@ def _words(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-def _leads(
-    plain: str,
-    match: re.Match[str],
-    clause: _Clause,
-    grammar: RatingGrammar,
-    line: int,
-    begin: int,
-    *,
-    strong: bool,
-    listed: bool,
-) -> str:
-    """Return how a clause leads up to a rating; empty if it does not."""
-    lead = clause.text
-    if clause.kind == "soft":
-        only_so = _ONLY_SO.fullmatch(clause.before)
-        if not only_so and grammar.opening.match(clause.before):
-            return ""
-        if _WEIGHED.search(clause.before):
-            return ""
-        if not strong and not only_so and grammar.weak.fullmatch(lead):
-            return "named" if _REASON.match(clause.before) else ""
-        if lead and grammar.consequence.fullmatch(lead) and not only_so:
-            goes_on = plain[max(0, begin - WINDOW) : begin].lower()
-            by_and = goes_on.rstrip().endswith(f"and {lead}")
-            return (
-                "named"
-                if not by_and or any(map(grammar.subject.match, clause.before.split(", ")))
-                else ""
-            )
-    if lead and _is_named(grammar, lead):
-        return "named"
-    if lead and _CONCLUDES.fullmatch(lead):
-        return "unsigned"
-    # not the last level of `good (4), bad (1)`
-    is_graded = begin < match.start() and _GRADED.fullmatch(lead)
-    if is_graded and not _BRACKETED.search(plain, line, begin):
-        return "unsigned"
-    part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
-    if strong and not part and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
-        return "named"
-    # it is one step below the best: 4/5
-    if (
-        match["top"]
-        and lead.endswith(":")
-        and len(lead.split()) >= _SENTENCE
-        and (grammar.subject.match(lead) or _JUDGE.match(lead))
-        and not _SHARE_OF.search(lead)
-        and not _REPORTS.search(lead)
-        and not plain[match.end() :].strip(" .\n")
-    ):
-        return "named"
-    if lead and clause.kind != "soft" and grammar.noun.fullmatch(lead):
-        return "noun"
-    if lead and clause.kind != "soft" and grammar.unsigned.fullmatch(lead):
-        return "unsigned"
-    if not lead and clause.kind == "line":
-        return "" if listed else _below_a_name(plain, line, grammar)
-    # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
-    if clause.kind == "soft":
-        whole = _words(f"{clause.before} {lead}")
-        return "named" if _is_named(grammar, whole) else ""
-    return ""
-
-
 _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
@@ -578,21 +418,17 @@ _CONCLUDES = lazy_pattern(
 )
 # overall: very good (4)
 _GRADED = lazy_pattern(
-    r"(?:\w+(?:\s\w+)?\s?[:：–-]\s?)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
+    rf"(?:\w+(?:\s\w+)?\s?[:：–-]\s?|{TEXT}\s(?:is|seems|appears)\s)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
+# [[9]], [[5]]
+_AFTER_NUMBER = lazy_pattern(r"\d\W*\Z")
 _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
 )
-
-
-def _is_named(grammar: RatingGrammar, lead: str) -> bool:
-    return not _ANSWER_IS.fullmatch(lead) and any(
-        pattern.fullmatch(lead) for pattern in grammar.named
-    )
 
 
 # I considered taking off a point, making it a 4, but ...
@@ -624,57 +460,6 @@ _REPORTS = lazy_pattern(
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
 
 
-def _below_a_name(plain: str, line: int, grammar: RatingGrammar) -> str:
-    """Return whether the last line with text above a line is the name of a rating."""
-    return "heading" if _is_heading(_line_above(plain, line), grammar) else ""
-
-
-def _is_heading(line: str, grammar: RatingGrammar) -> bool:
-    named = _words(_BULLET.sub("", line, count=1))
-    return bool(named) and grammar.heading.fullmatch(named) is not None
-
-
-def _stands_alone(
-    plain: str,
-    match: re.Match[str],
-    clause: _Clause,
-    grammar: RatingGrammar,
-    after: _After,
-    line: int,
-    begin: int,
-    first: int,
-    last: int,
-    form: RatingForm,
-) -> bool:
-    """Return whether a value without a name is the first or last line, or the last sentence."""
-    if clause.text and not grammar.alone.fullmatch(clause.text):
-        return False
-    if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
-        return after.ends or after.word
-    if _COMPARES.search(plain, end := match.end(), end + WINDOW):
-        return False
-    at_end = not _MINE.sub("", plain[after.at :]).strip()
-    if clause.kind == "sentence":
-        return at_end and _LONG_ENOUGH.search(plain, line, begin) is not None
-    if clause.kind == "soft":
-        return False
-    if line <= first and not plain[line:begin].strip()[:1].isdigit():
-        # `1. It is ...` begins a list, and nothing else does
-        if after.dot:
-            single = "\n" not in plain.strip() and form != "letters"
-            item = statement_of(match, 1.0).value
-            # `1. Fluency: 4` is a list of one
-            return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
-        return True
-    above = plain[max(0, line - WINDOW) : line].rstrip()
-    return (
-        not plain[line:begin].strip()[:1].isdigit()
-        and line >= last
-        and at_end
-        and not above.endswith((":", "："))
-    )
-
-
 # 5 from me   3 it is
 _MINE = lazy_pattern(r"(?i)\A\s?(?:from\sme|it\sis)[.!]?(?=\s*\Z)")
 # `1`, of two responses
@@ -684,8 +469,6 @@ _COMPARES = lazy_pattern(
 # it is a 4; I think this is a 4
 _SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
 _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3}\Z|[。]\W{0,3}\Z")
-
-
 _LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
 
 
@@ -708,81 +491,3 @@ def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
     return not any(bare_numbers(rest, form, strict=True))
-
-
-_COUNTS = re.compile(
-    rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
-    rf"|(?:(?<=[ -])(?!{NO_NOUN}\b)[^\W\d_]))"
-)
-# sentence 3, step 2: numbers of what is counted through
-_NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№]|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
-    r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
-    r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
-)
-# why not a 5?   rather than a 5   not enough for a 5   to get a 5
-_REJECTED = lazy_pattern(
-    r"(?i)(?:\b(?:rather|instead|short|other|more|less|lower|higher)\s(?:than|of)"
-    r"|\b(?:enough|needed|required|qualify)\sfor|\bnot\s(?:giving|awarding|assigning)"
-    r"|\b(?:to|from)\s(?:be(?:ing)?|get(?:ting)?|earn(?:ing)?|reach(?:ing)?|deserv(?:e|ing)"
-    r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
-    r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
-    r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
-    # keeps it from a 5; where the article says 11
-    r"|\bfrom\san?\s\Z|\b(?:says|said|states|claims|reads|mentions)\s\Z"
-)
-_PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
-_PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
-_WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?[-–]\s?\Z")
-# `one` is a pronoun or an article unless it is given, said to be, or stands by itself
-_VALUED = lazy_pattern(
-    r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
-)
-_DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
-_LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
-
-
-def bare_numbers(
-    text: str, form: RatingForm, low: float = 0.0, *, strict: bool = False
-) -> Iterator[float]:
-    """Yield the numbers that stand by themselves: they count nothing, and no one turns them down.
-
-    Args:
-        text: What follows a rating.
-        form: How the rating was asked for; letters are bare in place of numbers.
-        low: The lowest rating, which the letter A stands for.
-        strict: Whether a number with a mere `not` before it counts, too.
-    """
-    for match in value_pattern(form).finditer(text):
-        if _is_bare(text, match, form, strict=strict):
-            yield statement_of(match, low).value
-
-
-def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
-    """Return whether a number counts nothing, and no one turns it down or reports it."""
-    start, end = match.span()
-    before = text[max(0, start - 40) : start]
-    if _COUNTS.match(text, end) or _NUMBERED.search(before):
-        return False
-    if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
-        return False
-    # Halo 3, May 2; and 2-0, which is the score of a match
-    if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
-        return False
-    if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
-        return False
-    if (match["value"] or "").lower() == "one" and not _VALUED.search(before):
-        return False
-    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
-        return False
-    if _REJECTED.search(before) or _REQUIRES.match(text, end):
-        return False
-    if not strict and _DENIED.search(before):
-        return False
-    if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
-        return False
-    # articles and the judge are no letters
-    return form != "letters" or (match["value"].isupper() and match["value"] != "I")

@@ -13,21 +13,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from textassay.agents.reading.grammar import RatingForm
+from textassay.agents.reading.json_fields import other_scale_in, rating_of_field, subject_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
-from textassay.agents.reading.ratings import (
-    DECLINED,
-    MAX_ANSWER,
-    NoRating,
-    Rating,
-    declines,
-    other_scale_in,
-    parse_rating,
-    plain_text,
-    rating_of_field,
-    subject_of,
-    without_scales,
-)
+from textassay.agents.reading.notation import plain_text
+from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
+from textassay.agents.reading.ratings import MAX_ANSWER, parse_rating
+from textassay.agents.reading.scales import without_scales
+from textassay.agents.reading.values import RatingForm
 from textassay.lazy import lazy_pattern
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.json_in_prose import object_schema
+from textassay.agents.reading.values import RatingForm
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, ScoreError
 from textassay.runtime.model import Json, Sample, TokenLogprob

@@ -1,15 +1,10 @@
-"""Reads lists out of what a model said: named things with definitions, statements, a plan.
+"""Reads lists out of what a model said: named things with definitions, and statements.
 
 Takes JSON (`[{"name": ..., "definition": ...}]`, `{"Logical flow": "..."}`), numbered lists,
 bullets, headings with text below, tables and plain `Name: definition` lines; statements have
 numbers or bullets, or are a JSON list. What cannot be used is reported: entries without a name or
 definition, repeats, entries that are not wanted, and those above the number that was asked for.
 Prose around a list is ignored; prose instead of a list gives no entries.
-
-Of Fusion-Eval's plan, which says what assistant evaluators serve which criterion and the steps, the
-words around the names do not matter, so that headings may be in any language; names do. Its faults
-are reported as problems, for the model to repair: it names an evaluator or a criterion that does
-not exist, leaves one out, or has no steps. Nothing here knows prompts or models.
 """
 
 from __future__ import annotations
@@ -26,10 +21,9 @@ from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
 
 MAX_ANSWER = 40_000
-MAX_NAME = 80
-MAX_DEFINITION = 1_000
-QUOTED_NAME = 60
-QUOTED = 120
+_MAX_NAME = 80
+_MAX_DEFINITION = 1_000
+_QUOTED = 120
 """Characters of an unusable entry that are kept."""
 
 
@@ -71,7 +65,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
             seen.add(slug(entry.name))
         else:
             dropped.append(
-                {"text": f"{raw_name}: {raw_definition}".strip()[:QUOTED], "problem": problem}
+                {"text": f"{raw_name}: {raw_definition}".strip()[:_QUOTED], "problem": problem}
             )
     return Listing(tuple(entries), tuple(dropped))
 
@@ -83,7 +77,7 @@ def _well_formed(text: str) -> str:
 
 
 def _problem(entry: ListItem, seen: set[str], refused: set[str], *, full: bool) -> str | None:
-    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > MAX_NAME:
+    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > _MAX_NAME:
         return "no name"
     if not re.search(r"[^\W_]", entry.definition):
         return "no definition"
@@ -110,7 +104,7 @@ def _definition(raw: str) -> str:
     plain = " ".join(re.sub(r"\*\*|__|`", "", raw).split())
     # "Definition: whether it flows" -> "whether it flows"
     plain = re.sub(rf"(?i)\A[\s*_:：–—-]{{0,6}}{_META}\s{{0,3}}[:：]\s{{0,3}}", "", plain)
-    return plain.strip(' \t*_:：–—-"“”')[:MAX_DEFINITION]
+    return plain.strip(' \t*_:：–—-"“”')[:_MAX_DEFINITION]
 
 
 _NAME_KEYS = (
@@ -267,7 +261,7 @@ def _read_line(line: str) -> _ListLine:
         if kind == "plain" and not definition:  # "Here are five aspects:"
             name = ""
     else:
-        is_name = kind != "plain" and len(rest) <= MAX_NAME
+        is_name = kind != "plain" and len(rest) <= _MAX_NAME
         name = rest if is_name and not re.search(r"[.!?]\s*\Z", rest) else ""
         definition = ""
     return _ListLine(kind, indent, name, definition, rest)
@@ -305,176 +299,3 @@ def _statements_from_json(reply: str) -> list[str] | None:
             lists.append([one for one in value if isinstance(one, str)])
     # reasoning models draft a list before they decide
     return lists[-1] if lists else None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanReading:
-    """What a plan says."""
-
-    assistants: dict[str, tuple[str, ...]]
-    """Names of evaluators by criterion, both as they were given; criteria that the plan leaves out
-    are missing."""
-    steps: tuple[str, ...]
-    """In order."""
-    problems: tuple[str, ...]
-    """What makes it unusable, each a clause to follow "the plan"; empty for a usable plan."""
-
-
-def matching(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a name such as `SUM_BLEURT` or `Sum Bleurt` stands for."""
-    target = slug(name)
-    return next((item for item in known if slug(item) == target), None)
-
-
-def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
-    """Read a plan. Never raises; the first 40,000 characters are read, in linear time."""
-    reader = _ListReader(criteria, tools)
-    reply = text[:MAX_ANSWER]
-    for line in _lines_of_json(reply) or reply.splitlines():
-        reader.read(line)
-    problems = [*reader.problems]
-    if missing := [name for name in criteria if name not in reader.assistants]:
-        problems.append(f"does not say which assistant evaluators serve {', '.join(missing)}")
-    if not reader.steps:
-        problems.append("has no numbered steps")
-    assistants = {
-        name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants
-    }
-    return PlanReading(assistants, tuple(reader.steps), tuple(dict.fromkeys(problems)))
-
-
-def _lines_of_json(text: str) -> list[str] | None:
-    """Return a plan that was written as JSON in the lines of a plain one; `None` if it was not.
-
-    Takes `{"coherence": ["nli"], "steps": ["..."]}`, the criteria perhaps in an object of their
-    own.
-    """
-    value = next((part.value for part in find_json(text) if isinstance(part.value, dict)), None)
-    if value is None:
-        return None
-    criteria, steps = list[str](), list[str]()
-    for key, held in value.items():
-        if isinstance(held, dict):
-            criteria += [f"{name}: {_items(inner)}" for name, inner in held.items()]
-        elif _STEPS.match(key) and isinstance(held, list):
-            steps += [f"{n}. {step}" for n, step in enumerate(held, start=1)]
-        else:
-            criteria.append(f"{key}: {_items(held)}")
-    return [*criteria, "Steps:", *steps]
-
-
-def _items(held: Any) -> str:
-    if isinstance(held, list):
-        return ", ".join(map(str, held)) or "none"
-    return "none" if held is None else str(held)
-
-
-# "- ", "## ", "> **", "| ": what Markdown puts before a line's words
-_MARKS = r"[\s>*_`#|•·–—-]{0,12}"
-# "3. Check the facts."   "- Fluency: sum_bleurt"
-_PLAN_LINE = re.compile(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
-# Fluency: sum_bleurt, nli   | Fluency | nli |   Fluency -> nli
-_ASSIGNMENT = re.compile(
-    r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
-)
-# "## Evaluation Steps:"   "Plan"
-_STEPS = re.compile(
-    r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure"
-    r"|instructions)\b[^.!?]{0,60}\W{0,6}$"
-)
-# nli, sum_bleurt and rouge / bertscore
-_AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
-# "nli - it checks facts", "nli because ...", "nli (...)": what follows is not a name
-_WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
-# none   N/A   no assistant evaluators   keiner   無
-_NONE = re.compile(
-    r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?"
-    r"|keine?r?|aucune?|ninguno|无|なし)"
-    r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
-)
-# "sum_bleurt score"
-_SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
-
-
-class _ListReader:
-    """Goes through a plan line by line."""
-
-    def __init__(self, criteria: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        self._criteria, self._tools = criteria, tools
-        self._open: str | None = None  # criterion whose evaluators stand in the lines below it
-        self._in_steps = False
-        self.assistants: dict[str, list[str]] = {}
-        self.steps: list[str] = []
-        self.problems: list[str] = []
-
-    def read(self, line: str) -> None:
-        match = _PLAN_LINE.match(line)
-        if match is None:
-            return
-        rest = match["rest"].strip(" \t*_`|")
-        if _STEPS.match(rest):
-            self._in_steps, self._open = True, None
-        elif not self._in_steps and self._assigns(rest):
-            return
-        elif match["number"] and re.search(r"\w", rest):
-            self.steps.append(rest)
-            self._open = None
-        elif self._in_steps and self.steps and re.search(r"\w", rest):
-            self.steps[-1] += " " + rest
-
-    def _assigns(self, rest: str) -> bool:
-        """Take a line that says which evaluators serve a criterion; return whether it is one."""
-        pair = _ASSIGNMENT.match(rest)
-        name = _bare(pair["name"] if pair else rest)
-        # A criterion's second line is prose about it ("Coherence: the order of ..."), not an
-        # assignment.
-        criterion = matching(name, self._criteria)
-        if criterion is not None and criterion not in self.assistants:
-            items = pair["items"].strip() if pair else ""
-            self._open = None if items else criterion
-            self.assistants[criterion] = []
-            self._add(criterion, items)
-            return True
-        if criterion is not None:
-            return False
-        if self._open is not None and matching(name, self._tools):
-            self._add(self._open, name)
-            return True
-        items = pair["items"] if pair else ""
-        if items.strip() and all(map(self._match_item, _split(items))):
-            self.problems.append(
-                f"names the criterion {name[:QUOTED_NAME]!r}, which does not exist"
-            )
-            return True
-        return False
-
-    def _add(self, criterion: str, items: str) -> None:
-        held = self.assistants[criterion]
-        if _NONE.match(items):
-            return
-        for item in _split(items):
-            tool = self._match_item(item)
-            if tool is None:
-                self.problems.append(
-                    f"names the assistant evaluator {item[:QUOTED_NAME]!r} for {criterion}, which"
-                    " does not exist"
-                )
-            elif tool not in held:
-                held.append(tool)
-
-    def _match_item(self, item: str) -> str | None:
-        # As it stands first: a tool may itself be called "... score".
-        return matching(item, self._tools) or matching(_SCORE_WORD.sub("", item), self._tools)
-
-
-def _bare(name: str) -> str:
-    """Return a name without marks and without a scale in parentheses behind it."""
-    return re.sub(
-        r"\s{0,3}[(\[][^()\[\]]{0,60}[)\]]\s{0,3}\Z", "", name.strip(" \t*_`\"'“”#")
-    ).strip(" \t*_`\"'“”#")
-
-
-def _split(items: str) -> list[str]:
-    plain = re.sub(r"\([^()]{0,200}\)", " ", items)
-    plain = _WHY.split(plain.strip(" \t*_`[]"), maxsplit=1)[0]
-    return [bare for item in _AND.split(plain) if (bare := item.strip(" \t*_`\"'“”[].:"))]

@@ -1,14 +1,15 @@
-r"""Writes ratings in signs as the numbers that they stand for: stars, boxes, fractions, halves.
+r"""Rewrites markup and signs as plain text: emphasis, tags, LaTeX, stars, boxes, fractions.
 
-Every character stays at its place, so that the place of a rating in the answer is known.
+Every character keeps its place, so that the place of a rating in the answer is known.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 
-from textassay.agents.reading.grammar import RatingForm
+from textassay.agents.reading.values import WINDOW, RatingForm
 from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
@@ -30,7 +31,7 @@ _LATEX = lazy_pattern(
 )
 
 
-def plain_latex(text: str) -> str:
+def _plain_latex(text: str) -> str:
     """Return the text with the commands around words and fractions as spaces."""
     return _LATEX.sub(_of_latex, text) if "\\" in text else text
 
@@ -125,62 +126,69 @@ def _chosen_box(plain: str) -> str:
     return "".join([*pieces, plain[at:]])
 
 
-# Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5
-_NAMED = (
-    r"[ \t]*(?:(?:[-•+|]|#{{1,6}}|\d{{1,2}}[.)])[ \t]*){{0,2}}(?P<name>{name})[ \t]*"
-    r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*(?P<value>{number})"
-    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))[^\n]*"
+# **4**   __4__   `4`   \boxed{4}: signs that only emphasize
+_MARKUP = lazy_pattern(
+    # pictures, but for stars and boxes
+    r"[*_`\u2600-\u2604\u2607-\u260f\u2613-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
+    # struck out
+    r"|~~[^~\n]{1,80}~~"
+    r"|\${0,2}\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\${0,2}"
+    r"|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
 )
-# they speak of the same rating once more, or of another one of the same aspect
-_AGAIN = lazy_pattern(
-    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
-    r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
+# fullwidth and other forms of the same signs
+_SAME = str.maketrans("➡➔➜➤\ufe0f（）：／＝【】０１２３４５６７８９", "→→→→ ():/= :0123456789")
+# Rating: <3>
+_IN_ANGLES = lazy_pattern(r"<(\s?\d{1,3}(?:\.\d)?\s?)>")
+# <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
+_SPECIAL = lazy_pattern(
+    r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
 )
+# <score>4</score>   [RESULT] 4
+_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]")
 
 
-_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s(?:score|rating))?")
+def plain_text(text: str) -> str:
+    """Return the text with emphasis as spaces and tags as names on lines of their own.
+
+    Every character stays at its place.
+    """
+    written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
+    if "<" in text or "[" in text:
+        text = _IN_ANGLES.sub(r" \1 ", text)
+        text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
+        # before the tags: `<b>` is one
+        text = _MARKUP.sub(_blanked, text)
+        return _TAG.sub(lambda match: _as_name(match, written), text)
+    return _MARKUP.sub(_blanked, text)
 
 
-# Fluency: 4, Style: 3
-_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
-_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+def without_special_tokens(text: str) -> str:
+    """Return the text without the end-of-turn tokens that some servers leave in."""
+    return _SPECIAL.sub("", text)
 
 
-def _own_pair(line: str, own: str) -> str:
-    """Return a line of pairs with the pairs of other aspects as spaces."""
-    pairs = re.split(r"([,;])", line)
-    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
-    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
-        return line
-    return "".join(
-        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
-    )
+def _as_name(match: re.Match[str], written: str) -> str:
+    line = written[written.rfind("\n", 0, match.start()) + 1 : match.start()][-WINDOW:]
+    in_code = line.count("`") % 2 and line.strip("` ")
+    if line.count('"') % 2 or in_code:  # quoted
+        return match[0]
+    name = "" if match["close"] else f"{match[0].strip('<[]>')}:"
+    return "\n" + name.rjust(len(match[0]) - 1)
 
 
-def without_other_aspects(plain: str, own: str) -> str:
-    """Return the text without the ratings of other aspects in a list that names the asked one."""
-    if not own:
-        return plain
-    if "," in plain or ";" in plain:
-        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
-    if "\n" not in plain:
-        return plain
-    any_name = r"[^\W\d_][^\n:：=|→()\d]{0,40}?"
-    lines = list(re.finditer(rf"(?mi)^{_NAMED.format(name=any_name, number=NUMBER)}$", plain))
-    is_own = re.compile(rf"(?i){own}(?:\s{NOUN})?")
-    if sum(is_own.fullmatch(line["name"].strip()) is not None for line in lines) != 1:
-        return plain
-    others = [
-        line
-        for line in lines
-        if not is_own.search(line["name"]) and not _AGAIN.fullmatch(line["name"])
-    ]
-    if len(others) > 1:  # a total of all of them
-        others = [
-            line for line in lines if line in others or _TOTAL.fullmatch(line["name"].strip())
-        ]
+def _blanked(match: re.Match[str]) -> str:
+    boxed = match["boxed"]
+    if boxed is None:
+        return " " * len(match[0])
+    before = match.start("boxed") - match.start()
+    return " " * before + boxed + " " * (match.end() - match.end("boxed"))
+
+
+def blank_out(plain: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return the text with spaces in place of spans, which are in order; lines stay."""
     pieces, at = list[str](), 0
-    for line in others:
-        pieces += plain[at : line.start()], " " * (line.end() - line.start())
-        at = line.end()
+    for start, end in spans:
+        if start >= at:
+            pieces += plain[at:start], re.sub(r"[^\n]", " ", plain[start:end])
+            at = end
     return "".join([*pieces, plain[at:]])

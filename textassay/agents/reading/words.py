@@ -100,6 +100,7 @@ GIVE = any_of(
     "giv(?:e|ing|en) gave rat(?:e|ed|ing) scor(?:e|ed|ing) assign(?:ed|ing)? award(?:ed|ing)?"
     " grad(?:e|ed|ing) assess(?:ed)? evaluat(?:e|ed) judged? mark(?:ed)? say choose pick select put"
     " place call consider settl(?:e|ing)(?:_on)? estimate land conclude"
+    " (?:stay|stick|keep)(?:_(?:with|at|to))? (?:arrive|finish|end_up)_at"
 )
 CHANGE = any_of("lower rais reduc increas revis chang adjust") + "(?:ed|e|ing)?"
 GET = (
@@ -118,9 +119,19 @@ LEAD_TO = any_of(
 # this results in a score of 4, which earns it a 4
 LEADS_TO = any_of(
     "results?_in (?:leads?|corresponds?|amounts?)_to gives? earns? makes? yields? warrants?"
-    " justif(?:y|ies) merits?"
+    " justif(?:y|ies) merits? is_worth"
 )
-BE = any_of("is be would_be should_be comes_(?:out_)?(?:to|at) equals ['’]s")
+# this meets the criteria for a score of 4, the response falls into level 4
+FITS = (
+    r"(?:aligns?|match(?:es)?|meets?|fits?|fulfil(?:l|ls)?|satisf(?:y|ies)|corresponds?|falls?|belongs?)"
+    r"(?:\s(?:well|best|closely|most\sclosely|clearly|fully))?(?:\s(?:with|to|into|in|under))?"
+    r"(?:\s(?:all\s(?:of\s)?)?(?:the\s)?(?:characteristics|criteri(?:a|on)|requirements?|descriptions?"
+    r"|definition|standards?|expectations|category|rubric)(?:\s(?:outlined|described|given|defined|set(?:\sout)?)"
+    r"(?:\s(?:in|by)\s(?:the\s)?(?:rubric|scale|criteria))?)?\s(?:of|for))?"
+)
+BE = any_of(
+    "is be would_be should_be (?:remains|stays)(?:_at)? comes_(?:out_)?(?:to|at) equals ['’]s"
+)
 _GROUND = any_of(
     "this that these above everything"
     " (?:given_|provided_|above_)?(?:text|criteri(?:a|on)|rubric|context|source|definition)"
@@ -130,7 +141,8 @@ _RULE = any_of("criteri(?:on|a) rubric definition standard scale guidelines? des
 SO = any_of(
     "and so thus hence therefore then but overall ultimately finally accordingly consequently"
     " altogether all_in_all all_things_considered on_(?:balance|the_whole|reflection)"
-    " to_(?:sum_up|conclude|summari[sz]e) in_the_end as_(?:a_result|such|it_stands|is|written)"
+    " (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
+    " as_(?:a_result|such|it_stands|is|written)"
     " for_(?:this|these|that)_reasons? after_(?:\\w+_)?(?:thought|consideration|reflection)"
     f" (?:under|by|per|on|according_to)_(?:this|that|the)_{_RULE}"
     " in_(?:conclusion|summary|total|short|sum|general|my_(?:opinion|view|judge?ment))"
@@ -139,7 +151,7 @@ SO = any_of(
 )
 SIGN = r"[:：=|→⇒>–—-]"
 # a solid   an overall   a near-perfect: one word of any kind beside a noun, of a few without it
-MANNER = r"(?:an?|the)(?:\s" + any_of(
+MANNER = r"(?:an?|the|my)(?:\s" + any_of(
     "solid strong clear full perfect high low good fair moderate decent weak firm generous"
     " respectable flat straight maximum minimum top final overall total"
 )

@@ -1,0 +1,114 @@
+r"""Finds what an answer says of the asked aspect among its ratings of several ones."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from textassay.agents.reading.notation import blank_out
+from textassay.agents.reading.words import NOUN, NUMBER
+from textassay.lazy import lazy_pattern
+
+
+def own_name(aspect: str | None) -> str:
+    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
+    words = re.findall(r"[^\s_*`-]+", (aspect or "").lower())
+    # judges shorten `overall quality`
+    name = r"[\s-]{1,3}".join(map(re.escape, words))
+    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", name)
+
+
+@lru_cache(maxsize=256)
+def _name_pattern(own: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i){own}(?:\s{NOUN})?")
+
+
+def without_other_aspects(plain: str, own: str) -> str:
+    """Return the text without the ratings of other aspects beside the asked one.
+
+    They stand in pairs (`Fluency: 4, Style: 3`), in lines or rows, or in sections of their own.
+    """
+    if not own or not (name := _name_pattern(own)).search(plain):
+        return plain
+    if "," in plain or ";" in plain:
+        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    if "\n" not in plain:
+        return plain
+    plain = blank_out(plain, _other_sections(plain, name))
+    return blank_out(plain, _other_lines(plain, name))
+
+
+# Fluency: 4, Style: 3
+_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
+_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+# they speak of the same rating once more, or of another one of the same aspect
+_AGAIN = lazy_pattern(
+    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
+    r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest"
+    r"|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
+)
+
+
+def _own_pair(line: str, own: str) -> str:
+    """Return a line of pairs with the pairs of other aspects as spaces."""
+    pairs = re.split(r"([,;])", line)
+    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
+    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
+        return line
+    return "".join(
+        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
+    )
+
+
+# ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency
+_HEADING = lazy_pattern(
+    r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[-•])?[ \t]*"
+    rf"(?:{NOUN}[ \t]*(?:of|for|:)[ \t]*)?(?P<name>[^\W\d_][^\n:：=|→().!?\d]{{0,40}}?)[ \t]*"
+    r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
+)
+# what a section about an aspect consists of
+_PART = lazy_pattern(
+    r"(?i)(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
+    r"|evidence|notes?|strengths?|weaknesses|pros|cons|improvements?)"
+)
+
+
+def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return the sections under the names of other aspects, beside one under the asked name."""
+    headings = [
+        (heading.start(), re.sub(r"\d", "1", heading["mark"] or ""), heading["name"].strip())
+        for heading in _HEADING.finditer(plain)
+        if ((heading["mark"] or "-") != "-" or heading["colon"])
+        and not _AGAIN.fullmatch(heading["name"])
+        and not _PART.fullmatch(heading["name"].strip())
+    ]
+    marks = [mark for _, mark, name in headings if own.fullmatch(name)]
+    siblings = [(start, name) for start, mark, name in headings if mark in marks]
+    ends = [start for start, _ in siblings[1:]] + [len(plain)]
+    return [
+        (start, end)
+        for (start, name), end in zip(siblings, ends, strict=False)
+        if not own.fullmatch(name)
+    ]
+
+
+# Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5   Fluency (5/5): fine
+_NAMED = lazy_pattern(
+    r"(?mi)^[ \t]*(?:(?:[-•+|]|#{1,6}|\d{1,2}[.)])[ \t]*){0,2}"
+    r"(?P<name>[^\W\d_][^\n:：=|→()\d]{0,40}?)[ \t]*"
+    rf"(?:(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*{NUMBER}"
+    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))"
+    rf"|\([ \t]?{NUMBER}(?:/\d|\sout\sof\s\d)[^()\n]{{0,20}}\))[^\n]*$"
+)
+_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s(?:score|rating))?")
+
+
+def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return the lines with ratings of other aspects, and of all, beside one of the asked."""
+    lines = [(line.span(), line["name"].strip()) for line in _NAMED.finditer(plain)]
+    if not any(own.fullmatch(name) for _, name in lines):
+        return []
+    unlike = [(span, name) for span, name in lines if not own.search(name)]
+    others = [span for span, name in unlike if not _AGAIN.fullmatch(name)]
+    totals = [span for span, name in unlike if _TOTAL.fullmatch(name)] if len(others) > 1 else []
+    return sorted([*others, *totals])

@@ -1,0 +1,254 @@
+"""Reads ratings out of the JSON objects of an answer.
+
+A field counts if its name says that it is a rating, `score` or the aspect's name for example, in
+the object about the asked aspect. A field beside it that names another scale belongs to the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from textassay.agents.reading.grammar import statements_in
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
+from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
+from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
+from textassay.agents.reading.values import (
+    WINDOW,
+    RatingForm,
+    Statement,
+    statement_of,
+    value_pattern,
+)
+from textassay.agents.reading.words import NOUN
+from textassay.lazy import lazy_pattern
+
+
+@lru_cache(maxsize=8)
+def _whole_value(form: RatingForm) -> re.Pattern[str]:
+    """Return the pattern of a JSON field's text: the value, and words about it without a number."""
+    return re.compile(
+        rf"(?i)[\s(\[\"*]{{0,4}}{value_pattern(form).pattern[4:]}[)\]\"]{{0,2}}\.?"
+        r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
+        if form != "stars"
+        else rf"(?i)[\s(\[\"*]{{0,4}}(?:{value_pattern(form).pattern[4:]})\.?"
+    )
+
+
+def rating_of_field(
+    value: object, scale: tuple[float, float], form: RatingForm, labels: Sequence[str] = ()
+) -> float | None:
+    """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
+    if isinstance(value, str):
+        written = value.strip()
+        for index, label in enumerate(labels):
+            letter = chr(ord("A") + index)
+            if re.fullmatch(
+                rf"(?i)(?:{letter}\s?[:.)(–-]{{1,2}}\s?)?{re.escape(label)}[).]?", written
+            ):
+                return scale[0] + index
+        match = _whole_value(form).fullmatch(written)
+        if match is None or (labels and len(written) > match.end("value") + 1):
+            return None
+        held = statement_of(match, scale[0])
+        return None if held.top not in (None, scale[1]) else held.value
+    # `true` is a number to Python, and no rating.
+    if isinstance(value, bool) or not isinstance(value, int | float) or form == "letters":
+        return None
+    return float(value)
+
+
+class RatingField(NamedTuple):
+    """A JSON value of an answer, and the rating in it."""
+
+    start: int
+    end: int
+    statement: Statement | None = None
+    counts: bool = False
+    """Whether it begins a line, as an answer's own object does."""
+    other: str = ""
+    """Another scale that the object names; empty for none."""
+
+
+def read_json_fields(
+    plain: str, scale: tuple[float, float], form: RatingForm, own: str, labels: Sequence[str]
+) -> list[RatingField] | NoRating:
+    """Return what JSON says; `NoRating` for a field of a rating that holds none."""
+    fields = list[RatingField]()
+    for part in find_json(plain, lenient=True) if "{" in plain else ():
+        before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
+        held = part.value if isinstance(part.value, list) else [part.value]
+        objects = [one for one in held if isinstance(one, JsonObject)]
+        if not objects:
+            continue  # [[4]] is a mark of the rating
+        fields.append(RatingField(part.start, part.end))
+        # {"criteria": [{"name": ..., "score": ...}, ...]}
+        listed = [
+            each
+            for one in objects
+            for value in one.values()
+            if isinstance(value, list)
+            for each in value
+            if isinstance(each, JsonObject) and subject_of(each) is not None
+        ]
+        objects += listed
+        about = [one for one in objects if subject_of(one) is not None]
+        if about:
+            objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
+        elif len(objects) > 1:
+            objects = []
+        for one in objects:
+            for key, value, holder in _rating_fields(one, own):
+                number = rating_of_field(value, scale, form, labels)
+                if number is None and _is_remark(key, value, one, scale, own, form, labels):
+                    continue
+                if number is None:
+                    return _no_rating_in(key, value)
+                span = _place(plain, key, part.start, part.end)
+                fields.append(
+                    RatingField(
+                        part.start,
+                        part.end,
+                        Statement(number, None, span, part.end),
+                        before.lower() in ("", "json")
+                        or _CALL.fullmatch(before) is not None
+                        or _leads_up(before, own),
+                        other_scale_in(holder, scale) or other_scale_in(one, scale),
+                    )
+                )
+    return fields
+
+
+def _is_remark(
+    key: str,
+    value: object,
+    held: JsonObject,
+    scale: tuple[float, float],
+    own: str,
+    form: RatingForm,
+    labels: Sequence[str],
+) -> bool:
+    """Return whether a field such as `verdict` says in words what a `score` beside it gives."""
+    if (
+        not isinstance(value, str)
+        or HAS_NUMBER.search(value)
+        or not _IN_WORDS.fullmatch(normalize_key(key))
+    ):
+        return False
+    return any(
+        rating_of_field(other, scale, form, labels) is not None
+        for name, other, _ in _rating_fields(held, own)
+        if name != key
+    )
+
+
+def _leads_up(before: str, own: str) -> bool:
+    """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
+    if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
+        return True
+    return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
+
+
+# Here is the JSON:
+_ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+# record_evaluation({...})
+_CALL = lazy_pattern(r"[\w. ]{2,60}\(")
+_SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
+_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
+
+
+def subject_of(held: JsonObject) -> str | None:
+    """Return the name of the aspect that an object says it is about; `None` if it does not say."""
+    if any(normalize_key(key) in ("arguments", "parameters") for key in held):
+        return None  # the name is a tool's
+    for key, value in held.items():
+        if normalize_key(key) in _SUBJECT and isinstance(value, str):
+            return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
+    return None
+
+
+def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
+    """Yield key, value and object of each field that is named like a rating."""
+    named = re.compile(
+        rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
+    )
+    for key, value in [*held.items(), *held.contradicted.items()]:
+        name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
+        if not named.fullmatch(name) and name not in _WRAPPERS:
+            continue
+        inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
+        if inside:
+            yield from inside
+        elif name in _WRAPPERS:
+            continue
+        elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
+            yield key, value, held
+
+
+_WRAPPERS = frozenset({"response", "output", "data", "json", "arguments", "parameters"})
+
+
+def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the scores, ratings and fields of the aspect's name in an object under such a name."""
+    subject = subject_of(held)
+    if subject is not None and not re.fullmatch(own, subject):
+        return []
+    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|{own or '(?!)'}")
+    fields = _rating_fields(held, own)
+    return [one for one in fields if one[2] is not held or named.fullmatch(one[0])]
+
+
+# an assessment or an evaluation is as often a text as a number
+_IN_WORDS = lazy_pattern(
+    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision|conclusion"
+    r"|choice|level|label)s?"
+)
+
+
+def _is_short(text: str) -> bool:
+    """Return whether a text in a field is a rating in words, and not an explanation."""
+    return len(text) <= 40
+
+
+_SCALE_WORDS = {
+    *("max", "maximum", "highest", "top", "best", "upper", "full", "out", "possible", "total"),
+    *("min", "minimum", "lowest", "bound", "point", "points", "scale", "range", "denominator"),
+}
+_BESIDE_SCALE = {"score", "rating", "value", "mark", "marks", "of", "the", "grading"}
+
+
+# maxScore, finalRating
+_CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+
+
+def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
+    """Return the field of an object that names another scale than the one asked; empty for none."""
+    for key, value in held.items():
+        words = set(normalize_key(_CAMEL.sub("_", key)).split("_"))
+        if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
+            continue
+        numbers = numbers_of(value)
+        is_low = words & {"min", "minimum", "lowest"}
+        if numbers and not is_scale(numbers, (scale[0], scale[0]) if is_low else scale):
+            return f"{key}: {value}"
+    return ""
+
+
+def _no_rating_in(key: str, held: Any) -> NoRating:
+    shown = "null" if held is None else repr(held)[:40]
+    declined = isinstance(held, str) and declines(held)
+    return NoRating(
+        DECLINED if declined else "NoScoreFound",
+        f"the field {key!r} of the answer is {shown}, which is not a rating",
+    )
+
+
+def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the value of a JSON field stands, or where the object does."""
+    field = (
+        rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+    )
+    found = list(re.compile(field).finditer(text, start, end))
+    return found[-1].span("value") if found else (start, end)

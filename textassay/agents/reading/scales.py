@@ -1,0 +1,159 @@
+"""Finds the scales that an answer names, the asked one or another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from textassay.agents.reading.notation import blank_out
+from textassay.agents.reading.values import RatingForm, is_quoted, number_in
+from textassay.agents.reading.words import FOREIGN, NOUN, NUMBER
+from textassay.lazy import lazy_pattern
+
+
+def numbers_of(value: object) -> list[float]:
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, int | float):
+        return [float(value)]
+    if isinstance(value, str):
+        return [number_in(found) for found in HAS_NUMBER.findall(_JOINED.sub(" - ", value))]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [n for one in value for n in numbers_of(one)] if isinstance(value, list) else []
+
+
+# 1-5 holds no -5
+_JOINED = lazy_pattern(r"(?<=\w)[-–—](?=\w)")
+
+
+def is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:
+    """Return whether numbers that name a scale are its top, or both of its ends."""
+    return (
+        bool(numbers)
+        and max(numbers) == scale[1]
+        and (len(numbers) == 1 or min(numbers) == scale[0])
+    )
+
+
+HAS_NUMBER = re.compile(rf"(?i){NUMBER}")
+# 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
+_RANGE = (
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)\s?"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
+)
+_A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
+_SCALES = (
+    # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
+    (
+        ("scale", "rang", " from", " between"),
+        rf"{_A}(?:\w{{1,12}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
+        r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
+        r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
+        rf"\s?(?P<numbers>{_RANGE})",
+    ),
+    # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
+    (
+        ("skala", "chelle", "escala", "scala", "шкал", "schaal"),
+        r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skala|[ée]chelle|escala|scala|шкале|schaal)"
+        rf"\s(?:von|de|da|от|van)\s(?P<numbers>{_RANGE})",
+    ),
+    (("点満点",), rf"(?P<numbers>{NUMBER})満点(?:中|で)?"),
+    (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
+    (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),
+    (("on", "using"), rf",?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
+    # rated on 0-100
+    (
+        ("on",),
+        rf"(?:rated?|scored?|graded?|marked|ratings?\sare)\son\s(?:an?\s)?(?P<numbers>{_RANGE})",
+    ),
+    # on a 1-5 scale, on a 10-point scale
+    (
+        ("scale", "range"),
+        rf"{_A}(?P<numbers>{_RANGE})[\s-](?:point\s)?(?:likert\s)?(?:rating\s)?(?:scale|range)\b",
+    ),
+    (
+        ("scale",),
+        rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b",
+    ),
+    # the maximum is 10, best possible score: 10
+    (
+        ("max", "highest", "best", "top", "full", "perfect"),
+        r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
+        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=])"
+        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/)",
+    ),
+    # max 10
+    (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
+    # Out of: 10
+    (
+        ("out",),
+        rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?"
+        rf"(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
+    ),
+    # my scale goes up to 10
+    (
+        ("scale", "range"),
+        r"(?<!of the )\b(?:scale|range)\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
+        rf"\s?(?P<numbers>{NUMBER})",
+    ),
+    # Score: 4 [1-10]
+    (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
+)
+_SCALE_WORDING = tuple((words, lazy_pattern(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
+
+
+@lru_cache(maxsize=256)
+def _beside_name(own: str) -> re.Pattern[str]:
+    """Return the pattern of brackets with a number between the name of a rating and its value."""
+    name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
+    return re.compile(
+        rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
+        r"(?=\s?(?:[:：=|→–-]|is\b|\d))"
+    )
+
+
+def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[str, str]:
+    """Return the text without mentions of the scale that was asked, and another one that it names.
+
+    `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
+    """
+    lower = plain.lower()
+    patterns = [p for words, p in _SCALE_WORDING if any(word in lower for word in words)]
+    if "(" in plain or "[" in plain:
+        patterns.append(_beside_name(own))
+    for pattern in patterns:
+        spans = list[tuple[int, int]]()
+        for match in pattern.finditer(plain):
+            line = plain.rfind("\n", 0, match.start()) + 1
+            if is_quoted(plain, line, match.start()):
+                continue
+            numerals = match["numbers"]
+            inside = "inside" in match.re.groupindex
+            numbers = numbers_of(numerals)
+            of_hundred = inside and ("percent" in numerals.lower() or "%" in numerals)
+            # `Score [4]`, `Score (four)`, `Style (4/5)`: the rating itself
+            if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
+                continue
+            if (of_hundred and scale[1] != 100) or not is_scale(numbers, scale):
+                return plain, " ".join(match[0].split())
+            start, end = match.span("inside" if inside else 0)
+            # `On a scale of 1 to 5: 4`
+            if not inside and not plain[plain.rfind("\n", 0, start) + 1 : start].strip():
+                end += len(_PAUSE.match(plain, end)[0])  # type: ignore[index]
+            spans.append((start, end))
+        plain = blank_out(plain, spans)
+    return plain, ""
+
+
+_PAUSE = lazy_pattern(r"(?:\s?[,:])?")
+_ALONE = lazy_pattern(
+    rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})(?:\s?(?:/|out\sof)\s?{NUMBER})?\s?[)\]]{{1,2}}"
+)
+
+
+def scale_in_words(scale: tuple[float, float], form: RatingForm) -> str:
+    if form == "letters":
+        return f"the letters A to {chr(ord('A') + min(int(scale[1] - scale[0]), 25))}"
+    return f"the scale from {scale[0]:g} to {scale[1]:g}"
