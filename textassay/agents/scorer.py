@@ -154,7 +154,7 @@ class Scorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return self.probabilities.how if self.how == "auto" else self.how
+        return self._choice.how if self.how == "auto" else self.how
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -219,23 +219,22 @@ class Scorer:
         async def rated_by(scorer: Scorer) -> Score:
             return await scorer(example, aspect, **shown)
 
-        score = await self.probabilities.first(
+        score = await self._choice.first(
             lambda: rated_by(self._by_logprobs), lambda score: score.error != EMPTY
         )
         if score:
             return score
-        n = await self.probabilities.samples(lambda: rated_by(self._by_one_sample))
+        n = await self._choice.samples(lambda: rated_by(self._by_one_sample))
         return await rated_by(self._by_samples(n))
 
     @cached_property
-    def probabilities(self) -> LogprobsOrSamples:
-        """The choice between log-probabilities and samples, for `auto`."""
+    def _choice(self) -> LogprobsOrSamples:
         return LogprobsOrSamples(self.ask.model, "logprobs")
 
     @property
-    def reading(self) -> LogprobsOrSamples | None:
+    def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self.probabilities if self.how == "auto" else None
+        return self._choice if self.how == "auto" else None
 
     @cached_property
     def _by_logprobs(self) -> Scorer:

@@ -264,10 +264,10 @@ class QuestionScorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return self.reading.how if self.reading else "decision"
+        return self.probabilities.how if self.probabilities else "decision"
 
     @property
-    def reading(self) -> LogprobsOrSamples | None:
+    def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples; `None` for a decision model."""
         return None if self.ask.model.capabilities.decide else self._batcher.reading
 

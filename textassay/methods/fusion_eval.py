@@ -258,8 +258,15 @@ class FusionEval(PromptMethod):
             wires["direct"] = each("direct")
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
-        self.weights = self._corrw_weights(direct)
-        if self.weights:
+        if self.options.ratings:  # goes with CorrW alone
+            self.weights = RatedWeights(
+                self.options.ratings,
+                self._task.aspects,
+                self.assistants,
+                self.tools,
+                self.options.ranges,
+                direct,
+            )
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
@@ -275,19 +282,6 @@ class FusionEval(PromptMethod):
         # the signature needs the digest of all parts, which are known only now
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
-
-    def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
-        """Return the node of CorrW's weights, the one fusion with ratings; `None` for others."""
-        if not self.options.ratings:
-            return None
-        return RatedWeights(
-            self.options.ratings,
-            self._task.aspects,
-            self.assistants,
-            self.tools,
-            self.options.ranges,
-            direct,
-        )
 
     def _direct(self) -> GEval:
         options = self.options

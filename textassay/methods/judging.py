@@ -362,7 +362,7 @@ class ScoringMethod(PromptMethod):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self.scorer.reading
+        return self.scorer.probabilities
 
 
 class RatingMethod(ScoringMethod):
