@@ -166,7 +166,7 @@ NO_RATING = {
         "Rating: 4\nWait, that is wrong. It should be 2.", "Rating: 2\nActually 4.",
         '{"rating": 4}\nNo, it should be 2.', "Fluency: 4\nActually, make that 3.",
         "Rating: 5\n\nThat is kind, so 3.", "<rating>4</rating><rating>2</rating>",
-        "1: poor\n2: fair\n5: excellent", "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
+        "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
         "Rating: 4\nRating: 5", "4\n2", "Rating: 4/10\nRating: 4", "Fluency: 4\n\nFinal score: 3",
         "Rating: 2. Rating: 5.", "I rate it 2. I rate it 5.", "Fluency: 4\nScore: 2",
         "Rating: 4\nReason: It is not clear. Rating: 3.", '{"rating": 4, "rating": 2}',
@@ -359,6 +359,18 @@ def test_the_overall_rating_of_a_list_is_read(aspect):
     table = "| Criterion | Score |\n|---|---|\n| Style | 2 |\n| Flow | 3 |\n| **Overall** | **4** |"
     for answer in ("1. Style: 2/5\n2. Flow: 3/5\n\nOverall: 4/5", table):
         assert parse_rating(answer, scale=FIVE, aspect=aspect).value == 4
+
+
+LEVELS = ["Fluency (1-5):\n- 1: Poor. It has many errors.\n- 3: Fair. It has some.\n- 5: Good.",
+          "Score 1: off topic\nScore 2: partly\nScore 3: half\nScore 4: mostly\nScore 5: fully",
+          "5 = all parts\n4 = most parts\n3 = half\n2 = few parts\n1 = none"]  # fmt: skip
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_a_list_of_the_levels_is_no_rating_and_may_stand_before_one(levels):
+    assert isinstance(parse_rating(levels, scale=FIVE, aspect="fluency"), NoRating)
+    answer = f"{levels}\n\nIt has two slips.\n\n- Fluency: 4"
+    assert parse_rating(answer, scale=FIVE, aspect="fluency").value == 4
 
 
 MARKED = ["Rating: [[4]].", "[[rating]]: 4", "The rest is fine. [[rating]] [[4]]", "評価: [[4]]",

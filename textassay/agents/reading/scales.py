@@ -119,6 +119,7 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
     `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
     """
+    plain = _without_levels(plain, scale)
     lower = plain.lower()
     patterns = [p for words, p in _SCALE_WORDING if any(word in lower for word in words)]
     if "(" in plain or "[" in plain:
@@ -145,6 +146,24 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             spans.append((start, end))
         plain = blank_out(plain, spans)
     return plain, ""
+
+
+# - 2: Fair. It has some errors.   Score 2 = fair
+_LEVEL = lazy_pattern(
+    rf"(?mi)^[ \t]*(?:[-•][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
+    r"(?:[ \t]?[:：=]|[ \t]+[-–—])[ \t]*[^\W\d_][^\n]*$"
+)
+
+
+def _without_levels(plain: str, scale: tuple[float, float]) -> str:
+    """Return the text without a list of what the levels of the scale mean, from end to end."""
+    levels = list(_LEVEL.finditer(plain)) if "\n" in plain else []
+    numbers = [float(level["level"]) for level in levels]
+    in_order = sorted(set(numbers))
+    ends = (in_order[0], in_order[-1]) if len(in_order) > 2 else ()
+    if ends != scale or numbers not in (in_order, in_order[::-1]):
+        return plain
+    return blank_out(plain, [level.span() for level in levels])
 
 
 _PAUSE = lazy_pattern(r"(?:\s?[,:])?")

@@ -104,7 +104,8 @@ _COUNTS = re.compile(
 _NUMBERED = lazy_pattern(
     r"(?i)(?:[$€£#§¶№]|[^\W\d_]-|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
+    r"|document|passage|summary|response|output|text|number|no\.?|reference|year|week|month|round"
+    r"|stage|phase)s?\s?"
     r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
 )
 # why not a 5?   rather than a 5   not enough for a 5   to get a 5
