@@ -342,6 +342,12 @@ SECTIONS = {
     "numbers": "1. Logical flow (1-5)\nRating: 4. It flows.\n2. Style (1-5)\nRating: 2. Dull.",
     "bold names": "**Style:**\nScore: 2\n\n**Logical flow:**\nScore: 4\n\n**Grammar:**\nScore: 3",
     "values beside names": "**Style (2/5):** Dull.\n\n**Logical flow (4/5):** It flows.",
+    "records": "Criterion: Style\nReason: Dull.\nScore: 2/5\n\n"
+               "Criterion: Logical flow\nReason: Clear.\nScore: 4/5",
+    "a long list": "Plot: 3\nStyle: 2\nUnsurprising or Dull: 5\nLogical flow: 4\nBest Lines: 3\n"
+                   "No Purple Prose: 5\nOverall Impression: 5",
+    "JSON": '{"scores": {"style": 2, "logical flow": 4, "tone": null}, "overall_score": 3.5}',
+    "JSON of verdicts": '{"verdicts": {"c1": "no", "c2": "yes"}, "style": 2, "logical_flow": 4}',
     "twice": "* Style: 2/5\nDull.\n\n* Logical flow: 4/5\nIt flows.\n\n# Rating\n"
              "* Style: 2/5\n* Logical flow: 4/5",
 }  # fmt: skip

@@ -42,11 +42,17 @@ def without_other_aspects(plain: str, own: str) -> str:
 _PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
 _PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
 # they speak of the same rating once more, or of another one of the same aspect
-_AGAIN = lazy_pattern(
-    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
-    r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest"
-    r"|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
+_AGAIN_NAMES = (
+    rf"{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
+    r"|max(?:imum)?|min(?:imum)?|scale|range|average|mean|conclusion|verdict"
 )
+_AGAIN_IN_LIST = lazy_pattern(rf"(?i).*\b(?:{_AGAIN_NAMES})\b.*")
+_AGAIN = lazy_pattern(
+    rf"(?i).*\b(?:{_AGAIN_NAMES}|no|wait|so|now|rather|better|or|hmm|out|best|highest|lowest|top"
+    r"|change[ds]?)\b.*"
+)
+_LIST = 3
+"""So many lines with other names are a list, in which a name may hold any word."""
 
 
 def _own_pair(line: str, own: str) -> str:
@@ -60,10 +66,11 @@ def _own_pair(line: str, own: str) -> str:
     )
 
 
-# ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency
+# ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency   Criterion: Fluency
 _HEADING = lazy_pattern(
     r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[-•])?[ \t]*"
-    rf"(?:{NOUN}[ \t]*(?:of|for|:)[ \t]*)?(?P<name>[^\W\d_][^\n:：=|→().!?\d]{{0,40}}?)[ \t]*"
+    rf"(?:(?:{NOUN}|(?P<called>criteri(?:a|on)|aspect|dimension|metric))[ \t]*(?:of|for|:)[ \t]*)?"
+    r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*"
     r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
 )
 # what a section about an aspect consists of
@@ -78,7 +85,7 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     headings = [
         (heading.start(), re.sub(r"\d", "1", heading["mark"] or ""), heading["name"].strip())
         for heading in _HEADING.finditer(plain)
-        if ((heading["mark"] or "-") != "-" or heading["colon"])
+        if ((heading["mark"] or "-") != "-" or heading["colon"] or heading["called"])
         and not _AGAIN.fullmatch(heading["name"])
         and not _PART.fullmatch(heading["name"].strip())
     ]
@@ -100,7 +107,7 @@ _NAMED = lazy_pattern(
     r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))"
     rf"|\([ \t]?{NUMBER}(?:/\d|\sout\sof\s\d)[^()\n]{{0,20}}\))[^\n]*$"
 )
-_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s(?:score|rating))?")
+_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s\w+){0,3}")
 
 
 def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
@@ -109,6 +116,7 @@ def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     if not any(own.fullmatch(name) for _, name in lines):
         return []
     unlike = [(span, name) for span, name in lines if not own.search(name)]
-    others = [span for span, name in unlike if not _AGAIN.fullmatch(name)]
+    again = _AGAIN if len(unlike) < _LIST else _AGAIN_IN_LIST
+    others = [span for span, name in unlike if not again.fullmatch(name)]
     totals = [span for span, name in unlike if _TOTAL.fullmatch(name)] if len(others) > 1 else []
     return sorted([*others, *totals])

@@ -100,7 +100,7 @@ def read_json_fields(
         elif len(objects) > 1:
             objects = []
         for one in objects:
-            for key, value, holder in _rating_fields(one, own):
+            for key, value, holder in _without_totals(list(_rating_fields(one, own)), own):
                 number = rating_of_field(value, scale, form, labels)
                 if number is None and _is_remark(key, value, one, scale, own, form, labels):
                     continue
@@ -130,18 +130,40 @@ def _is_remark(
     form: RatingForm,
     labels: Sequence[str],
 ) -> bool:
-    """Return whether a field such as `verdict` says in words what a `score` beside it gives."""
-    if (
-        not isinstance(value, str)
-        or HAS_NUMBER.search(value)
-        or not _IN_WORDS.fullmatch(normalize_key(key))
-    ):
-        return False
-    return any(
-        rating_of_field(other, scale, form, labels) is not None
-        for name, other, _ in _rating_fields(held, own)
-        if name != key
+    """Return whether a field such as `verdict` adds to a `score` beside it.
+
+    It says the same in words, or holds the verdicts on parts of it.
+    """
+    is_words = (
+        isinstance(value, str)
+        and not HAS_NUMBER.search(value)
+        and _IN_WORDS.fullmatch(normalize_key(key))
     )
+    beside = [
+        name
+        for name, other, _ in _rating_fields(held, own)
+        if name != key and rating_of_field(other, scale, form, labels) is not None
+    ]
+    if isinstance(value, dict | list) and numbers_of(value):
+        return bool(own) and any(re.fullmatch(own, _words_of(name)) for name in beside)
+    return bool(beside) and bool(is_words or isinstance(value, dict | list))
+
+
+_OF_ALL = lazy_pattern(r"(?:overall|total|average|mean)(?: .*)?")
+
+
+def _without_totals(
+    fields: list[tuple[str, Any, JsonObject]], own: str
+) -> list[tuple[str, Any, JsonObject]]:
+    """Return the fields without the overall score beside one of the asked aspect's name."""
+    names = [_words_of(key) for key, *_ in fields]
+    if not own or not any(re.fullmatch(own, name) for name in names):
+        return fields
+    return [
+        field
+        for field, name in zip(fields, names, strict=True)
+        if re.fullmatch(own, name) or not _OF_ALL.fullmatch(name)
+    ]
 
 
 def _leads_up(before: str, own: str) -> bool:
@@ -175,7 +197,7 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
         rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
-        name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
+        name = _words_of(key)
         if not named.fullmatch(name) and name not in _WRAPPERS:
             continue
         inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
@@ -223,10 +245,15 @@ _BESIDE_SCALE = {"score", "rating", "value", "mark", "marks", "of", "the", "grad
 _CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
+def _words_of(key: str) -> str:
+    """Return the words of a key with spaces between them."""
+    return normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
+
+
 def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
     """Return the field of an object that names another scale than the one asked; empty for none."""
     for key, value in held.items():
-        words = set(normalize_key(_CAMEL.sub("_", key)).split("_"))
+        words = set(_words_of(key).split())
         if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
             continue
         numbers = numbers_of(value)

@@ -81,7 +81,7 @@ _SCALES = (
     (
         ("max", "highest", "best", "top", "full", "perfect"),
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
-        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=])"
+        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
         rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/)",
     ),
     # max 10
