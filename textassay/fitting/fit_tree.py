@@ -57,8 +57,6 @@ from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
-    BY_MODEL,
-    PUBLISHED,
     SCALE,
     HDEvalOptions,
     NodeRatings,
@@ -67,6 +65,7 @@ from textassay.methods.hd_eval import (
 )
 from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
+from textassay.methods.library.trees import BY_MODEL, PUBLISHED
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS, TREES
 from textassay.runtime.concurrency import gather
