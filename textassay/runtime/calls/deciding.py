@@ -12,10 +12,11 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
+from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
@@ -30,7 +31,6 @@ from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
-    Json,
     Model,
     Request,
     Response,
@@ -63,49 +63,6 @@ _LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more t
 # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
 _TOO_MANY = re.compile(rf"\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", re.I | re.S)
 _QUOTED = re.compile("“(.*)”", re.S)
-
-
-class Memory(Protocol):
-    """What is known of a model's limits, and what its settings add to every request."""
-
-    @property
-    def extra(self) -> Json:
-        """Further fields for the provider."""
-        ...
-
-    def most(self, name: str) -> int:
-        """Return the largest number of something that the model takes; 0 if it is not known."""
-        ...
-
-    def learn_most(self, name: str, limit: int) -> None:
-        """Learn such a number."""
-        ...
-
-    async def restore(self) -> None:
-        """Begin with what an earlier process has learned."""
-        ...
-
-    async def save(self) -> None:
-        """Have later processes begin with what was learned."""
-        ...
-
-
-class _OwnMemory:
-    """The memory of a model that is connected to nothing: no settings, and nothing is kept."""
-
-    def __init__(self) -> None:
-        self.extra: Json = {}
-        self._most: dict[str, int] = {}
-
-    def most(self, name: str) -> int:
-        return self._most.get(name, 0)
-
-    def learn_most(self, name: str, limit: int) -> None:
-        self._most[name] = limit
-
-    async def restore(self) -> None: ...
-
-    async def save(self) -> None: ...
 
 
 def decider(model: Model) -> DecidingModel:
@@ -269,7 +226,7 @@ class DecidingModel(Wrapper):
 
     def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
-        self._memory = memory or _OwnMemory()
+        self._memory = memory or Memory()
         self._found = _Found(self)
 
     @classmethod
