@@ -177,14 +177,16 @@ class Adaptation:
         """Learn the model's name, and whether it thinks and sends log-probabilities."""
         if answer.model is not None and answer.model not in self._answered_as:
             self._note_model(answer.model)
-        if not self.learned.thinks and _shows_thought(answer):
+        thinks = self.learned.thinks
+        if not thinks and _shows_thought(answer):
+            thinks = True
             self.learn(thinks=True)
-        is_text = isinstance(answer, Response)
+        first = answer.samples[0] if isinstance(answer, Response) else None
         # what was cut off, such as the one token of choices, may be the beginning of a thought
-        if is_text and answer.samples[0].finish_reason == "stop":
-            self.answers_at_once = not self.learned.thinks
+        if first is not None and first.finish_reason == "stop":
+            self.answers_at_once = not thinks
         # a thought that took all tokens has no log-probabilities
-        if not self.sends_logprobs and not (is_text and not answer.samples[0].logprobs):
+        if not self.sends_logprobs and (first is None or first.logprobs):
             self.sends_logprobs = reads_logprobs(call.request)
 
     def _note_model(self, name: str) -> None:

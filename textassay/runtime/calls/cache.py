@@ -245,7 +245,8 @@ class CachedModel(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer from the store, or ask."""
         request = call.request
-        if isinstance(request, DecisionRequest) and self.capabilities.independent_questions:
+        # not `isinstance`, which is slow for a pydantic class that it is not
+        if type(request) is DecisionRequest and self.capabilities.independent_questions:
             return await self._decide(request, ask)
         key = call.key(self.identity_bytes)
         value = await self.store.fetch(key)

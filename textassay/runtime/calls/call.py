@@ -112,7 +112,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """Return the name of the answer to a request: SHA-256, in hex, of all its fields."""
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
-    if isinstance(request, DecisionRequest):
+    if type(request) is DecisionRequest:  # `isinstance` of another pydantic class is slow
         questions = hashlib.sha256("".join(q.digest for q in request.questions).encode())
         return f"{decision_group(identity, request)}/{questions.hexdigest()}"
     # `kind` keeps a choice between texts apart from a sampled answer to the same prompt
@@ -146,9 +146,9 @@ def _fields(part: Any) -> dict[str, Any]:
 
 
 class PostingModel:
-    """Base of backends that are given a posting beside the request: `generate(request, posting)`.
+    """Base of backends whose `generate` and `choices` take a posting as their second argument.
 
-    `choices` takes one as well; `continuation` and `decide` do not, as nothing of it is for them.
+    `continuation` and `decide` take none, as no field of it concerns them.
     """
 
 
@@ -224,22 +224,22 @@ def sender(model: Model) -> Send:
 
 
 async def _post(model: Model, call: Call) -> AnyResponse:
-    """Ask a model that is no wrapper."""
+    """Ask a model that is not a wrapper."""
     request, posting = call.request, call.posting
-    if isinstance(request, DecisionRequest):
-        return await deciding(model).decide(request)
-    if isinstance(request, ContinuationRequest):
-        return await scoring(model, "continuation").continuation(request)
+    if isinstance(request, Request):  # first, as it is the usual kind
+        if isinstance(model, PostingModel):
+            writer: Any = model
+            return cast(Response, await writer.generate(request, posting))
+        if posting.allowance:
+            request = request.model_copy(update={"max_tokens": posting.most_tokens(request)})
+        return await model.generate(request)
     if isinstance(request, ChoicesRequest):
         scorer: Any = scoring(model, "choices")
         given = (request, posting) if isinstance(model, PostingModel) else (request,)
         return cast(ChoicesResponse, await scorer.choices(*given))
-    if isinstance(model, PostingModel):
-        writer: Any = model
-        return cast(Response, await writer.generate(request, posting))
-    if posting.allowance:
-        request = request.model_copy(update={"max_tokens": posting.most_tokens(request)})
-    return await model.generate(request)
+    if isinstance(request, ContinuationRequest):
+        return await scoring(model, "continuation").continuation(request)
+    return await deciding(model).decide(request)
 
 
 def deciding(model: Model) -> Deciding:

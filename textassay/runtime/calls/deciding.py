@@ -245,7 +245,7 @@ class DecidingModel(Wrapper):
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer typed questions here; forward what else is asked."""
-        if isinstance(call.request, DecisionRequest):
+        if type(call.request) is DecisionRequest:  # quicker than `isinstance`
             return self.decide(call.request)
         return self._ask(call)
 

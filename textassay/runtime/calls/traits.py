@@ -211,9 +211,8 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
         CapabilityError: The model refuses a parameter that the user set or the method needs.
     """
     request, posting = call.request, call.posting
-    if not isinstance(
-        request, (Request, ChoicesRequest)
-    ):  # a tuple: a union is made anew each time
+    # a tuple of classes, as a union is built anew for each call
+    if not isinstance(request, (Request, ChoicesRequest)):
         return call
     has_effort = request.effort is not None or request.thinking_tokens is not None
     update: dict[str, Any] = {}
