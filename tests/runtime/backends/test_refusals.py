@@ -378,6 +378,43 @@ def test_what_servers_say_in_their_own_words(section):
     assert lost == []
 
 
+@pytest.mark.parametrize("sent", ["low", "medium", "minimal", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reasoning_effort: 'low', 'medium' are not supported",
+        "reasoning_effort: 'low' and 'medium' are not supported with this model.",
+        "For reasoning_effort, `low` and `medium` values are unsupported",
+        "reasoning_effort low and medium are no longer available",
+        "reasoning_effort does not support 'low', 'medium'",
+        "Unsupported reasoning_effort values: 'low', 'medium'",
+        '\'reasoning_effort\' must not be "low" or "medium".',
+        "The levels 'low' and 'medium' of reasoning_effort cannot be used here",
+        "reasoning_effort 'low' is not supported, and 'medium' isn't either",
+    ],
+)
+def test_levels_that_are_denied_are_not_offered(text: str, sent: str | None) -> None:
+    """Whichever was sent; else the next request has one of them, and is refused again."""
+    found = read_refusal(400, json.dumps({"error": {"message": text}}), {"reasoning_effort": sent})
+    assert found is not None
+    assert (found.kind, found.parameter) == ("effort", "reasoning_effort")
+    assert set(found.values) == {"none", "minimal", "high", "xhigh", "max"} - {sent}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reasoning_effort: 'low', 'medium' are not supported; use 'high'",
+        "reasoning_effort does not support 'low' or 'medium'. Supported values are: 'high'",
+        "Only 'high' is supported for reasoning_effort; 'low' is not supported",
+    ],
+)
+def test_levels_that_are_offered_beside_denied_ones_are_taken(text: str) -> None:
+    body = {"reasoning_effort": "minimal"}
+    found = read_refusal(400, json.dumps({"error": {"message": text}}), body)
+    assert found == Refusal("effort", "reasoning_effort", values=("high",))
+
+
 def dressed(message: str) -> list[str]:
     """Return a message as other software would show it."""
     return [
