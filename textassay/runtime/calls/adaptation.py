@@ -245,10 +245,10 @@ class Adaptation:
 
     def drop(self, name: str, call: Call) -> bool:
         """Leave a parameter out from now on; return whether the call had it."""
-        traits = drop_parameter(self.learned, name, call)
-        if traits is not None:
+        before, traits = self.learned, drop_parameter(self.learned, name, call)
+        if traits is not before:
             self.adopt(traits)
-        return traits is not None
+        return traits is not before
 
     def send_again(self, name: str) -> None:
         """Undo `drop`."""
@@ -604,8 +604,9 @@ class _Attempts:
         if not _is_same(self.next(), sent):
             return
         try:
-            traits = repair(self._adaptation.learned, error.refusal, sent)
-            if traits is None:
+            before = self._adaptation.learned
+            traits = repair(before, error.refusal, sent)
+            if traits is before:
                 raise error
             self._adaptation.adopt(traits)
             self.next()  # raises if the refused parameter may not be left out

@@ -220,6 +220,9 @@ class TokenForecast:
 CERTAIN = 0.5
 """Share of an estimate that a true number of tokens exceeds: tokenizers differ by less."""
 
+ROUNDING = 1e-9
+"""Share of the cap by which sums of floats may exceed it."""
+
 
 class Reservation:
     """The part of a budget that one request may spend, for the time of an `async with` block."""
@@ -270,7 +273,7 @@ class Budget:
         self._holders = 0
         self._refused = False
         self._may_grow = False
-        self._on_shortage: Callable[[], object] | None = None
+        self._on_shortage: Callable[[], object] = lambda: None
         self._waiting: OrderedDict[asyncio.Future[None], float] = OrderedDict()
 
     def start_lease(self, on_shortage: Callable[[], object]) -> None:
@@ -325,8 +328,7 @@ class Budget:
         return Reservation(self, cost)
 
     def _remaining(self, reserved: float, cost: float) -> bool:
-        # sums of floats may pass the cap by a rounding error
-        return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + 1e-9)
+        return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
     def _refuse(self, cost: float) -> BudgetReached:
         """Refuse all requests from now on, and return the error to raise."""
@@ -346,8 +348,7 @@ class Budget:
             raise self._refuse(cost)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = cost
-        if self._on_shortage is not None:
-            self._on_shortage()
+        self._on_shortage()
         try:
             await future
         except BaseException:

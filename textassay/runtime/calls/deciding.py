@@ -115,14 +115,14 @@ class LogprobsOrSamples:
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
-        self._decided: How | None = None
-        self._samples: int | None = None
+        self._decided: How | Literal[""] = ""
+        self._samples = 0
         self._counting = asyncio.Lock()
 
     @property
     def reads_logprobs(self) -> bool | None:
         """Whether log-probabilities are read; `None` if the first call will decide."""
-        if self._decided is not None:
+        if self._decided:
             return self._decided == "logprob"
         able: bool | None = getattr(self.model.capabilities, self._ability)
         return able
@@ -159,7 +159,7 @@ class LogprobsOrSamples:
                     f"{error} (other answers had usable log-probabilities, and a run reads either"
                     " these or samples)"
                 ) from error
-            if self._decided is None:
+            if not self._decided:
                 self.refuse()
                 name = self.model.name
                 _log.warning(
@@ -175,7 +175,7 @@ class LogprobsOrSamples:
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
         """Return the number of samples, after one has shown whether the model thinks."""
         async with self._counting:
-            if self._samples is None:
+            if not self._samples:
                 if self.model.capabilities.thinks is None:
                     await ask_one()
                 self._samples = self.most_samples

@@ -412,11 +412,11 @@ class Limiter:
     def rejected(self, permit: Permit) -> None:
         """Learn that the server rejected a request because of load (429, 503)."""
         self._rejected += 1
-        self._calls_limit.rejected(permit.sent, self._now())
+        self._calls_limit.rejected(permit.sent, asyncio.get_running_loop().time())
 
     def timed_out(self, permit: Permit) -> None:
         """Learn that a request timed out."""
-        self._calls_limit.timed_out(permit.sent, self._now())
+        self._calls_limit.timed_out(permit.sent, asyncio.get_running_loop().time())
 
     @property
     def limit(self) -> int:
@@ -519,7 +519,7 @@ class Limiter:
         if error is not None and not permit.is_settled:
             self._correct(permit, 0)
         if error is None:
-            now = self._now()
+            now = asyncio.get_running_loop().time()
             self._answered += 1
             self._answer_seconds += now - permit.sent
             self._calls_limit.answered(permit.sent, now)
@@ -546,16 +546,11 @@ class Limiter:
         self._token_pace.correct(tokens - permit.paced)
         permit.paced = float(tokens)
 
-    def _now(self) -> float:
-        if self._loop is None:
-            raise AssertionError("nothing was admitted yet")
-        return self._loop.time()
-
     def _wake(self) -> None:
         """Admit requests from the head of the queue, and set the timer for the next one."""
         at = math.inf
         while self._waiting:
-            now = self._now()
+            now = asyncio.get_running_loop().time()
             future, permit = next(iter(self._waiting.items()))
             if not future.done():
                 at = self._ready_at(permit.tokens, now)
@@ -575,8 +570,8 @@ class Limiter:
                 return
             self._timer.cancel()
             self._timer = None
-        if at < math.inf and self._loop is not None:
-            self._timer = self._loop.call_at(at, self._timer_fired)
+        if at < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(at, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None

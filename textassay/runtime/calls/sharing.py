@@ -95,8 +95,8 @@ class SharedCalls(Generic[R]):
                 return cast(R, outcome.result), False
         joined, outcome = [], None
         self._calls[key] = joined
-        task = asyncio.current_task()
-        cancellations = 0 if task is None else task.cancelling()
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        cancellations = task.cancelling()
         try:
             result = await make()
             outcome = _SharedResult(result)
@@ -104,7 +104,7 @@ class SharedCalls(Generic[R]):
         except BaseException as error:
             closed = isinstance(error, GeneratorExit)
             # an earlier count is of a cancellation that was swallowed
-            if not (closed or (task is not None and task.cancelling() > cancellations)):
+            if not closed and task.cancelling() <= cancellations:
                 outcome = _SharedResult(None, error, error.__traceback__)
             raise
         finally:

@@ -379,8 +379,8 @@ def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
 # ---- learning from a refusal ----
 
 
-def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits | None:
-    """Return the traits that explain a refusal of the call; `None` if they are known already.
+def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits:
+    """Return the traits that explain a refusal of the call; the same ones if it shows nothing new.
 
     Raises:
         CapabilityError: The model refuses a value that the user set; it may take another one.
@@ -399,7 +399,7 @@ def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits | N
     if name == "max_tokens":
         other = _other_cap(traits.cap_field)
         if other in traits.unsent or refusal.kind != "drop":
-            return None
+            return traits
         return traits.learn(cap_field=other, unsent=(*traits.unsent, traits.cap_field))
     return drop_parameter(traits, _sent_name(name, posting), call)
 
@@ -430,7 +430,7 @@ def _sent_name(name: str, posting: Posting) -> str:
     return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
 
 
-def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits | None:
+def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits:
     count = BY_NAME[name].count
     value = find_number(count, call)
     if value is None or value == limit:
@@ -455,10 +455,10 @@ def find_number(count: str, call: Call) -> int | None:
     return number
 
 
-def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits | None:
-    """Return the traits of a model that refuses a parameter; `None` if the call has none."""
+def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits:
+    """Return the traits of a model that refuses a parameter; the same ones if it was not sent."""
     if name in traits.unsent or not carries(call, name):
-        return None
+        return traits
     if name in OPTIONAL and name in call.posting.required:
         raise _refused_setting(traits, name, getattr(call.request, name))
     if name != "system":
