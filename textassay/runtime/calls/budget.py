@@ -108,7 +108,6 @@ _WEIGHTS = (
     (0.14, _others(string.ascii_letters)),
     (0.32, _others(string.digits)),
     (0.95, _others(string.punctuation)),
-    (0.55, _others("\n")),
     (0.25, bytes(range(128))),  # outside of ASCII
 )
 """Tokens for each byte of a kind, and the bytes of all other kinds."""
@@ -123,8 +122,9 @@ def estimate_tokens(text: str) -> int:
     ten within 12 %); Python, TOML and JSON within 18 %; Russian 20 % too high, Chinese 30 % too
     low. It takes 16 microseconds for 2,000 characters.
     """
+    raw = text.encode("utf-8", "surrogatepass")
+    tokens = 0.42 * len(text.split()) + 0.55 * raw.count(b"\n")
     # deleting the other bytes and taking the length is one pass in C, unlike regular expressions
-    raw, tokens = text.encode("utf-8", "surrogatepass"), 0.42 * len(text.split())
     for weight, others in _WEIGHTS:
         tokens += weight * len(raw.translate(None, others))
     return max(1, round(tokens))
