@@ -223,7 +223,7 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
     if text.startswith("<"):
         return None  # a page of a firewall or gateway
     mentions = _find_mentions(error.param, text, sent)
-    if status == 403:  # the user's own names may be words of what is forbidden
+    if status == 403:  # the user's own fields may have names that are words of the message
         mentions = [m for m in mentions if m.parameter.repair != "never"]
     if status == 404:
         # OpenRouter finds no provider that takes tools

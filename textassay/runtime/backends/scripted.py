@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
-from textassay.runtime.calls.call import PLAIN, Call, NamedAs, Posting, PostingModel, Send, Wrapper
+from textassay.runtime.calls.call import (
+    PLAIN,
+    Call,
+    ModelProxy,
+    Posting,
+    PostingModel,
+    Send,
+    Wrapper,
+)
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -246,7 +254,7 @@ TURNS = 20
 """Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
 
 
-class DryRunModel(NamedAs, PostingModel):
+class DryRunModel(ModelProxy, PostingModel):
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a

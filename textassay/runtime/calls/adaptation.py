@@ -68,7 +68,7 @@ KNOWN: dict[bytes, ModelTraits] = {}
 
 
 class Adaptation:
-    """What a connection knows about its model, learned from refusals and answers."""
+    """A connection's knowledge about its model, learned from refusals and answers."""
 
     def __init__(
         self, model: Model, sampling: Sampling | None = None, *, in_batches: bool = False
@@ -148,7 +148,7 @@ class Adaptation:
         self.unsaved = True
 
     def want(self, call: Call) -> Call:
-        """Return a call with what the settings add to it."""
+        """Return a call with the parameters that the settings add to it."""
         return self.sampling.put_into(call) if self._has_settings else call
 
     def adapt(self, call: Call, least: int = 0) -> Call:
@@ -182,7 +182,7 @@ class Adaptation:
             thinks = True
             self.learn(thinks=True)
         first = answer.samples[0] if isinstance(answer, Response) else None
-        # what was cut off, such as the one token of choices, may be the beginning of a thought
+        # an answer that is cut off, such as the one token of choices, may begin a thought
         if first is not None and first.finish_reason == "stop":
             self.answers_at_once = not thinks
         # a thought that took all tokens has no log-probabilities
@@ -417,7 +417,7 @@ class AdaptingModel(Wrapper, Memory):
 
 
 class _Attempts:
-    """The attempts at one request; each uses what the ones before have shown."""
+    """The attempts at one request; each one uses the knowledge from earlier ones."""
 
     MAX_REPAIRS: Final = 5
     """Changes to one request because its server refuses a parameter."""
@@ -636,18 +636,17 @@ prompt share a draw."""
 
 
 class OneSamplePerRequest(Wrapper):
-    """Splits a request for `n` samples into `n` concurrent ones if the model gives one each.
+    """Splits a request for `n` samples into `n` concurrent ones if the model returns one for each.
 
-    Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;
-    a request for one sample is renumbered in the same way, so whatever mixture of `n` and `draw` is
-    asked for one prompt, two samples have equal draws only if they have equal `d` and `i`. Asking
-    for more samples of the same draw thereby repeats the first ones, which a cache answers. Unless
-    the model is known to be unable, nothing is changed.
+    Sample `i` (from 0) of draw `d` is requested as draw `1000 d + i` with `n = 1`, also if `n` is 1.
+    So two samples of a prompt have equal draws only if both `d` and `i` are equal, and a request
+    for more samples of the same draw repeats the first ones, which a cache answers. Requests are
+    unchanged unless the model is known to take no `n`.
     """
 
     @cached_property
     def _splits(self) -> bool:
-        """Whether the model gives one sample per request, as far as known before the first call."""
+        """Whether the model is known to return one sample per request before the first call."""
         return self.wrapped.capabilities.n is False
 
     @property
@@ -658,7 +657,7 @@ class OneSamplePerRequest(Wrapper):
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer, sample by sample if needed; the first failure cancels the other samples."""
-        # Not `async`: with a model that takes `n`, this wrapper adds no coroutine of its own.
+        # not `async`, so that it adds no coroutine if the model takes `n`
         if self._splits and isinstance(call.request, Request):
             return self._split(call, call.request)
         return self._ask(call)
@@ -681,7 +680,7 @@ class OneSamplePerRequest(Wrapper):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(ask(single)) for single in singles]
         except BaseExceptionGroup as failures:
-            # Wrappers further out decide by the class of an error, which a group would hide.
+            # outer wrappers decide by the class of an error, which a group would hide
             raise failures.exceptions[0] from None
         return _join_responses([cast(Response, task.result()) for task in tasks])
 

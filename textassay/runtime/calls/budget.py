@@ -388,10 +388,10 @@ class Budget:
 class BudgetedModel(Wrapper):
     """Asks only while the budget lasts.
 
-    With a price, a request reserves the estimated prompt and the longest answer (see
-    `TokenForecast`), and an answer that reports tokens but no cost is priced by it, its usage
-    included; one that reports neither counts with what was reserved. Without a price, the first
-    request goes alone and the dearest token seen so far sets the price.
+    With a price, a request reserves the cost of the estimated prompt and the longest answer (see
+    `TokenForecast`). An answer that reports tokens but no cost gets its cost from the price; one
+    that reports neither counts with the reserved cost. Without a price, the first request goes
+    alone, and the highest cost of a token so far is the price.
 
     Reported usage is not trusted blindly: an answer counts with at least `CERTAIN` of the estimated
     cost of its prompt and text, or with all of it if no prompt tokens are reported. Unusable

@@ -75,7 +75,7 @@ def _encode(part: Sample | TokenLogprob) -> dict[str, Any]:
 
 
 def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a sample as they are stored, without those of a missing thought."""
+    """Return the stored fields of a sample: the optional ones only if they have a value."""
     names = ["text", "finish_reason", "logprobs"]
     if sample["thought"] is not None or sample["from_thought"]:
         names += ["thought", "from_thought"]

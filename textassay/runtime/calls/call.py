@@ -140,7 +140,7 @@ def _canonical(value: Any, what: str) -> bytes:
 def _fields(part: Any) -> dict[str, Any]:
     if isinstance(part, Message):
         return vars(part)
-    raise TypeError(f"{type(part).__name__} is no JSON value")
+    raise TypeError(f"{type(part).__name__} is not a JSON value")
 
 
 # ---- models ----
@@ -153,7 +153,7 @@ class PostingModel:
     """
 
 
-class NamedAs:
+class ModelProxy:
     """Base of models with the name, identity and capabilities of another one, which they close."""
 
     def __init__(self, wrapped: Model) -> None:
@@ -175,7 +175,7 @@ class NamedAs:
         await self.wrapped.aclose()
 
 
-class Wrapper(NamedAs):
+class Wrapper(ModelProxy):
     """Base of wrappers around a model: override `around`, or nothing to forward all calls."""
 
     def __init__(self, wrapped: Model) -> None:
