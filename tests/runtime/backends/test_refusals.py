@@ -20,6 +20,8 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel
 from textassay.runtime.backends.refusals import read_error, read_refusal
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import Refusal
 from textassay.runtime.model import ChatMessage, Request
 from textassay.runtime.parameters import ANYTHING, BY_NAME, EFFORTS, THINKING_FIELDS
@@ -413,6 +415,26 @@ def test_levels_that_are_offered_beside_denied_ones_are_taken(text: str) -> None
     body = {"reasoning_effort": "minimal"}
     found = read_refusal(400, json.dumps({"error": {"message": text}}), body)
     assert found == Refusal("effort", "reasoning_effort", values=("high",))
+
+
+async def test_a_list_of_denied_levels_costs_one_refusal() -> None:
+    """Through a client and its adaptation."""
+    asked: list[str] = []
+    message = "reasoning_effort: 'low', 'medium' are not supported with this model"
+    text = {"message": {"content": "4"}, "finish_reason": "stop"}
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((await request.json())["reasoning_effort"])
+        if asked[-1] in ("low", "medium"):
+            return web.json_response({"error": {"message": message}}, status=400)
+        return web.json_response({"choices": [text]})
+
+    async with listening(answer) as address:
+        model = DirectModel("direct/judge", api_base=f"{address}/v1", api_key="sk-none")
+        adapting = AdaptingModel(model, Adaptation(model, Sampling(effort="low")))
+        await adapting.generate(Request(messages=(ChatMessage(role="user", content="Rate."),)))
+        await model.aclose()
+    assert asked == ["low", "minimal"]
 
 
 def dressed(message: str) -> list[str]:

@@ -636,17 +636,17 @@ prompt share a draw."""
 
 
 class OneSamplePerRequest(Wrapper):
-    """Splits a request for `n` samples into `n` concurrent ones if the model returns one for each.
+    """Splits a request for `n` samples into `n` concurrent ones if the model returns one each.
 
-    Sample `i` (from 0) of draw `d` is requested as draw `1000 d + i` with `n = 1`, also if `n` is 1.
-    So two samples of a prompt have equal draws only if both `d` and `i` are equal, and a request
+    Sample `i` (from 0) of draw `d` is requested as draw `1000 d + i` with `n = 1`, even if `n` is
+    1. So two samples of a prompt have equal draws only if both `d` and `i` are equal, and a request
     for more samples of the same draw repeats the first ones, which a cache answers. Requests are
     unchanged unless the model is known to take no `n`.
     """
 
     @cached_property
     def _splits(self) -> bool:
-        """Whether the model is known to return one sample per request before the first call."""
+        """Whether the model is known to return one sample per request."""
         return self.wrapped.capabilities.n is False
 
     @property
