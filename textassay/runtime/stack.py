@@ -214,18 +214,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         if not self._splits_thoughts(backend):
             backend = SplitThoughts(backend)
         secrets = () if self._is_local else secrets_of(settings)
-        # a local model's queue is its own: what waits there is not stuck
-        masked = MaskedModel(backend, secrets) if secrets else backend
-        timed: Model = (
-            DeadlineModel(masked, timeout=None)
-            if self._is_local
-            else DeadlineModel(
-                masked,
+        guarded = MaskedModel(backend, secrets) if secrets else backend
+        # requests that wait in the queue of a local model are not stuck
+        if not self._is_local:
+            guarded = DeadlineModel(
+                guarded,
                 timeout=settings.timeout or TIMEOUT,
                 thinking_timeout=settings.timeout or THINKING_TIMEOUT,
             )
-        )
-        return timed if store is None else StoringModel(timed, store)
+        return guarded if store is None else StoringModel(guarded, store)
 
     def _add_batches(
         self,

@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
-from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel, Send, Wrapper
+from textassay.runtime.calls.call import (
+    PLAIN,
+    Call,
+    ModelProxy,
+    Posting,
+    PostingModel,
+    Send,
+    Wrapper,
+)
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -246,7 +254,7 @@ TURNS = 20
 """Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
 
 
-class DryRunModel(PostingModel):
+class DryRunModel(ModelProxy, PostingModel):
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
@@ -257,22 +265,8 @@ class DryRunModel(PostingModel):
 
     def __init__(self, real: Model, *, price: Price | None = None) -> None:
         """Stand in for `real`, which is never asked."""
-        self._real, self._price = real, price
-
-    @property
-    def name(self) -> str:
-        """The real model's name."""
-        return self._real.name
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The real model's identity."""
-        return self._real.identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The real model's capabilities."""
-        return self._real.capabilities
+        super().__init__(real)
+        self._price = price
 
     def _usage(self, prompt_tokens: int, answer_tokens: int, thought_tokens: int = 0) -> Usage:
         completed, price = answer_tokens + thought_tokens, self._price
@@ -322,10 +316,6 @@ class DryRunModel(PostingModel):
         independent = self.capabilities.independent_questions
         way = DECIDED if independent else DECIDED_JOINTLY
         return DecisionResponse(answers=tuple(answers), way=way, usage=usage)
-
-    async def aclose(self) -> None:
-        """Close the real model."""
-        await self._real.aclose()
 
 
 def _assume_thought(posting: Posting) -> int:
