@@ -81,14 +81,15 @@ class HttpClient:
         name: str,
         headers: Mapping[str, str],
         key: str | None = None,
+        is_bearer: bool = False,
     ) -> None:
-        """Open nothing yet; a key that is in none of the headers is sent as `Authorization`."""
+        """Open nothing yet; with `is_bearer`, a library adds the key as `Authorization`."""
         address = read_address(api_base)
         self.base, self.has_login = address.url, bool(address.login)
         self.secrets = (*((key,) if key else ()), *address.secrets, *endpoint.secrets)
         self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
-        is_bearer = bool(key) and key not in headers.values()
-        headers = with_login(headers, address, endpoint, key=is_bearer)
+        is_bearer = is_bearer or "Authorization" in headers
+        headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
         self._name, self._headers = name, {**headers, **endpoint.headers}
         # headers from the configuration may hold one, too
         self._has_key = bool(key or self.has_login or endpoint.secrets)

@@ -248,7 +248,7 @@ class LiteLLMModel(PostingModel):
         self._key, self._price, self._endpoint = api_key, price, endpoint
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
         self._http = HttpClient(
-            api_base or "https://", endpoint, name=name, headers=key, key=api_key
+            api_base or "https://", endpoint, name=name, headers=key, key=api_key, is_bearer=not key
         )
         self._api_base = self._http.base if api_base else None
         self._errors = LiteLLMErrors(name, self._api_base, self._http.secrets)

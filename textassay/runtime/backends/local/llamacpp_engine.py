@@ -198,7 +198,8 @@ class LlamaEngine:
     ) -> LogitRow:
         """Evaluate `ids` and return a copy of the logits of the next token, shape (vocabulary,)."""
         *_, (_, rows) = self.rows(ids, len(ids) - 1, abandoned, sequence=sequence)
-        return rows[-1].copy()
+        last: LogitRow = rows[-1].copy()
+        return last
 
     def rewind(self, sequence: int, kept: int) -> int:
         """Forget all but the first `kept` tokens of a sequence; return how many could be kept."""

@@ -188,7 +188,7 @@ def fit_to_context(
     # question.
     if not any(request.truncatable in text for text in _texts(request)):
         raise RequestRefused(
-            f"{problem}, and the prompt does not contain the text that may be cut unchanged"
+            f"{problem}, and the text that may be cut does not occur unchanged in the prompt"
         )
     best = _longest(request, plan, length, limit=limit, needed=needed)
     if best is None:
