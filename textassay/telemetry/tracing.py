@@ -112,7 +112,7 @@ class TracedRun:
 
     @contextmanager
     def example(self, example: Example) -> Iterator[None]:
-        """Make the run's span the current one, in whatever task an example is judged."""
+        """Make the run's span the current one, in the task in which an example is judged."""
         # examples are judged in tasks of several workers, each with a context of its own
         token, known = context.attach(self._context), _example.set(example.id)
         try:

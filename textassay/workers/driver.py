@@ -1,4 +1,4 @@
-"""A run with workers: hands out examples, journals their scores, and repeats those of lost workers.
+"""A run with workers: hands out examples, journals scores, and repeats the work of lost workers.
 
 Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
 that at most one unit is repeated if the worker is lost; scores that it reported are journaled and
@@ -544,7 +544,7 @@ async def run_with_workers(
         async with writing_summary(record):
             await driver.run()
         for name in sorted(record.differing):
-            notify(f"{name} differs between workers; that of the first to end is kept")
+            notify(f"{name} differs between workers; the version of the first to end is kept")
     return Run(folder=out, progress=driver.progress, examples=data)
 
 
@@ -556,7 +556,7 @@ def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
     if request.shard:
         raise ConfigurationError(
             f"{workers.flag}= and shard= exclude each other: the data are "
-            "divided among workers as it is"
+            "divided among workers anyway"
         )
     if settings.batch or any(own.get("batch") for own in settings.roles.values()):
         raise ConfigurationError(
@@ -576,7 +576,7 @@ def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) 
     for where, most in limits:
         if count > most:
             raise ConfigurationError(
-                f"{count} {workers.noun} cannot keep to {where} {most}, which holds for all of them"
+                f"{count} {workers.noun} cannot keep to {where} {most}, the limit of all of them"
                 f" together: it must be {count} at least"
             )
     return min(count, total)

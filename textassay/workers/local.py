@@ -129,7 +129,7 @@ def _message(content: Any) -> bytes:
 
 
 async def _answer(session: WorkerSession, message: bytes) -> bytes:
-    """Do what a message asks for, and return the answer to it."""
+    """Carry out the call in a message, and return the answer to it."""
     method, arguments = pickle.loads(message)
     try:
         return _message(await getattr(session, method)(*arguments))

@@ -57,7 +57,7 @@ class _Format:
     cached: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
-    """Counts beside prompt and completion, where no total says what they include."""
+    """Counts beside prompt and completion, used if there is no total."""
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -312,7 +312,7 @@ def satisfies(text: str, schema: Json) -> bool:
     from referencing.exceptions import Unresolvable
 
     try:
-        # a registry of its own, for the default one would fetch what a schema refers to
+        # a registry of its own: the default one would download references of a schema
         validator_for(schema)(schema, registry=Registry()).validate(orjson.loads(text))
     except (ValueError, ValidationError, SchemaError, Unresolvable):
         return False

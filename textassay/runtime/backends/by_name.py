@@ -1,6 +1,6 @@
 """Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm.
 
-Only the backend that a name stands for is imported, which is why the imports are in functions.
+Imports are in functions, so that only the backend of the name is imported.
 """
 
 from __future__ import annotations
@@ -176,8 +176,7 @@ def open_backend(name: str, settings: Settings) -> Model:
 
 
 async def load_backend(name: str) -> None:
-    """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
-    # In a thread: an import of seconds on the event loop would stall every other model.
+    """Import the backend of a model, in a thread since litellm takes seconds."""
     if name.partition("/")[0] not in ("", EMBEDDED, *BACKENDS):
         from textassay.runtime.backends.litellm import load_litellm
 

@@ -125,7 +125,7 @@ def family_of(api_base: str, model: str) -> Family:
 
 
 def key_of(family: Family, api_base: str) -> str:
-    """Return the key in the environment for a provider at its own address; empty if none is set."""
+    """Return the key in the environment for a provider's own address; empty if none is set."""
     is_own = re.search(family.address, api_base.rstrip("/"))
     return first_set(family.key_variables) if is_own else ""
 
@@ -260,7 +260,7 @@ def request_fields(request: DecisionRequest, form: WireForm) -> Json:
 
 
 def material(request: DecisionRequest) -> str | dict[str, str]:
-    """Return the only text as it is, or several by name: no text can forge the end of another."""
+    """Return a single text unchanged, or several by name, so that none can forge another's end."""
     if len(request.texts) == 1:
         return request.texts[0].text
     return {text.name: text.text for text in request.texts}
@@ -308,7 +308,7 @@ _KINDS = {
 def read_response(
     payload: Any, request: DecisionRequest, price: Price | None, *, independent: bool
 ) -> DecisionResponse:
-    """Return the answers in a body of either form, each checked by itself.
+    """Return the answers in a body of either form, each checked separately.
 
     `independent` says whether the provider promises that no question influences another.
     """
@@ -348,7 +348,7 @@ def _read_map(answers: Json, questions: Sequence[Question]) -> Iterable[Question
 
 
 def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
-    """Read answers by position; a name that was sent with one must be that of its question."""
+    """Read answers by position; if an answer has a name, it must be its question's."""
     names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
     are_unnamed = names == [None] * len(questions)
     unasked = len(answers[len(questions) :])

@@ -1,7 +1,6 @@
 """The HTTP client of every backend that asks over a network: bounded answers, and no redirects.
 
-Knows nothing of models or of what bodies mean. The errors of `ask` are ours, those of `send` are
-aiohttp's as well.
+Knows nothing of models or the meaning of bodies. `ask` raises our errors, `send` also aiohttp's.
 """
 
 from __future__ import annotations
@@ -256,7 +255,7 @@ class HttpClient:
         length, longest = int(headers.get(hdrs.CONTENT_LENGTH, -1)), self._endpoint.max_bytes
         if length > longest:
             raise self._too_long()
-        # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
+        # Content-Length counts the packed body, and a few kilobytes can unpack to gigabytes:
         # only plain bodies are read in one go.
         if length >= 0 and hdrs.CONTENT_ENCODING not in headers:
             # short bodies come with their headers, and then there is nothing to wait for

@@ -81,7 +81,7 @@ _WAIT_IN_TEXT = lazy_pattern(
     r"|seconds?)",
     re.I,
 )
-# any escape in a JSON text, so that a "u" after an escaped backslash is none; whole pairs of
+# any escape in a JSON text, so that a "u" after an escaped backslash does not begin one; pairs of
 # surrogates come first, so that any other "\\ud..." is half a pair
 _ESCAPE = lazy_pattern(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -93,7 +93,7 @@ _ESCAPE = lazy_pattern(
 def whole_characters(raw: bytes) -> bytes:
     """Return a JSON text without a mark of byte order, and U+FFFD for half surrogate pairs.
 
-    Models write these escapes now and then. They are legal in JSON but stand for no character, and
+    Models sometimes write these escapes. They are legal in JSON but encode no character, and
     parsers differ on them.
     """
     raw = raw.removeprefix(b"\xef\xbb\xbf")

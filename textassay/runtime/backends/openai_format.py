@@ -105,7 +105,7 @@ def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
 
 
 def schema_field(request: Request) -> Json:
-    """Return the JSON schema of the answer, as it is sent."""
+    """Return the field with the JSON schema of the answer."""
     return {"name": "answer", "schema": request.json_schema, "strict": True}
 
 
@@ -368,7 +368,7 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:
     """Return the probabilities of choices from the alternatives of the answer's first token.
 
-    A surface form is found as it is or after one space, as tokenizers write words.
+    A surface form may follow one space, as tokenizers write words.
     """
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]

@@ -148,7 +148,7 @@ class RecordedModel(PostingModel):
         return RequestRefused(
             f"{self._answers.place} contains no answer of {self.name} to this "
             f"request{self._difference}{self._made} (it begins {start!r}); a replay answers only"
-            " what was asked with the same prompt, sampling and model"
+            " requests with the same prompt, sampling and model"
         )
 
     @property

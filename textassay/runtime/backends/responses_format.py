@@ -80,7 +80,7 @@ def _image_part(image: Image) -> Json:
 
 
 def check(request: Request, posting: Posting = PLAIN) -> None:
-    """Refuse what the API does not take."""
+    """Refuse requests that the API does not take."""
     if request.prompt is not None:
         raise CapabilityError(
             "the Responses API takes chats only; direct/NAME with api_base= takes plain prompts"

@@ -28,7 +28,7 @@ from textassay.runtime.batches.dialect import (
     BatchRecord,
     BatchResult,
     BatchStatus,
-    HttpDialect,
+    Dialect,
     Limits,
     Undecided,
     check_request,
@@ -59,7 +59,7 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-class AnthropicDialect(HttpDialect):
+class AnthropicDialect(Dialect):
     """The batch API of Anthropic."""
 
     lacks = frozenset({"continuation", "logprobs", "choices", "n", "seed", "functions"})

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -114,35 +115,42 @@ class BatchResult:
 UNREADABLE = BatchResult("")
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """A provider's batch API for one model.
 
     Methods that ask the provider raise a `ModelError` if it cannot be reached, or refuses.
     """
 
     limits: Limits
-    discount: float
+    discount: float = 0.5
     """Price of a request in a batch, as a share of its price alone."""
     lacks: frozenset[str]
     """Capabilities that no model has in its batches, as `Capabilities` names them: `continuation`,
     the likelihood of a given text, in any case."""
 
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        self._http, self._model = http, model
+
+    @abstractmethod
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
         """Return the property that requests of one batch have in common, such as the endpoint.
 
         Raises:
             CapabilityError: The provider cannot answer such requests.
         """
-        ...
 
+    @abstractmethod
     def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return the request as one line of JSON, without a line break; `key` is its custom id."""
-        ...
 
     async def upload(self, file: Path) -> str:
-        """Upload the lines of a batch and return the file's name; empty if no file is needed."""
-        ...
+        """Upload the lines of a batch and return the file's name.
 
+        Empty, as here, if a submission has its requests in its body.
+        """
+        return ""
+
+    @abstractmethod
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start a batch of the lines in a file, which is uploaded, and return its id.
 
@@ -150,8 +158,8 @@ class Dialect(Protocol):
             RateLimited: Too much is enqueued; the same may be submitted later.
             FileUnread: The uploaded file is not read yet; the same may be submitted later.
         """
-        ...
 
+    @abstractmethod
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Return the id of a batch whose submission may not have been recorded, or `None`.
 
@@ -160,12 +168,12 @@ class Dialect(Protocol):
         Raises:
             Undecided: Only a batch that is still running shows it.
         """
-        ...
 
+    @abstractmethod
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        ...
 
+    @abstractmethod
     def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
@@ -174,15 +182,14 @@ class Dialect(Protocol):
         Raises:
             ResultsGone: The provider has deleted them.
         """
-        ...
 
+    @abstractmethod
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer in a line; raise a `ModelError` if it is not usable."""
-        ...
 
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
-        ...
+        await self._http.aclose()
 
 
 class FileUnread(ModelError):
@@ -321,23 +328,6 @@ class BatchHttp(HttpClient):
             return orjson.loads(http_errors.whole_characters(line))
         except orjson.JSONDecodeError:
             return None
-
-
-class HttpDialect:
-    """A batch API over HTTP that takes requests in the body of a submission, at half the price."""
-
-    discount = 0.5
-
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        self._http, self._model = http, model
-
-    async def upload(self, file: Path) -> str:
-        """Do nothing: there is no file."""
-        return ""
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
 
 def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from textassay.runtime.batches.dialect import (
     BatchRecord,
     BatchResult,
     BatchStatus,
-    HttpDialect,
+    Dialect,
     Limits,
     check_request,
     read_array,
@@ -68,7 +68,7 @@ _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
 """The nearest levels for efforts that Gemini does not have."""
 
 
-class GeminiDialect(HttpDialect):
+class GeminiDialect(Dialect):
     """The batch API of Gemini."""
 
     lacks = frozenset({"continuation", "logprobs", "choices", "functions"})

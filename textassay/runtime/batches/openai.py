@@ -30,6 +30,7 @@ from textassay.runtime.batches.dialect import (
     BatchRecord,
     BatchResult,
     BatchStatus,
+    Dialect,
     FileUnread,
     Limits,
     check_request,
@@ -112,14 +113,14 @@ SERVERS = {
 """Servers that differ from OpenAI's."""
 
 
-class OpenAIDialect:
+class OpenAIDialect(Dialect):
     """The batch API of a server of OpenAI's kind."""
 
     def __init__(
         self, http: BatchHttp, model: str, server: OpenAIServer, *, window: str = "24h"
     ) -> None:
-        self._http, self._window = http, window
-        self._model, self._server = model, server
+        super().__init__(http, model)
+        self._server, self._window = server, window
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
@@ -222,10 +223,6 @@ class OpenAIDialect:
             async for line in self._http.lines(f"/files/{file}/content"):
                 row = result_in(line, self._http.row_error)
                 yield replace(row, unrun=True) if is_unrun and row.error else row
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
 
 def result_in(line: Any, refused: Callable[[int, Any], ModelError]) -> BatchResult:

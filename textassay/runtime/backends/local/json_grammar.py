@@ -224,7 +224,7 @@ class _GrammarWriter:
     def _pairs(self, pairs: list[tuple[str, bool]]) -> str:
         """Return the rule of all properties in order, with commas; optional ones may be absent."""
         names = [self.rule(f"pair{len(self.rules)}x{i}", body) for i, (body, _) in enumerate(pairs)]
-        following = ""  # what may follow once a property is written, from the last to the first
+        following = ""  # the rule after a property, built from the last to the first
         starts: list[str] = []
         for name, (_, needed) in zip(reversed(names), reversed(pairs), strict=True):
             starts = [f"{name} {following}", *([] if needed else starts)]

@@ -179,9 +179,9 @@ def usable_cores() -> int:
 class LlamaCppModel(LocalModel[LoadedGGUF]):
     """A local model on one thread of its own; the first use, or `open`, loads it.
 
-    In exact mode the log-probabilities of a request are the same bits whatever was asked before, in
-    whatever order and on however many threads. Throughput mode evaluates several requests in one
-    batch; it pays on GPUs, and scores then depend a little on what else was in the batch.
+    In exact mode the log-probabilities of a request are the same bits after any other requests, in
+    any order and on any number of threads. Throughput mode evaluates several requests in one batch;
+    it is faster on GPUs, and scores depend a little on the other requests in the batch.
     """
 
     def __init__(

@@ -318,7 +318,7 @@ class LocalModel(InProcessModel, Generic[Loaded]):
         return answer
 
     async def aclose(self) -> None:
-        """Stop, failing what is queued with `ModelClosed`, and free the memory."""
+        """Stop, fail queued requests with `ModelClosed`, and free the memory."""
         await self._queue.aclose()
         self._engine = None
 

@@ -105,8 +105,8 @@ def sort_key(ids: Ids) -> bytes:
 class ChatTemplate:
     """The template in a model's file: messages to text, rendered in a sandbox.
 
-    If there is none, or it does not compile, an error says what to do: no other template takes its
-    place.
+    If the file has no template, or it does not compile, an error says what to do: no other template
+    takes its place.
     """
 
     def __init__(self, source: str | None, *, file: str, bos: str = "", eos: str = "") -> None:
