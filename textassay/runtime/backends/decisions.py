@@ -354,15 +354,14 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> Iterabl
     unasked = len(answers[len(questions) :])
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
-        name = names[index] if index < len(answers) else None
-        if answer is not None and not are_unnamed and name != f"q{index + 1}":
+        if answer is None or are_unnamed or names[index] == f"q{index + 1}":
+            yield _read(question, answer, unasked)
+        else:
             yield invalid(
                 "OtherAnswer",
-                f"the answer at place {index + 1} names the question {str(name)[:40]!a}, not"
-                f" q{index + 1}",
+                f"the answer at place {index + 1} names the question {str(names[index])[:40]!a},"
+                f" not q{index + 1}",
             )
-        else:
-            yield _read(question, answer, unasked)
 
 
 def _read(question: Question, answer: Any, unasked: int) -> QuestionAnswer:

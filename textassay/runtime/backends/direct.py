@@ -6,8 +6,8 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
@@ -38,6 +38,8 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
+
+Answer = TypeVar("Answer")
 
 
 class DirectModel(PostingModel):
@@ -109,14 +111,12 @@ class DirectModel(PostingModel):
         payload = await self._http.post_json(
             "/chat/completions" if request.messages else "/completions", body
         )
-        with self._naming_server():
-            return openai_format.read_response(payload, request, self.price)
+        return self._read(openai_format.read_response, payload, request, self.price)
 
     async def _respond(self, request: Request, posting: Posting) -> Response:
         body = {"model": self._model, **responses_format.request_fields(request, posting)}
         payload = await self._http.post_json(responses_format.PATH, body)
-        with self._naming_server():
-            return responses_format.read_response(payload, request, self.price)
+        return self._read(responses_format.read_response, payload, request, self.price)
 
     async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens."""
@@ -135,8 +135,8 @@ class DirectModel(PostingModel):
                     f"{error}; this server cannot score the likelihood of a given text"
                 ) from error
             raise
-        with self._naming_server():
-            tokens = read_continuation(payload, request.prompt or "", request.continuation)
+        prompt = request.prompt or ""
+        tokens = self._read(read_continuation, payload, prompt, request.continuation)
         usage = read_usage(payload, self.price)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
@@ -144,11 +144,10 @@ class DirectModel(PostingModel):
         """Close all connections; safe to call twice."""
         await self._http.aclose()
 
-    @contextmanager
-    def _naming_server(self) -> Iterator[None]:
-        """Put the server's address in front of the error that an answer is refused with."""
+    def _read(self, read: Callable[..., Answer], *given: Any) -> Answer:
+        """Return `read(*given)`; its errors get the server's address in front."""
         try:
-            yield
+            return read(*given)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
             raise

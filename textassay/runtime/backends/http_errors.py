@@ -109,7 +109,10 @@ def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
         PageAnswered: It is a web page.
         MalformedResponse: It is no JSON.
     """
-    raw = whole_characters(raw)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raw = whole_characters(raw)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
