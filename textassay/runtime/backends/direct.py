@@ -39,7 +39,7 @@ from textassay.runtime.model import (
     with_images,
 )
 
-Answer = TypeVar("Answer")
+ServerAnswer = TypeVar("ServerAnswer")
 
 
 class DirectModel(PostingModel):
@@ -144,7 +144,7 @@ class DirectModel(PostingModel):
         """Close all connections; safe to call twice."""
         await self._http.aclose()
 
-    def _read(self, read: Callable[..., Answer], *given: Any) -> Answer:
+    def _read(self, read: Callable[..., ServerAnswer], *given: Any) -> ServerAnswer:
         """Return `read(*given)`; its errors get the server's address in front."""
         try:
             return read(*given)

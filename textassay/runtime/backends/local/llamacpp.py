@@ -40,7 +40,7 @@ from textassay.runtime.backends.local.model import (
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
 from textassay.runtime.errors import ConfigurationError, TextassayError
-from textassay.runtime.model import Capabilities, PromptedRequest
+from textassay.runtime.model import PromptedRequest
 from textassay.runtime.settings import LocalSettings
 
 
@@ -249,20 +249,8 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         }
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Its abilities; the default context length is known once the model is open."""
-        loaded, wanted = self._engine, self._loader.settings.n_ctx
-        length = loaded.engine.n_ctx if loaded else wanted
-        return Capabilities(
-            n=True,
-            logprobs=True,
-            json_schema=True,
-            seed=True,
-            choices=True,
-            continuation=True,
-            functions=False,
-            context_length=length,
-        )
+    def _context_length(self) -> int | None:
+        return self._engine.engine.n_ctx if self._engine else self._loader.settings.n_ctx
 
     def _has_opened(self) -> None:
         layers = self._loader.settings.n_gpu_layers

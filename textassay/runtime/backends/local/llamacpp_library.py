@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,34 +39,35 @@ INSTALL = (
 )
 
 _lock = threading.Lock()
-_loaded: Any = None
 _callback: Any = None  # the C side keeps a bare pointer to it: must live as long as the process
 _log_lines: dict[int, deque[str]] = {}
 
 
 def library() -> Any:
     """Return llama.cpp's C functions; the first call loads the shared library."""
-    global _loaded, _callback
     with _lock:
-        if _loaded:
-            return _loaded
-        try:
-            with _short_spins():
-                import llama_cpp.llama_cpp as functions
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
-            ) from error
-        except (OSError, RuntimeError) as error:
-            raise ConfigurationError(
-                f"llama-cpp-python does not load ({error}); {INSTALL}"
-            ) from error
-        atexit.register(_close_null_files)
-        _callback = functions.llama_log_callback(_keep)
-        functions.llama_log_set(_callback, ctypes.c_void_p(0))
-        functions.llama_backend_init()
-        _loaded = functions
-        return functions
+        return _load()
+
+
+@cache
+def _load() -> Any:
+    global _callback
+    try:
+        with _short_spins():
+            import llama_cpp.llama_cpp as functions
+    except ModuleNotFoundError as error:
+        raise _missing() from error
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(f"llama-cpp-python does not load ({error}); {INSTALL}") from error
+    atexit.register(_close_null_files)
+    _callback = functions.llama_log_callback(_keep)
+    functions.llama_log_set(_callback, ctypes.c_void_p(0))
+    functions.llama_backend_init()
+    return functions
+
+
+def _missing() -> ConfigurationError:
+    return ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}")
 
 
 def _close_null_files() -> None:
@@ -101,9 +102,7 @@ def library_version() -> str:
     try:
         return importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError as error:
-        raise ConfigurationError(
-            f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
-        ) from error
+        raise _missing() from error
 
 
 def offloads() -> bool:

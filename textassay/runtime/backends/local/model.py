@@ -30,6 +30,7 @@ from textassay.runtime.errors import (
     TextassayError,
 )
 from textassay.runtime.model import (
+    Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
@@ -44,8 +45,8 @@ from textassay.runtime.model import (
 AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
 
-Asked = TypeVar("Asked", bound=Prompted)
-Plan = TypeVar("Plan")
+AnyPrompted = TypeVar("AnyPrompted", bound=Prompted)
+TokenPlan = TypeVar("TokenPlan")
 
 
 @dataclass(frozen=True)
@@ -163,13 +164,13 @@ class LoadedModel(ABC):
 
 
 def fit_to_context(
-    request: Asked,
-    plan: Callable[[Asked], Plan],
-    length: Callable[[Plan], int],
+    request: AnyPrompted,
+    plan: Callable[[AnyPrompted], TokenPlan],
+    length: Callable[[TokenPlan], int],
     *,
     limit: int,
     rules: Rules,
-) -> tuple[Plan, int]:
+) -> tuple[TokenPlan, int]:
     """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 
     If the rules allow it, the request's `truncatable` text is cut at its end; `length` returns the
@@ -197,13 +198,13 @@ def fit_to_context(
 
 
 def _longest(
-    request: Asked,
-    plan: Callable[[Asked], Plan],
-    length: Callable[[Plan], int],
+    request: AnyPrompted,
+    plan: Callable[[AnyPrompted], TokenPlan],
+    length: Callable[[TokenPlan], int],
     *,
     limit: int,
     needed: int,
-) -> Plan | None:
+) -> TokenPlan | None:
     """Return the plan with the longest beginning of the source that fits.
 
     Tokenizing takes time, so six places to cut at are guessed from tokens per character (prose
@@ -245,7 +246,7 @@ def _next_place(source: str, kept: int, stop: int) -> int:
     )
 
 
-def _cut(request: Asked, kept: str) -> Asked:
+def _cut(request: AnyPrompted, kept: str) -> AnyPrompted:
     """Return the request with the first occurrence of its source cut to this beginning."""
     source = request.truncatable or ""
     if request.prompt is not None:
@@ -263,11 +264,32 @@ Loaded = TypeVar("Loaded", bound=LoadedModel)
 class LocalModel(InProcessModel, Generic[Loaded]):
     """A model on one thread of its own; the first use, or `open`, loads it."""
 
+    _follows_schemas = True
+
     def __init__(self, name: str, queue: WorkQueue[Loaded, PromptedRequest, AnyResponse]) -> None:
         self.name, self._queue = name, queue
         self._engine: Loaded | None = None
         # For a model that is not closed. At exit the queue joins its thread itself.
         weakref.finalize(self, queue.stop).atexit = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities; the default context length is known once the model is open."""
+        return Capabilities(
+            n=True,
+            logprobs=True,
+            json_schema=self._follows_schemas,
+            seed=True,
+            choices=True,
+            continuation=True,
+            functions=False,
+            context_length=self._context_length,
+        )
+
+    @property
+    @abstractmethod
+    def _context_length(self) -> int | None:
+        """Longest sequence in tokens; `None` if it is unknown or unlimited."""
 
     @property
     def evaluated_tokens(self) -> int:

@@ -46,7 +46,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     TextassayError,
 )
-from textassay.runtime.model import Capabilities, Prompted, PromptedRequest, Request, Response
+from textassay.runtime.model import Prompted, PromptedRequest, Request, Response
 from textassay.runtime.settings import TransformersSettings
 
 NO_LIMIT = 2**31 - 1
@@ -612,6 +612,8 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         **settings: Fields of `TransformersSettings`.
     """
 
+    _follows_schemas = False
+
     def __init__(
         self,
         name: str,
@@ -647,19 +649,9 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         }
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Everything but JSON schemas; the default context length is known once it is open."""
+    def _context_length(self) -> int | None:
         length = self._engine.length if self._engine else self._n_ctx
-        return Capabilities(
-            n=True,
-            logprobs=True,
-            json_schema=False,
-            seed=True,
-            choices=True,
-            continuation=True,
-            functions=False,
-            context_length=None if length == NO_LIMIT else length,
-        )
+        return None if length == NO_LIMIT else length
 
     async def generate(self, request: Request) -> Response:
         """Return `n` sampled answers; a JSON schema is refused."""
