@@ -447,7 +447,7 @@ class Batch:
         try:
             return self._polling.no_capacity(error, is_other_running=waits)
         except RateLimited:
-            if self._may_be_started or len(self.calls) <= 10:
+            if self._may_be_started or len(self.calls) <= 10:  # its size is not the cause
                 raise
         _log.warning(
             "batch %s of %d requests has found no room, and is divided",

@@ -103,7 +103,7 @@ class Loader:
         """Sequences in one batch."""
         if self.settings.mode == "exact":
             return 1
-        return self.settings.sequences or 8
+        return self.settings.sequences or 8  # as the help of `sequences` says
 
     @property
     def gpu_layers(self) -> int:
