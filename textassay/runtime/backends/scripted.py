@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -85,8 +85,9 @@ class ScriptedModel:
             price: US dollars per million prompt and completion tokens; free if not given.
         """
         self.name = name
+        self._function = replies if callable(replies) else None
         # A copy of a list, which the caller may change.
-        self._replies = replies if callable(replies) else iter(list(replies))
+        self._left = iter([] if callable(replies) else list(replies))
         self._choices, self._continuation, self._decide = choices, continuation, decide
         self.capabilities = capabilities or Capabilities(
             n=True,
@@ -117,10 +118,10 @@ class ScriptedModel:
             ConfigurationError: The list of replies has run out.
         """
         self._note(request)
-        if callable(self._replies):
-            replies = await self._draw(self._replies, request)
+        if self._function:
+            replies = await self._draw(self._function, request)
         else:
-            replies = [self._next(self._replies)] * request.n
+            replies = [self._next()] * request.n
         samples: list[Sample] = []
         for reply in replies:
             if isinstance(reply, BaseException):
@@ -146,8 +147,8 @@ class ScriptedModel:
                 break
         return replies
 
-    def _next(self, replies: Iterator[ScriptedReply]) -> ScriptedReply:
-        for reply in replies:
+    def _next(self) -> ScriptedReply:
+        for reply in self._left:
             return reply
         raise ConfigurationError(
             f"scripted model {self.name!r} has no reply left for request {len(self.requests)}; "
