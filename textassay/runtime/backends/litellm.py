@@ -318,7 +318,7 @@ class LiteLLMModel(PostingModel):
             info.get("supported_endpoints") or ()
         ):
             return True
-        return not info and self._family.name == self._model_and_provider[1]
+        return not info and self._family.name == self.provider
 
     @property
     def _family(self) -> Family:
@@ -374,11 +374,10 @@ class LiteLLMModel(PostingModel):
     @property
     def _takes_prompts(self) -> bool:
         """Whether plain prompts stay plain: for other providers litellm turns them into chats."""
-        _, provider = self._model_and_provider
-        if provider in _OWN_PROMPT_PROVIDERS:
-            return True
         completes = load_litellm().openai_text_completion_compatible_providers
-        return bool(self._api_base) and provider in completes
+        return self.provider in _OWN_PROMPT_PROVIDERS or (
+            bool(self._api_base) and self.provider in completes
+        )
 
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return sampled answers."""
@@ -422,7 +421,7 @@ class LiteLLMModel(PostingModel):
         turns texts into numbers and missing options into 0 before the answers are checked here.
         """
         await self._load()
-        if self._model_and_provider[1] == "openai":
+        if self.provider == "openai":
             return await self._own_client.decide(request)
         if request.images:
             raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
@@ -510,8 +509,7 @@ class LiteLLMModel(PostingModel):
         """Return the word for "no key", which OpenAI's client demands for any server."""
         if self._http.has_login:  # in place of any key, also of one in the environment
             return "none" if self._uses_openai_client else None
-        provider = self._model_and_provider[1]
-        own_server = bool(self._api_base) and provider in _OWN_PROMPT_PROVIDERS
+        own_server = bool(self._api_base) and self.provider in _OWN_PROMPT_PROVIDERS
         return "none" if own_server and not PROVIDERS["openai"].key else None
 
     def _client(self, *, plain: bool) -> Any:
@@ -526,7 +524,7 @@ class LiteLLMModel(PostingModel):
         if plain or self._uses_openai_client:
             self._openai = self._openai or self._openai_client()
             return self._openai
-        if self._model_and_provider[1] in _CLIENT_PROVIDERS:
+        if self.provider in _CLIENT_PROVIDERS:
             if not self._handler:
                 from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -536,14 +534,11 @@ class LiteLLMModel(PostingModel):
             return self._handler
         return None
 
-    @property
+    @functools.cached_property
     def _uses_openai_client(self) -> bool:
         """Whether litellm asks through the client of OpenAI's library."""
-        provider = self._model_and_provider[1]
-        known = ("custom_openai", *load_litellm().openai_compatible_providers)
-        return provider in _OWN_PROMPT_PROVIDERS or (
-            provider in known and provider not in _CLIENT_PROVIDERS
-        )
+        known = {"custom_openai", *load_litellm().openai_compatible_providers}
+        return self.provider in {*_OWN_PROMPT_PROVIDERS, *(known - _CLIENT_PROVIDERS)}
 
     def _openai_client(self) -> Any:
         import openai
