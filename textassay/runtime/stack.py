@@ -265,7 +265,7 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.batch import QUIET, Availability, BatchContext, PollPolicy
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
         from textassay.runtime.batches.model import BatchQueue
 
         settings = self.settings
@@ -275,7 +275,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
-                quiet=min(QUIET, 4 * settings.batch_poll),
+                quiet=min(PollPolicy.quiet, 4 * settings.batch_poll),
                 interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
                 outage=settings.outage_wait,
