@@ -38,7 +38,7 @@ from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
-from textassay.runtime.data.digests import sources_by_id
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -172,10 +172,11 @@ def _worst(
     by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
     lines = ["the lowest scores:" if before is None else "the largest losses:"]
     for _, _, at in by_loss[:SHOWN]:
-        score, example = scores[at], examples.get(scores[at].id)
+        score = scores[at]
+        example = examples.get(score.id)
         was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
-        if example is not None:
+        if example is not None and may_be_one_text(text_digest(example), score.text_digest):
             lines.append(f"    text: {_short(example.output)}")
         if score.explanation:
             lines.append(f"    reason: {_short(score.explanation)}")
@@ -217,7 +218,7 @@ def check_at_least(
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
     verdict, note = _verdict_of(interval.low, interval.high, threshold), ""
     if verdict == "holds" and (
-        note := _objection(list(examples.values()), aspect, scored[0].scale, threshold)
+        note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold)
     ):
         verdict = "inconclusive"
     texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
@@ -228,15 +229,16 @@ def check_at_least(
 
 
 def _objection(
-    examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
+    run: Run, examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
 ) -> str:
     """Return in words that the mean of people's ratings is below a threshold; empty if it is not.
 
-    Empty, too, if there are none, or they are on another scale.
+    Empty, too, if there are no ratings of the judged texts, or they are on another scale. `join`
+    would raise there, but a gate decides by the scores alone then.
     """
     if scale is None or not any(example.human or example.annotators for example in examples):
         return ""
-    people = People(examples)
+    people = People(examples).of_texts({score.id: score.text_digest for score in run})
     ratings = people.ratings(aspect)
     rated = np.isfinite(ratings)
     values = ratings[rated]

@@ -21,7 +21,12 @@ from textassay.agreement.correlation import Floats, Level
 from textassay.agreement.raters import rating_table
 from textassay.agreement.records import criterion_id, criterion_names, is_of_criteria
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import source_digest, source_names, text_digest
+from textassay.runtime.data.digests import (
+    may_be_one_text,
+    source_digest,
+    source_names,
+    text_digest,
+)
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -309,7 +314,7 @@ class People:
             judged: Digest of the judged text by id, as `texts_of` returns it.
         """
         kept = [
-            not text or judged.get(example, text) == text
+            may_be_one_text(text, judged.get(example, ""))
             for example, text in zip(self._examples, self.texts, strict=True)
         ]
         if all(kept):

@@ -40,7 +40,7 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import group_codes
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -355,7 +355,7 @@ def read_comparisons(
         seen = row.id
         if row.id not in known:
             continue
-        if row.text and known[row.id].text not in ("", row.text):
+        if not may_be_one_text(row.text, known[row.id].text):
             other_texts[row.id] = None
             continue
         if row.value is not None and not 0 <= row.value <= 1:

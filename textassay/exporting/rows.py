@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from textassay.evaluation.run import Run
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Score
@@ -38,15 +39,23 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
     """Yield the texts of a run that have scores, in the order of the data.
 
     Raises:
-        DataError: The data lack texts that have scores, or cannot be read.
+        DataError: The data lack texts that have scores, have other texts under the ids of these,
+            or cannot be read.
         ConfigurationError: The run's data came from memory and are gone.
     """
     by_id: dict[str, dict[str, Score]] = {}
     for score in run:
         by_id.setdefault(score.id, {})[score.aspect] = score
     for example in run.examples() if data is None else data:
-        if (scores := by_id.pop(example.id, None)) is not None:
-            yield JudgedText(example, scores)
+        if (scores := by_id.pop(example.id, None)) is None:
+            continue
+        text = text_digest(example)
+        if not all(may_be_one_text(text, score.text_digest) for score in scores.values()):
+            raise DataError(
+                f"the data have another text than was judged under the id {example.id!r};"
+                " name the data that were judged with data="
+            )
+        yield JudgedText(example, scores)
     if by_id:
         raise DataError(
             f"the data lack {len(by_id):,} texts that have scores, such as {next(iter(by_id))!r};"

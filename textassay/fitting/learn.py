@@ -34,7 +34,6 @@ import numpy as np
 
 from textassay.agreement.correlation import pair_up
 from textassay.agreement.raters import rating_table
-from textassay.agreement.records import Recorded
 from textassay.agreement.significance import compute_agreement
 from textassay.fitting.request import FitRequest
 from textassay.learning.aggregators import Aggregator
@@ -49,7 +48,12 @@ from textassay.learning.splits import (
     split_rows,
 )
 from textassay.learning.training import Floats, HeldOut, find_leaks
-from textassay.methods.fitted.evaluator import matching_names, read_row, source_label
+from textassay.methods.fitted.evaluator import (
+    FeatureScores,
+    matching_names,
+    read_row,
+    source_label,
+)
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -76,6 +80,7 @@ class FeatureTable:
     # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
     left_out: int  # rated rows without any feature
+    other_texts: int  # rated rows with another text than was scored under their id
     unrated: int  # rows without a rating
     systems: tuple[str | None, ...]  # system that wrote each row's text, length n
     all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
@@ -173,11 +178,15 @@ def read_table(
     data: Examples,
     *,
     patterns: Sequence[str] = (),
-    scores: Recorded | None = None,
+    scores: FeatureScores | None = None,
     aspects: Sequence[str] | None = None,
 ) -> FeatureTable:
-    """Read rated rows with the wanted features; one pass over the data."""
-    info, scores = data.check(), scores or {}
+    """Read rated rows with the wanted features; one pass over the data.
+
+    Scores of files are joined by `read_row`, where id and text are the same, and not by `join` of
+    `agreement/`: features need no human aspect beside each score, and unrated rows count, too.
+    """
+    info, scores = data.check(), scores or FeatureScores()
     rated = human_aspects(info, aspects)
     metrics = matching_names(patterns, list(info.metrics))
     # two features of one name would be indistinguishable in the evaluator
@@ -188,7 +197,7 @@ def read_table(
     names = (*metrics, *scores)
     rows, known, grouped_by = list[_RatedRow](), set[str](), set[str]()
     others: list[tuple[Floats, str | None, str | None]] = []
-    unrated = left_out = 0
+    unrated = left_out = other_texts = 0
     for example in data:
         if scores:
             known.add(example.id)
@@ -203,6 +212,7 @@ def read_table(
             if names and not is_empty and not (example.system is None and source is None):
                 others.append((features, example.system, source))
             continue
+        other_texts += scores.are_of_another_text(example)
         if is_empty:
             left_out += 1
             continue
@@ -219,7 +229,11 @@ def read_table(
             f"the data {sorted(known)[:3]}"
         )
     if not rows:
-        raise DataError(f"{info.name}: none of {left_out} rated rows has any of the features")
+        other = f"; {other_texts} have another text than was scored under their id"
+        raise DataError(
+            f"{info.name}: none of {left_out} rated rows has any of the features"
+            f"{other * bool(other_texts)}"
+        )
     columns = np.array([row.features for row in rows])
     for name, column in zip(names, columns.T, strict=True):
         if np.isnan(column).all():
@@ -250,6 +264,7 @@ def read_table(
             if any(len(own) > 1 for own in ratings)
         },
         left_out=left_out,
+        other_texts=other_texts,
         unrated=unrated,
         systems=systems,
         all_aspects=tuple(info.human),

@@ -51,6 +51,7 @@ def provenance(
             "rows": info.count,
             "unrated": table.unrated,
             "left_out": table.left_out,
+            **({"other_texts": table.other_texts} if table.other_texts else {}),
         },
         "split": {
             "by": "row" if request.split == "row" else table.grouped_by,
@@ -126,6 +127,9 @@ def _head(report: Json) -> Table:
         )
     if data["left_out"]:
         notes.append(Note(f"left out: {data['left_out']} rated rows without any feature"))
+    if other := data.get("other_texts"):
+        text = f"{other} rated rows have another text than was scored under their id, so these"
+        notes.append(Note(f"{text} scores are left out", warning=True))
     notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
     notes += _means(report["aspects"])
     # a feature that most rows lack is mostly its mean, and its weight says little

@@ -222,7 +222,7 @@ def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) ->
     As mapped, else the one of the same name; a juror's score (`ASPECT/JUROR`) has that of its
     aspect.
     """
-    known = {name for example in data.examples.values() for name in example.human}
+    known = data.rated_aspects
     matches = {}
     for score in run.table.aspects:
         aspect, _, juror = score.rpartition("/")
@@ -282,13 +282,12 @@ def _advantage(
     judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
 ) -> Advantage | None:
     """Return what a judge is above each trivial measure; `None` if there is nothing to compare."""
-    examples = list(data.examples.values())
-    ratings = [example.human.get(human) for example in examples]
-    scores = [judge.get(example.id) for example in examples]
-    groups = [data.sources[example.id] for example in examples]
+    people = data.people
+    ratings, groups = people.ratings(human), people.groups
+    scores = [judge.get(id_) for id_ in people.ids]
     found: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
-        measured = [values.get(example.id) for example in examples]
+        measured = [values.get(id_) for id_ in people.ids]
         # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
         # should be above it all the same
         if (correlate(measured, ratings).spearman or 0.0) < 0:

@@ -28,7 +28,14 @@ from textassay.report.page import (
 )
 from textassay.report.people import RESAMPLES, pairs_of
 from textassay.report.rendering import asset, environment, policy
-from textassay.report.source import DataSource, RunSource, join, open_data, open_run
+from textassay.report.source import (
+    DataSource,
+    RunSource,
+    join,
+    leave_out_other_texts,
+    open_data,
+    open_run,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode
@@ -55,8 +62,9 @@ class LiveRun:
         self._lock = threading.Lock()
         self._sections: tuple[int, bool, str] | None = None
         self._renew_at = 0.0
-        self._read()  # which texts were judged
+        self._given = data
         self.data: DataSource = open_data(self.run, data)
+        self._read()
 
     def page(self, address: str) -> str:
         """Return the page without scores, which it asks for at `address`."""
@@ -155,10 +163,15 @@ class LiveRun:
         scores = self.run.folder / SCORES
         if scores.exists() and scores.stat().st_size < self.run.table.read_to:
             self.run = open_run(self.run.folder, name=self.run.name)
+            self.data = open_data(self.run, self._given)
             self._lines, self._sections = array("l"), None
             return False
-        while changed := self.run.table.read_more():
+        table = self.run.table
+        while changed := table.read_more():
             self._lines.extend(changed)
+            # only the score of an example says which text was judged under its id
+            ids = dict.fromkeys(table.ids[table.example[row]] for row in changed)
+            self.data = leave_out_other_texts(self.run, self.data, ids)
         return True
 
 

@@ -8,9 +8,10 @@ nothing. Knows nothing of HTML.
 from __future__ import annotations
 
 import json
+import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +24,9 @@ from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import sources_by_id, text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.labels import LabelSets, labels_of, without_order
+from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.files import storage_errors
 from textassay.runtime.storage.run_files import (
@@ -147,10 +148,8 @@ class ScoreTable:
     def judged(self, example: Example) -> bool:
         """Return whether the run may have judged this text; false if it judged another one."""
         at = self._id_index.get(example.id)
-        if at is None or not self._texts[at]:
-            return True
-        digest = text_digest(example)
-        return not digest or int(digest, 16) == self._texts[at]
+        known = 0 if at is None else self._texts[at]
+        return not known or may_be_one_text(text_digest(example), f"{known:016x}")
 
     def rows_on(self, aspect: str) -> Rows:
         """Return the rows of an aspect."""
@@ -257,20 +256,26 @@ class DataSource:
     # trivial measures of the texts by name and id, once somebody has asked for them
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
-    def ratings(self, aspect: str) -> Floats:
-        """Return all mean ratings of a human aspect, without gaps."""
-        ratings = (example.human.get(aspect) for example in self.examples.values())
-        return np.array([rating for rating in ratings if rating is not None], float)
-
     @cached_property
     def people(self) -> People:
-        """The ratings as the decisions take them; read once, since a live page asks again."""
+        """All ratings, as `agreement` and `estimate` read them."""
         return People(list(self.examples.values()))
+
+    @property
+    def rated_aspects(self) -> Sequence[str]:
+        """Names of the human aspects."""
+        return self.people.aspects if self.examples else ()
+
+    def ratings(self, aspect: str) -> dict[str, float]:
+        """Return the mean ratings of a human aspect by id, without gaps."""
+        ratings = self.people.ratings(aspect).tolist()
+        rated = zip(self.people.ids, ratings, strict=True)
+        return {id_: rating for id_, rating in rated if not math.isnan(rating)}
 
     @cached_property
     def sources(self) -> dict[str, str | None]:
-        """The source of each example by id, as intervals take it; see `source_names`."""
-        return sources_by_id(self.examples.values())
+        """The source of each example by id; see `source_names`."""
+        return dict(zip(self.people.ids, self.people.groups, strict=True)) if self.examples else {}
 
     @property
     def systems(self) -> list[str]:
@@ -319,18 +324,28 @@ def open_data(
         data: Other data: a path, a table, or examples.
         reading: How they are read, such as `fields`.
     """
-    labels = labels_of(run.manifest)
     if data is None:
-        return _own_data(run, labels)
+        return _own_data(run)
+    labels = labels_of(run.manifest)
     given = data if isinstance(data, Examples) else Examples(data, labels=labels, **reading)
-    examples = _by_id(given)
-    other = tuple(id_ for id_, example in examples.items() if not run.table.judged(example))
-    if other:
-        own = _own_data(run, labels).examples
-        for id_ in other:
-            del examples[id_]
-        examples |= {id_: own[id_] for id_ in other if id_ in own}
-    return DataSource(Path(given.name).name, examples, other_texts=other)
+    found = DataSource(Path(given.name).name, _by_id(given))
+    return leave_out_other_texts(run, found, found.examples)
+
+
+def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
+    """Return the data without the examples among `ids` whose text is not the one that was judged.
+
+    In their place are the run's own, if these are still there.
+    """
+    given = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
+    other = [id_ for id_, example in given.items() if not run.table.judged(example)]
+    if not other:
+        return data
+    own, examples = _own_data(run).examples, dict(data.examples)
+    for id_ in other:
+        del examples[id_]
+    examples |= {id_: own[id_] for id_ in other if id_ in own and run.table.judged(own[id_])}
+    return replace(data, examples=examples, other_texts=(*data.other_texts, *other), surface={})
 
 
 def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) -> list[DataSource]:
@@ -362,8 +377,8 @@ def _same_data(a: RunSource, b: RunSource) -> bool:
     )
 
 
-def _own_data(run: RunSource, labels: LabelSets) -> DataSource:
-    rows = kept_rows(run.folder)
+def _own_data(run: RunSource) -> DataSource:
+    labels, rows = labels_of(run.manifest), kept_rows(run.folder)
     if rows is not None:
         return DataSource("data from memory", _by_id(Examples(rows, labels=labels)))
     path = run.recorded("data", "path")
@@ -381,10 +396,16 @@ def _own_data(run: RunSource, labels: LabelSets) -> DataSource:
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
+    found = DataSource(name, _by_id(examples))
     # texts of changed data beside old scores would show evidence for other words
-    if info.digest != run.recorded("data", "digest") and not run.recorded("spec", "limit"):
-        return DataSource(name, {}, f"{name} has changed since the run judged it")
-    return DataSource(name, _by_id(examples))
+    if info.digest != run.recorded("data", "digest"):
+        if not run.recorded("spec", "limit"):
+            return DataSource(name, {}, f"{name} has changed since the run judged it")
+        other = [id_ for id_, one in found.examples.items() if not run.table.judged(one)]
+        for id_ in other:
+            del found.examples[id_]
+        found.other_texts = tuple(other)
+    return found
 
 
 def _by_id(examples: Examples) -> dict[str, Example]:
@@ -484,10 +505,11 @@ def join(
         if name not in human_of:
             continue
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
-        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+        ratings = data.ratings(human_of[name])
+        human[own] = [ratings.get(table.ids[example[row]], math.nan) for row in own]
         if name in unordered:  # numbers of labels are no distance
             continue
-        units[name] = unit = choose_unit(data.ratings(human_of[name]), scale)
+        units[name] = unit = choose_unit(np.array(list(ratings.values())), scale)
         # a rank among the rows of one request would be another number than among all rows
         if unit == "points" or rows is None:
             rated[own] = gaps(values[own], human[own], unit)
@@ -499,12 +521,6 @@ def join(
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
     return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
-
-
-def _rating(data: DataSource, example_id: str, aspect: str) -> float:
-    example = data.examples.get(example_id)
-    rating = None if example is None else example.human.get(aspect)
-    return float("nan") if rating is None else rating
 
 
 def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
