@@ -1,14 +1,18 @@
 """A result as a table: columns, rows, and the notes without which its figures would be misread.
 
-Drawn for terminals, HTML, Markdown and JSON; texts are escaped, since what was judged is not
-trusted. Imports nothing of textassay, so that every layer may return tables.
+Rows of results are dataclasses whose fields declare their columns (`column`); `table_of` makes a
+table of them, and `as_dict` JSON values. Tables are drawn for terminals, HTML, Markdown, CSV and
+LaTeX; texts are escaped, since judged texts are not trusted. Imports nothing of textassay, so that
+every layer may return tables.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -57,52 +61,43 @@ class Alert(str):
 
 
 Cell = str | int | float | Estimate | None
-"""A value of the column's kind, or `None` if undefined; a string stands as it is in any column."""
+"""A value of the column's kind, or `None` if undefined; strings are printed unchanged."""
 
 
 class Column(NamedTuple):
-    """What the cells of one column are.
-
-    Attributes:
-        name: What code calls it.
-        heading: What readers see above it; empty for none.
-        kind: What it holds.
-        digits: Decimals of its figures; by default those of the kind.
-    """
+    """What the cells of one column are."""
 
     name: str
+    """What code calls it."""
     heading: str
+    """The words above it; may be empty."""
     kind: ColumnKind = "text"
+    """What it holds."""
     digits: int | None = None
+    """Decimals of its figures; by default those of its kind."""
 
 
 class Note(NamedTuple):
-    """What a reader must know about the figures of a table.
-
-    Attributes:
-        text: One sentence.
-        warning: Whether it casts doubt on a figure.
-    """
+    """What a reader must know about the figures of a table."""
 
     text: str
+    """One sentence."""
     warning: bool = False
+    """Whether it casts doubt on a figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures, and the notes that go wherever they go.
-
-    Attributes:
-        columns: From left to right.
-        rows: Cells, one per column.
-        notes: What to know about the figures; equal ones are shown once.
-        title: What the table is; empty if its headings say it.
-    """
+    """Figures with their notes."""
 
     columns: tuple[Column, ...]
+    """From left to right."""
     rows: Sequence[Sequence[Cell]]
+    """Cells, one per column."""
     notes: tuple[Note, ...] = ()
+    """What to know about the figures; equal ones are shown once."""
     title: str = ""
+    """What the table is; empty if its headings say it."""
 
     def without(self, *names: str) -> Table:
         """Return the table without some columns."""
@@ -132,6 +127,111 @@ class Table:
 
         names, rows = _flat(self)
         return pd.DataFrame(rows, columns=names)
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldColumn:
+    """A column that a field of a row declares."""
+
+    column: Column
+    cell: Callable[[Any], Cell]
+    when: Callable[[Sequence[Cell]], object]
+
+
+def _always(_: Sequence[Cell]) -> bool:
+    return True
+
+
+def any_known(cells: Sequence[Cell]) -> bool:
+    """Return whether any cell has a value: columns declared with `when=any_known` are optional."""
+    return any(cell is not None for cell in cells)
+
+
+def column(
+    heading: str,
+    kind: ColumnKind = "text",
+    digits: int | None = None,
+    *,
+    name: str = "",
+    cell: Callable[[Any], Cell] | None = None,
+    when: Callable[[Sequence[Cell]], object] = _always,
+) -> dict[str, Any]:
+    """Return the metadata of a dataclass field that tables show as a column.
+
+    A field has several columns with `column(...) | column(...)`.
+
+    Args:
+        heading: The words above the column.
+        kind: What it holds.
+        digits: Decimals of its figures; by default those of its kind.
+        name: What code and CSV call it; by default as the field.
+        cell: Computes the cell from the row; by default it is the field's value.
+        when: Takes all cells and returns whether the column is shown, such as `any` for counts.
+    """
+    return {name: (Column(name, heading, kind, digits), cell, when)}
+
+
+def part(row_class: type[Any]) -> dict[str, Any]:
+    """Return the metadata of a field whose columns, and JSON keys, are those of its own fields."""
+    return {_PART: row_class}
+
+
+_PART = "its fields"
+
+
+def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
+    for one in fields(row_class):
+        own = attrgetter(one.name)
+        if inner := one.metadata.get(_PART):
+            for found in _columns_of(inner):
+                yield replace(found, cell=partial(_cell_of_part, own, found.cell))
+            continue
+        for column, cell, when in one.metadata.values():
+            named = column._replace(name=column.name or one.name)
+            yield _FieldColumn(named, cell or own, when)
+
+
+def _cell_of_part(own: Callable[[Any], Any], cell: Callable[[Any], Cell], row: Any) -> Cell:
+    return cell(own(row))
+
+
+def table_of(
+    row_class: type[Any],
+    rows: Iterable[Any],
+    notes: Iterable[Note] = (),
+    title: str = "",
+) -> Table:
+    """Return rows of results as a table with the columns that the fields of their class declare.
+
+    Args:
+        row_class: The dataclass.
+        rows: Its objects.
+        notes: What to know about the figures.
+        title: What the table is.
+    """
+    listed, columns, parts = list(rows), list[Column](), list[list[Cell]]()
+    for one in _columns_of(row_class):
+        cells = [one.cell(row) for row in listed]
+        if one.when(cells):
+            columns.append(one.column)
+            parts.append(cells)
+    lines = list(zip(*parts, strict=True))
+    return Table(tuple(columns), lines, tuple(notes), title)
+
+
+class ResultRow:
+    """Base of dataclasses that are rows of results."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; what is undefined is `None`."""
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        found: dict[str, Any] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = values[one.name]
+            found |= value if _PART in one.metadata else {one.name.rstrip("_"): value}
+        return found
 
 
 def stack_tables(tables: Iterable[Table]) -> list[Table]:

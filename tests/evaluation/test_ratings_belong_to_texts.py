@@ -1,4 +1,4 @@
-"""A rating belongs to an id and the text that was judged, wherever scores and ratings are joined."""
+"""A rating belongs to an id and the judged text, wherever scores and ratings are joined."""
 
 import json
 import unicodedata
@@ -61,7 +61,7 @@ def in_agreement(run, data):
 
 
 def in_comparison(run, data):
-    return Run(run).compare(run, human=data).agreement[0]["n"]
+    return Run(run).compare(run, human=data).agreement[0].n
 
 
 def in_fit(run, data):

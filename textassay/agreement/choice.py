@@ -17,7 +17,7 @@ not show how many others are. `benchmarks/coverage/` shows their coverage.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from textassay.agreement.intervals import (
 from textassay.agreement.labels import Measure
 from textassay.agreement.significance import Difference, two_sided
 from textassay.runtime.errors import DataError
+from textassay.table import column
 
 _FEW = 10
 """Groups that are chosen right, or wrong, below which a share is not normal (a rule of thumb)."""
@@ -87,16 +88,21 @@ def alternatives(
 class ChoiceAgreement:
     """How often a score chooses what people find best."""
 
-    n: int
+    n: int = field(metadata=column("groups", "count"))
     """Groups that count."""
-    texts: int
+    texts: int = field(metadata=column("texts", "count"))
     """Texts in them."""
-    choice: Measure
+    choice: Measure = field(
+        metadata=column("choice", "interval", cell=lambda own: own.choice.estimate)
+        | column("best constant", "number", name="constant", cell=lambda own: own.choice.constant)
+    )
     """Mean share of people's best among the texts that the score puts first; `constant` is that of
     a score that is equal for all texts, or of always taking the same side of pairs."""
-    strict: Measure
+    strict: Measure = field(
+        metadata=column("strict", "interval", cell=lambda own: own.strict.estimate)
+    )
     """Share of the groups in which all texts that the score puts first are among people's best."""
-    tied: float | None
+    tied: float | None = field(metadata=column("tied", "share", 1))
     """Share of the groups in which the score puts several texts first; `None` without groups."""
     unscored: int = 0
     """Groups left out because a rated text has no score."""

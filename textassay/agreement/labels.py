@@ -70,6 +70,7 @@ from textassay.agreement.intervals import (
 from textassay.agreement.significance import Difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO
+from textassay.table import Estimate
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
@@ -103,6 +104,11 @@ class Measure:
     value: float | None
     ci: Interval | None = None
     constant: float | None = None
+
+    @property
+    def estimate(self) -> Estimate:
+        """The measure with its interval."""
+        return Estimate(self.value, *(self.ci or ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,6 +56,7 @@ from textassay.agreement.intervals import (
     vary_groups,
 )
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.table import Estimate, column
 
 _ROUNDING = 1e-12
 """Differences below are those of rounding."""
@@ -81,17 +82,41 @@ class Agreement:
         note: Why there is no interval, or why it is too narrow; else `None`.
     """
 
-    level: Level
-    n: int
-    groups: int | None
+    level: Level = field(metadata=column("level"))
+    n: int = field(
+        metadata=column("n", "count")
+        | column("coverage", "number", name="coverage", cell=lambda own: own.coverage)
+    )
+    groups: int | None = field(
+        metadata=column("groups", "count", cell=lambda own: own.groups_in_words)
+    )
     groups_skipped: int
     coverage: float | None
-    pearson: float | None
-    spearman: float | None
-    kendall: float | None
+    pearson: float | None = field(
+        metadata=column("pearson", "interval", cell=lambda own: own.estimate("pearson"))
+    )
+    spearman: float | None = field(
+        metadata=column("spearman", "interval", cell=lambda own: own.estimate("spearman"))
+    )
+    kendall: float | None = field(
+        metadata=column("kendall", "interval", cell=lambda own: own.estimate("kendall"))
+    )
     ci: dict[Coefficient, Interval | None] | None = None
     systems: int | None = None
     note: str | None = None
+
+    def estimate(self, name: Coefficient) -> Estimate:
+        """Return a coefficient with its interval."""
+        return Estimate(getattr(self, name), *((self.ci or {}).get(name) or ()))
+
+    @property
+    def groups_in_words(self) -> str | None:
+        """The groups that count and, as `(-1)`, those left out; at system level the systems."""
+        if self.level == "system":
+            return f"{self.systems} systems"
+        if self.groups is None:
+            return None
+        return f"{self.groups}{f' (-{self.groups_skipped})' if self.groups_skipped else ''}"
 
 
 def correlate(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -55,7 +55,7 @@ from textassay.estimation.means import (
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
-from textassay.table import Column, Estimate, Note, Table
+from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FLIPS = 9_999
 """Random sign flips behind a p-value, unless there are few enough to try them all."""
@@ -64,22 +64,6 @@ _NORMAL_FROM = 2_000
 """Sources from which the flips' sum is as good as normal."""
 _NUMBERS_AT_ONCE = 2_000_000
 GateVerdict = Literal["holds", "fails", "inconclusive"]
-_COLUMNS = (
-    Column("aspect", "aspect"), Column("n", "n", "count"), Column("sources", "sources", "count"),
-    Column("unpaired", "unpaired", "count"), Column("left_out", "left out", "count"),
-    Column("a", "a", "number"), Column("b", "b", "number"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"), Column("wins", "wins", "count"),
-    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
-)  # fmt: skip
-_AGREEMENT = (
-    Column("aspect", "aspect"), Column("coefficient", "coefficient"), Column("n", "n", "count"),
-    Column("a", "a", "number"), Column("b", "b", "number"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
-
-
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
@@ -202,73 +186,88 @@ PairedBy = Literal["text", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Texts, or sources, of each run that have no counterpart in the other.
-
-    Attributes:
-        a: Those of the first run.
-        b: Those of the second.
-    """
+    """Number of texts, or sources, of each run that have no counterpart in the other."""
 
     a: int = 0
+    """In the first run."""
     b: int = 0
+    """In the second."""
 
     @property
     def total(self) -> int:
-        """Those of both."""
+        """In both together."""
         return self.a + self.b
 
 
+class _Compared(ResultRow):
+    """Base of rows with a difference, whose JSON has the ends of its interval beside it."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        content = ResultRow.as_dict(self)
+        ends = content["difference"]
+        return content | {"difference": ends["value"], "low": ends["low"], "high": ends["high"]}
+
+
 @dataclass(frozen=True, slots=True)
-class CompareRow:
-    """The difference `a - b` of one aspect, with sources as the sampled unit.
+class CompareRow(_Compared):
+    """The difference `a - b` of one aspect, with sources as the sampled unit."""
 
-    Attributes:
-        aspect: What was judged.
-        n: Texts that both runs scored, or sources with texts of both if they are paired by source,
-            and `unpaired`, which have no counterpart.
-        groups: Sources among them.
-        a: Mean of the first run, over sources or texts as `over` says.
-        b: Mean of the second.
-        difference: With its interval.
-        p: Of the difference, over sources; `None` with fewer than two.
-        p_holm: The same, adjusted over the aspects.
-        wins: Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`,
-            `None` if the runs score on different scales.
-        ties: Texts with equal scores.
-        losses: Texts that the second run scores higher.
-        unscored: Texts of both runs that one or both left unscored.
-        signatures: Signature of the first and of the second run's scores.
-        scales: Scale of the first and of the second run's scores; `None` if not recorded.
-        over: What the means are over, `sources` or `texts`.
-        paired_by: Whether texts were paired by id, or the means of sources, because no id is in
-            both; `None` for independent samples, which have no wins, ties and losses.
-        unpaired: Scored texts, or sources, without a counterpart that are compared as independent
-            samples; with something paired, wins, ties and losses are not of them.
-        left_out: Scored texts, or sources, without a counterpart that are in no figure, since the
-            other run has too few of them to compare with.
-        other_texts: Pairs of equal id whose texts differ, such as those of two versions of a
-            system; `None` if the texts are not recorded.
-    """
-
-    aspect: str
-    n: int
-    groups: int
-    a: float
-    b: float
-    difference: Estimate
-    p: float | None
-    p_holm: float | None
-    wins: int | None
-    ties: int | None
-    losses: int | None
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    n: int = field(metadata=column("n", "count"))
+    """Texts that both runs scored, or sources with texts of both if they are paired by source, and
+    `unpaired`, which have no counterpart."""
+    groups: int = field(
+        metadata=column("sources", "count", name="sources", cell=lambda row: row.groups)
+        | column(
+            "unpaired", "count", name="unpaired", when=any,
+            cell=lambda row: row.unpaired.total if row.paired_by else None,
+        )
+        | column(
+            "left out", "count", name="left_out", when=any, cell=lambda row: row.left_out.total
+        )
+    )  # fmt: skip
+    """Sources among them."""
+    a: float = field(metadata=column("a", "number"))
+    """Mean of the first run, over sources or texts as `mean_over` says."""
+    b: float = field(metadata=column("b", "number"))
+    """Mean of the second."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """With its interval."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Of the difference, over sources; `None` with fewer than two."""
+    p_holm: float | None = field(metadata=column("p (Holm)", "p"))
+    """The same, adjusted over the aspects."""
+    wins: int | None = field(metadata=column("wins", "count"))
+    """Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`, `None`
+    if the runs score on different scales."""
+    ties: int | None = field(metadata=column("ties", "count"))
+    """Texts with equal scores."""
+    losses: int | None = field(metadata=column("losses", "count"))
+    """Texts that the second run scores higher."""
     unscored: int
+    """Texts of both runs that one or both left unscored."""
     signatures: tuple[str, str]
+    """Signature of the first and of the second run's scores."""
     scales: tuple[RatingScale | None, RatingScale | None]
+    """Scale of the first and of the second run's scores; `None` if not recorded."""
     mean_over: Weight = "sources"
+    """What the means are over, `sources` or `texts`."""
     paired_by: PairedBy | None = "text"
+    """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
+    for independent samples, which have no wins, ties and losses."""
     unpaired: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are compared as independent samples; if
+    something is paired, wins, ties and losses do not count them."""
     left_out: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are in no figure, since the other run
+    has too few of them to compare with."""
     other_texts: int | None = None
+    """Pairs of equal id whose texts differ, such as in two versions of a system; `None` if the
+    texts are not recorded."""
 
     @property
     def same_scale(self) -> bool:
@@ -276,12 +275,9 @@ class CompareRow:
         return None in self.scales or self.scales[0] == self.scales[1]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        content, ends = asdict(self), self.difference
-        del content["difference"], content["signatures"], content["scales"]
-        last = ("unscored", "mean_over", "paired_by", "unpaired", "left_out", "other_texts")
-        about = {name: content.pop(name) for name in last}
-        return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
+        """Return JSON values, without signatures and scales."""
+        content = _Compared.as_dict(self)
+        return {name: content[name] for name in content if name not in ("signatures", "scales")}
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
@@ -410,6 +406,38 @@ def compare_systems(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class AgreementDifference(_Compared):
+    """How much better the first of two runs agrees with people, by one measure."""
+
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    level: Level
+    """`dataset`, or `group` for choices."""
+    coefficient: str = field(metadata=column("coefficient"))
+    """Name of the measure."""
+    n: int = field(metadata=column("n", "count"))
+    """Rated texts that both runs scored; for choices groups."""
+    a: float | None = field(metadata=column("a", "number"))
+    """The measure of the first run; `None` if undefined."""
+    b: float | None = field(metadata=column("b", "number"))
+    """The measure of the second."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """`a - b` with its 95 % interval over sources."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Two-sided p-value; `None` if undefined."""
+    p_holm: float | None = field(default=None, metadata=column("p (Holm)", "p"))
+    """The same, adjusted over subsets of the data; `None` without subsets."""
+
+    @classmethod
+    def of(
+        cls, aspect: str, coefficient: str, n: int, found: Difference, level: Level = "dataset"
+    ) -> AgreementDifference:
+        """Return the row of a difference that was found."""
+        difference = Estimate(found.difference, *(found.ci or ()))
+        return cls(aspect, level, coefficient, n, found.a, found.b, difference, found.p)
+
+
 def agreement_difference(
     a: Mapping[str, Judged],
     b: Mapping[str, Judged],
@@ -418,7 +446,7 @@ def agreement_difference(
     *,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect and coefficient how much better the first run agrees with people.
 
     Aspects without ratings of their name are left out. At dataset level, with a bootstrap over
@@ -437,13 +465,15 @@ def agreement_difference(
             bootstrap=bootstrap,
             seed=seed,
         )
-        rows += [_agreement_row(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS]
+        rows += [
+            AgreementDifference.of(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS
+        ]
     return rows
 
 
 def choice_difference(
     a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect how much more often the first run puts first what people find best.
 
     In pairs of texts, and in groups of texts if the data name them; as `meta.choice` counts. An
@@ -461,7 +491,7 @@ def choice_difference(
                 units=one.units if one.sided else None,
             )  # fmt: skip
             rows += [
-                _agreement_row(name, heading, n, found[measure], level="group")
+                AgreementDifference.of(name, heading, n, found[measure], level="group")
                 for measure, heading in (("choice", "choice"), ("strict", "choice, strict"))
                 if n
             ]
@@ -478,7 +508,7 @@ def label_difference(
     aspects: Sequence[str] | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect and measure how much better the first judge's labels agree with people's.
 
     Aspects without ratings of their name are left out, and those whose scores are no labels.
@@ -514,20 +544,10 @@ def label_difference(
             bootstrap=bootstrap, seed=seed,
         )  # fmt: skip
         rows += [
-            _agreement_row(name, measure_name(measure, scale.names), n, delta)
+            AgreementDifference.of(name, measure_name(measure, scale.names), n, delta)
             for measure, delta in found.items()
         ]
     return rows
-
-
-def _agreement_row(
-    aspect: str, coefficient: str, n: int, delta: Difference, *, level: Level = "dataset"
-) -> dict[str, Any]:
-    low, high = delta.ci if delta.ci is not None else (None, None)
-    return {
-        "aspect": aspect, "level": level, "coefficient": coefficient, "n": n, "a": delta.a,
-        "b": delta.b, "difference": delta.difference, "low": low, "high": high, "p": delta.p,
-    }  # fmt: skip
 
 
 def comparison_table(
@@ -540,12 +560,6 @@ def comparison_table(
         people: The data; `None` if they are not known.
         subsets: The subset of each row, if the data were divided.
     """
-    lines = [
-        (row.aspect, row.n, row.groups, row.unpaired.total if row.paired_by else None,
-         row.left_out.total, row.a, row.b, row.difference, row.p, row.p_holm, row.wins, row.ties,
-         row.losses)
-        for row in rows
-    ]  # fmt: skip
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
     alone = "every text counts as a source of its own"
     if people is None:
@@ -562,24 +576,16 @@ def comparison_table(
         for row in rows
     ]  # fmt: skip
     title = "differences of a and b, " + " or ".join(dict.fromkeys(designs))
-    table = Table(_COLUMNS, lines, tuple(notes), title)
-    needed = {
-        "unpaired": any(row.unpaired.total for row in rows if row.paired_by),
-        "left_out": any(row.left_out.total for row in rows),
-    }
-    return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+    return table_of(CompareRow, rows, notes, title)
 
 
-def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
-    """Return what `agreement_difference` and `label_difference` found as a table."""
-    lines = [
-        (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
-         Estimate(one["difference"], one["low"], one["high"]), one["p"], one.get("p_holm"))
-        for one in agreement
-    ]  # fmt: skip
-    undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
+def agreement_difference_table(
+    agreement: Sequence[AgreementDifference], *, of_subset: bool = False
+) -> Table:
+    """Return differences of agreement with people as a table; of a subset with adjusted p."""
+    undefined = {one.aspect: None for one in agreement if one.difference.value is None}
     notes = [Note("intervals: 95%, over sources")]
-    if any(one["level"] == "group" for one in agreement):
+    if any(one.level == "group" for one in agreement):
         notes.append(
             Note(
                 "choice: share of people's best among the texts of a group that a run puts first,"
@@ -592,8 +598,8 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
             " are the same on all rated texts"
         )
         notes.append(Note(text, warning=True))
-    table = Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
-    return table if any("p_holm" in one for one in agreement) else table.without("p_holm")
+    table = table_of(AgreementDifference, agreement, notes, "agreement with people")
+    return table if of_subset else table.without("p_holm")
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:

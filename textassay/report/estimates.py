@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -29,7 +28,7 @@ from textassay.estimation.columns import (
     read_judged,
     scales_of,
 )
-from textassay.estimation.compare import CompareRow, compare_systems
+from textassay.estimation.compare import AgreementDifference, CompareRow, compare_systems
 from textassay.estimation.estimate import EstimateRow, estimate_means
 from textassay.estimation.means import SystemDifference, difference_table
 from textassay.estimation.run_comparison import RunSide, compare_sides
@@ -80,7 +79,7 @@ class Decisions:
     assumes: dict[str, str] = field(default_factory=dict)
     of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
     # the difference of the runs' agreement with people, by aspect and coefficient
-    of_agreement: list[dict[str, Any]] = field(default_factory=list)
+    of_agreement: list[AgreementDifference] = field(default_factory=list)
     # what `stand_ins` show, by letter of the run
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
 

@@ -265,9 +265,9 @@ def headline(
 def _runs_compared(decisions: Decisions) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
     found = {
-        (one["aspect"], one["coefficient"]): Estimate(one["difference"], one["low"], one["high"])
+        (one.aspect, one.coefficient): one.difference
         for one in decisions.of_agreement
-        if one["coefficient"] in _COMPARED and one["difference"] is not None
+        if one.coefficient in _COMPARED and one.difference.value is not None
     }
     # of labels, kappa stands for the correlation of their numbers
     labeled = {aspect for aspect, measure in found if measure == _KAPPA}
