@@ -199,7 +199,7 @@ class Unpaired:
         return self.a + self.b
 
 
-class _Compared(ResultRow):
+class _DifferenceRow(ResultRow):
     """Base of rows with a difference, whose JSON has the ends of its interval beside it."""
 
     __slots__ = ()
@@ -212,7 +212,7 @@ class _Compared(ResultRow):
 
 
 @dataclass(frozen=True, slots=True)
-class CompareRow(_Compared):
+class CompareRow(_DifferenceRow):
     """The difference `a - b` of one aspect, with sources as the sampled unit."""
 
     aspect: str = field(metadata=column("aspect"))
@@ -276,7 +276,7 @@ class CompareRow(_Compared):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without signatures and scales."""
-        content = _Compared.as_dict(self)
+        content = _DifferenceRow.as_dict(self)
         return {name: content[name] for name in content if name not in ("signatures", "scales")}
 
 
@@ -407,7 +407,7 @@ def compare_systems(
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementDifference(_Compared):
+class AgreementDifference(_DifferenceRow):
     """How much better the first of two runs agrees with people, by one measure."""
 
     aspect: str = field(metadata=column("aspect"))

@@ -11,7 +11,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.storage.run_files import token_details
-from textassay.table import Column, Estimate, Table
+from textassay.table import Column, Estimate, Table, any_known, column, table_of
 
 CONFIDENCE = 0.95
 REASONS = {
@@ -147,14 +147,28 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
 class SystemRow:
     """One system on one aspect."""
 
-    run: str  # `A` or `B`
-    system: str | None  # `None` for all texts
-    n: int
-    mean: Estimate  # the mean of n scores; no value if there is none
-    unscored: int
-    people: float | None  # mean rating over the rated texts; `None` if there is none
+    system: str | None = field(
+        metadata=column("system", cell=lambda row: row.system or "all texts")
+    )
+    """Name of the system; `None` for all texts."""
+    run: str = field(metadata=column("run", when=lambda cells: len({*cells}) > 1))
+    """`A` or `B`."""
+    n: int = field(metadata=column("n", "count"))
+    """Texts with a score."""
+    unscored: int = field(metadata=column("unscored", "count", when=any))
+    """Texts without a score."""
+    mean: Estimate = field(
+        metadata=column(
+            "mean, 95 % interval", "interval", cell=lambda row: row.mean if row.n else None
+        )
+    )
+    """The mean of the scores; undefined without a score."""
     picture: Markup
-    spread: Markup
+    """The mean on the scale."""
+    spread: Markup = field(metadata=column("values", "picture"))
+    """A histogram of the scores."""
+    people: float | None = field(metadata=column("people", "number", 2, when=any_known))
+    """Mean rating over the rated texts; `None` if there are no ratings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +182,9 @@ class AspectScores:
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
-        rows = [
-            (row.system or "all texts", row.run, row.n, row.unscored,
-             row.mean if row.n else None, row.picture, row.spread, row.people)
-            for row in self.rows
-        ]  # fmt: skip
-        columns = (
-            Column("system", "system"), Column("run", "run"), Column("n", "n", "count"),
-            Column("unscored", "unscored", "count"),
-            Column("mean", "mean, 95 % interval", "interval"),
-            Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture"),
-            Column("spread", "values", "picture"), Column("people", "people", "number", 2),
-        )  # fmt: skip
-        needed = {
-            "run": len({row.run for row in self.rows}) > 1,
-            "unscored": any(row.unscored for row in self.rows),
-            "people": any(row.people is not None for row in self.rows),
-        }
-        table = Table(columns, rows, title=f"{self.name}, {self.scale}")
-        return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+        table = table_of(SystemRow, self.rows, title=f"{self.name}, {self.scale}")
+        scale = Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture")
+        return table.with_column(scale, [row.picture for row in self.rows], after="mean")
 
 
 def scores(

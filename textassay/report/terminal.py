@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,24 +15,31 @@ from textassay.report.rendering import figure, visible
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.table import (
     Alert,
-    Cell,
-    Column,
     Table,
+    column,
     indent,
     plain_table,
     printable,
+    table_of,
     to_terminal,
 )
 
 MAX_ROWS = 10
 """Scores that a summary lists."""
-_FIRST = (
-    Column("id", "id"), Column("aspect", "aspect"), Column("system", "system"),
-    Column("judge", "judge", "number"), Column("people", "people", "number", 2),
-    Column("apart", "apart", "number"),
-)  # fmt: skip
 _BAR = 16
 _OUTPUT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A score to look at first."""
+
+    id: str = field(metadata=column("id"))
+    aspect: str = field(metadata=column("aspect"))
+    system: str = field(metadata=column("system"))
+    judge: float | str = field(metadata=column("judge", "number"))
+    people: float | None = field(metadata=column("people", "number", 2))
+    apart: str | None = field(metadata=column("apart", "number"))
 
 
 def run_parts(
@@ -72,15 +80,15 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
 
 def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     order, rows = first_rows(joined)
-    lines: list[tuple[Cell, ...]] = []
+    lines = []
     for row in rows[:MAX_ROWS].tolist():
         one = show(run, data, joined, row)
         system = one.example.system if one.example is not None else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
         value = Alert(one.score.outcome) if one.score.value is None else one.score.value
         names = (visible(name) for name in (one.score.id, one.score.aspect, system or ""))
-        lines.append((*names, value, one.human, apart))
-    return Table(_FIRST, lines, title=order.capitalize())
+        lines.append(_Listed(*names, value, one.human, apart))
+    return table_of(_Listed, lines, title=order.capitalize())
 
 
 def _text(one: ShownScore) -> RenderableType:
