@@ -546,7 +546,6 @@ class Assay:
 
 RecordingMode = Literal["record", "replay", "live"]
 """`record` asks what has no recorded answer, `replay` asks nothing, `live` asks everything."""
-MODELS = "models"
 
 
 class Judge:
@@ -671,4 +670,5 @@ class Judge:
         # the same name at another address may be another model
         whole = f"{name}\n{settings.api_base or ''}"
         digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-        return self.folder / MODELS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)[-60:]}-{digest}.json"
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[-60:]
+        return self.folder / "models" / f"{plain}-{digest}.json"

@@ -475,13 +475,13 @@ def to_csv(table: Table) -> str:
 def to_latex(table: Table) -> str:
     """Return a table as LaTeX (booktabs), with its title as caption and its notes below."""
     columns = [column for column in table.columns if column.kind != "picture"]
-    # definitions and other sentences are folded
     longest = {
         column.name: max((len(format_cell(row[at], column)) for row in table.rows), default=0)
         for at, column in enumerate(table.columns)
     }
     kinds = "".join(
-        "p{.5\\linewidth}" if longest[column.name] > _LONG_CELL
+        # definitions and other long sentences do not fit on a page and are folded
+        "p{.5\\linewidth}" if longest[column.name] > 60
         else "l" if column.kind == "text" else "r"
         for column in columns
     )  # fmt: skip
@@ -500,8 +500,6 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-_LONG_CELL = 60
-"""Characters from which a column of a LaTeX table is folded: more do not fit on a page."""
 _TEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

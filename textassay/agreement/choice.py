@@ -35,8 +35,6 @@ from textassay.agreement.significance import Difference, two_sided
 from textassay.runtime.errors import DataError
 from textassay.table import column
 
-_FEW = 10
-"""Groups that are chosen right, or wrong, below which a share is not normal (a rule of thumb)."""
 _ROUNDING = 1e-9
 """Scores of one group that differ by less, such as two weighted means, differ by rounding."""
 
@@ -297,7 +295,8 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     # as many independent groups as would vary as much; all units if nothing varies
     spread = share * (1 - share)
     number = spread / error**2 if error > 0 and spread > 0 else df + 1
-    if min(share, 1 - share) * number < _FEW:
+    # a rule of thumb: of fewer hits, or misses, a share is not normal
+    if min(share, 1 - share) * number < 10:
         from scipy.special import betaincinv  # heavy, so on first use
 
         right, wrong = share * number + 0.5, (1 - share) * number + 0.5

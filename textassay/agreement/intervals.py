@@ -73,12 +73,6 @@ _PRECISE = 1e-14
 """Relative precision of a quantile."""
 _CERTAIN = 1 - 1e-9
 """Coefficients beyond have no place on the z scale."""
-_Z_LIMIT = 1 - 1e-6
-_Z_SYSTEM = 0.995
-"""Where a coefficient of 1 over few systems is put on the z scale."""
-_ALPHA = 0.05
-_NEAR_ONE = 0.9
-"""A correlation without noise above this may be 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +307,8 @@ def standard_error(drawn: Floats, groups: int) -> float | None:
 
 def to_z(values: Floats) -> Floats:
     """Return correlations on Fisher's z scale."""
-    return np.arctanh(np.clip(values, -_Z_LIMIT, _Z_LIMIT))
+    # 1 has no place on the z scale
+    return np.arctanh(np.clip(values, 1e-6 - 1, 1 - 1e-6))
 
 
 def _over_groups(
@@ -356,7 +351,8 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
         if value is None:
             ci[name] = None
             continue
-        z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
+        # a coefficient of 1 over few systems is put at .995, as 1 has no place on the z scale
+        z = math.atanh(max(-0.995, min(0.995, value)))
         half = t_quantile(systems - 2, CONFIDENCE) * errors[name]
         # only the end away from 0 is moved: noise in the means hides agreement, it makes none
         low, high = sorted((0.0, shift if value >= 0 else -shift))
@@ -377,12 +373,12 @@ def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
     # the F test of systems against rows: what it does not find cannot be corrected for
     from scipy.special import chdtri  # heavy, so on first use
 
-    critical = float(chdtri(len(x) - 1, _ALPHA)) / (len(x) - 1)
+    critical = float(chdtri(len(x) - 1, 0.05)) / (len(x) - 1)
     if spread_x <= critical * noise_x or spread_y <= critical * noise_y or kept <= 0:
         return None
     r = abs(float(np.corrcoef(x, y)[0, 1]))
     corrected = r / math.sqrt(kept)
-    if corrected >= _NEAR_ONE:  # then 1 cannot be excluded
+    if corrected >= 0.9:  # a correlation without noise so high may be 1
         return math.inf
     return max(0.0, math.atanh(corrected) - math.atanh(r))
 

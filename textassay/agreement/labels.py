@@ -81,13 +81,8 @@ MIN_OF_EACH = 5
 _OVER_LABELS = ("balanced_accuracy", "macro_f1")
 _NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
 """Numbers of a temporary array; random weightings of tables of sets."""
-_MOST_CONSTANTS = 100
-"""Sets that are tried as the answer of a judge that always gives the same one, commonest first."""
-_HALFWAY = 0.5
-"""What lies as far from no (0) as from yes (1)."""
 MIN_SOURCES = 10
 """Fewest sources that are divided into halves to choose a threshold."""
-_TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
 _Z = 1.959963984540054
 
 
@@ -281,7 +276,8 @@ def span_of(value: float, parts: Iterable[Floats]) -> Interval:
     for part in parts:
         defined = part[~np.isnan(part)]
         if len(defined):
-            ends += np.percentile(defined, _TAILS).tolist()
+            tails = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
+            ends += np.percentile(defined, tails).tolist()
     return min(ends), max(ends)
 
 
@@ -555,9 +551,8 @@ def agreement_at(
     else:
         cut, confirming = _choose_threshold(values, people, groups, seed)
     equal = confirming & (values == cut.value) & ~np.isnan(people)
-    between = cut.value == _HALFWAY and bool(
-        np.all((values >= 0) & (values <= 1) | np.isnan(values))
-    )
+    # a score of 0.5 is as far from no (0) as from yes (1)
+    between = cut.value == 0.5 and bool(np.all((values >= 0) & (values <= 1) | np.isnan(values)))
     cut = replace(cut, equal=int(equal.sum()), is_shared=between and bool(equal.any()))
     pairs = pair_up(
         np.where(confirming, cut.apply(values), np.nan),
@@ -866,7 +861,8 @@ def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float
     """Return what the best judge that always gives one of people's sets reaches, by measure."""
     best: dict[str, float | None] = dict.fromkeys(found)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
-    for constant in sets[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]]:
+    # only the commonest sets are tried: a rare one is not the best answer
+    for constant in sets[np.argsort(-counts, kind="stable")[:100]]:
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):

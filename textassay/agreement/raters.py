@@ -33,9 +33,6 @@ RatingsLike = ArrayLike | Sequence[Sequence[float | None]]
 """Ratings of shape (items, raters); `None` or NaN if a rater did not rate an item. Rows may be
 of different lengths: missing ends are gaps."""
 
-MIN_PAIRED = 2
-"""Fewest items that two raters must share before their agreement is computed."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairAgreement:
@@ -278,7 +275,8 @@ def rater_agreement(
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
     """Return the mean of each figure over pairs in which it is defined, and the items of all."""
-    kept = [pair for pair in pairs if pair.n >= MIN_PAIRED]
+    # agreement on a single item shows nothing
+    kept = [pair for pair in pairs if pair.n > 1]
     if not kept:
         return None
 

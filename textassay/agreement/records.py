@@ -33,7 +33,6 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 _log = logging.getLogger(__name__)
-_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 CRITERIA = "criteria"
 """What the verdicts on criteria of rubrics are called; those with a tag also `criteria: TAG`."""
@@ -301,7 +300,7 @@ def _is_hashable(pair: tuple[Any, Any]) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(_TABLES)
+    return path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet", ".xlsx"))
 
 
 def holds_metrics(path: Path) -> bool:

@@ -59,10 +59,6 @@ from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FLIPS = 9_999
 """Random sign flips behind a p-value, unless there are few enough to try them all."""
-_ALL_FLIPS = 14
-_NORMAL_FROM = 2_000
-"""Sources from which the flips' sum is as good as normal."""
-_NUMBERS_AT_ONCE = 2_000_000
 GateVerdict = Literal["holds", "fails", "inconclusive"]
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
@@ -163,14 +159,16 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     slack = 1e-12 * float(np.abs(values).sum())
     if observed <= slack:
         return 1.0
-    if len(values) > _NORMAL_FROM:
+    # of more than 2,000 values the sum of the flips is as good as normal
+    if len(values) > 2_000:
         z = observed / math.sqrt(float(values @ values))
         return math.erfc(z / math.sqrt(2))
-    if len(values) <= _ALL_FLIPS:
+    if len(values) <= 14:
         codes = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
         sums = (1 - 2 * codes) @ values
         return float(np.mean(np.abs(sums) >= observed - slack))
-    rng, extreme, step = np.random.default_rng(seed), 0, max(1, _NUMBERS_AT_ONCE // len(values))
+    # so many flips at once that a temporary array has two million numbers
+    rng, extreme, step = np.random.default_rng(seed), 0, max(1, 2_000_000 // len(values))
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
@@ -208,7 +206,8 @@ class _DifferenceRow(ResultRow):
         """Return JSON values."""
         content = ResultRow.as_dict(self)
         ends = content["difference"]
-        return content | {"difference": ends["value"], "low": ends["low"], "high": ends["high"]}
+        flat = {"difference": ends["value"], "low": ends["low"], "high": ends["high"]}
+        return content | flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -739,7 +738,8 @@ class _Options:
             for one in alone
         ]
         sides = self._means(rest) if all(rest) else None
-        if sides is None or min(sides.first.clusters, sides.second.clusters) < _FEWEST_UNPAIRED:
+        # one source alone shows no variance
+        if sides is None or 1 in (sides.first.clusters, sides.second.clusters):
             return replace(row, left_out=Unpaired(*map(len, alone)))
         combined = _combined(found, group_means(x, codes, 0), group_means(y, codes, 0), sides)
         unpaired = Unpaired(*map(len, rest))
@@ -798,8 +798,6 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
     return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
 
 
-_FEWEST_UNPAIRED = 2
-"""Sources without a counterpart that each run needs: one alone shows no variance."""
 _FEWEST_CORRELATED = 4
 """Pairs of which a correlation has a standard error (by Fisher's z)."""
 

@@ -93,8 +93,6 @@ def value_of(score: Score, labels: LabelSets) -> float | str | None:
 
 # --- Inspect
 
-_EPOCH = re.compile(r"#([1-9]\d*)")
-
 
 def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row]:
     """Yield a record for each sample.
@@ -104,8 +102,8 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
     """
     for example, scores in texts:
         # as `textassay import inspect` names the samples of further epochs
-        epoch = example.group is not None and _EPOCH.fullmatch(
-            example.id.removeprefix(example.group)
+        epoch = example.group is not None and re.fullmatch(
+            r"#([1-9]\d*)", example.id.removeprefix(example.group)
         )
         if epoch:
             place = {"id": example.group, "epoch": int(epoch[1])}
@@ -260,16 +258,13 @@ def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
     return found | ({"falls": True} if falls else {})
 
 
-_SPACE = re.compile(r"[ \t\r\n\f\v]+")
-
-
 def text_key(text: str) -> str:
     """Return 16 hex digits of a text; the written script computes the same of an output.
 
     White space counts once, and a JSON text as its value, as promptfoo parses answers.
     """
     content = _plain_json(text)
-    plain = _SPACE.sub(" ", text if content is None else content).strip(" ")
+    plain = re.sub(r"[ \t\r\n\f\v]+", " ", text if content is None else content).strip(" ")
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:16]
 
 

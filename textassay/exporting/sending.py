@@ -27,8 +27,6 @@ Server = Literal["mlflow", "langfuse"]
 """The tools that have a server which takes scores."""
 AT_ONCE = 8
 """Requests in flight: as many as a server with a few worker processes answers in parallel."""
-_TIMEOUT = 60.0
-"""Seconds for one request, twice the time in which a busy tracking server still answers."""
 
 
 async def send_scores(
@@ -120,7 +118,8 @@ async def _send(client: HttpClient, path: str, row: Row) -> None:
 
 async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes:
     try:
-        async with asyncio.timeout(_TIMEOUT):
+        # twice the time in which a busy tracking server still answers
+        async with asyncio.timeout(60.0):
             answer = await client.send(method, client.base + path, body)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise StorageError(str(client.failed(error))) from error

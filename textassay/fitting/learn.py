@@ -62,8 +62,6 @@ from textassay.runtime.model import Json
 AspectScales = dict[str, tuple[float, float]]
 _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters", "sources")
 """Fields of a table that have an entry for each row."""
-_MIN_RATED_ROWS = 3
-"""Rated rows of a source from which on it shows a scale."""
 
 
 @dataclass(frozen=True)
@@ -327,7 +325,8 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
     for code in np.unique(table.groups):
         own = ratings[table.groups == code]
         own = own[~np.isnan(own)]
-        if len(own) < _MIN_RATED_ROWS:
+        # fewer ratings of a source show no scale
+        if len(own) < 3:
             continue
         if own.max() <= 1 and own.min() < 1:
             below += 1
@@ -354,9 +353,6 @@ QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
 """Aggregators whose folds are dealt twice however many rows there are."""
 _NUMBERS_TO_REPEAT = 20_000
 """Features times rows times aspects up to which folds are dealt twice for the others."""
-_ROWS_TO_CHOOSE = 5_000
-_NUMBERS_FOR_THREADS = 500_000
-"""Numbers in a table below which threads wait for each other longer than they work."""
 
 
 def split(table: FeatureTable, request: FitRequest) -> Split:
@@ -404,7 +400,8 @@ class Fitter:
         """
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
-        threads = self.threads if table.features.size > _NUMBERS_FOR_THREADS else 1
+        # in a smaller table threads wait for each other longer than they work
+        threads = self.threads if table.features.size > 500_000 else 1
         aggregator = Aggregator(
             name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
         )
@@ -451,7 +448,8 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
         fitted = {names[0]: fitter.fit(names[0], train, with_sources=True)}
         return Choice(names[0], fitted, {}, {})
     fitted, errors, failed = dict[str, Aggregator](), dict[str, float](), dict[str, str]()
-    few = train.rows(draw_groups(train.groups, _ROWS_TO_CHOOSE, seed=fitter.seed))
+    # cross-validating every aggregator takes long on more rows
+    few = train.rows(draw_groups(train.groups, 5_000, seed=fitter.seed))
     for name in names:
         try:
             fitted[name] = fitter.fit(name, train, with_sources=True)

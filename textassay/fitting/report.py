@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
-AVERAGES = "avg", "corrw"
 FEW_TO_WEIGH = 40
 """Ratings below which learned weights are seldom better than the plain mean of judges: with 20 of
 OpinSummEval, Topical-Chat and SummEval `auto` is behind it, with 50 ahead."""
-_SHUFFLED = (
-    "ratings shuffled: what the same learning has where there is nothing to learn, in place of 0"
-)
 _NAMES = 3
 """Names that a row of a table lists."""
 _SHOWN = 15
@@ -234,7 +230,8 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         if (shuffled := one.get("shuffled")) is not None:
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
-            notes.append(Note(_SHUFFLED))
+            text = "ratings shuffled: what the same learning has where there is nothing to learn"
+            notes.append(Note(f"{text}, in place of 0"))
         failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
         notes += [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
         notes += _in_words(aspect, one)
@@ -248,7 +245,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
     """Yield what does better than the evaluator, and what the plain mean does with few ratings."""
     rows, evaluator = one["agreement"], one["agreement"][EVALUATOR]
     ahead = []
-    for name in (SINGLE, *AVERAGES):
+    for name in (SINGLE, "avg", "corrw"):
         row = rows.get(name, {})
         higher = [
             f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"

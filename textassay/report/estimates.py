@@ -39,13 +39,7 @@ from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.labels import labels_of
 from textassay.table import Column, Note, Table, stack_tables
 
-_DOTS = 600
-"""Rated texts that a calibration curve shows."""
-_STEPS = 60
 STAND_IN = "Alternative annotator test"
-_MAX_SYSTEMS = 8
-"""Systems whose scores are compared pair by pair where there are no ratings; of more, there are
-too many pairs for a page that follows a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,8 @@ def decisions(
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
-    compares_systems = [1 < len(own.systems) <= _MAX_SYSTEMS for own in data]
+    # of more systems there are too many pairs for a page that follows a run
+    compares_systems = [1 < len(own.systems) <= 8 for own in data]
     shows_scores = several or any(pairs) or any(compares_systems)
     is_read = shows_scores and all(len(run.table) for run in runs)
     judged = [read_judged(run.folder) for run in runs] if is_read else []
@@ -305,14 +300,14 @@ def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> lis
 
 
 def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
-    grid = np.linspace(*own.range, _STEPS)
+    grid = np.linspace(*own.range, 60)
     applied = own.apply(grid)
     points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
     band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
     dots: list[svg.Point] = []
     if rated is not None:
         # a limit for the size of the page; the curve itself is learned from all ratings
-        rows = np.flatnonzero(rated.rated)[:_DOTS]
+        rows = np.flatnonzero(rated.rated)[:600]  # the dots that are drawn
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(
         points,

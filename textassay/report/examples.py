@@ -36,17 +36,11 @@ MAX_ROWS = 200_000
 """Scores that a page holds; of more, the extremes and a random sample."""
 MAX_TEXT = 20_000
 """Characters of one text that a page holds."""
-_ALL_TEXTS = 48_000_000
-"""Characters of all texts together; above, single texts are cut shorter."""
 MAX_IMAGE = 2_000_000
 """Characters of one image as a data: URI that a page holds."""
-_ALL_IMAGES = 24_000_000
-"""Characters of all images together; the first that fit are shown."""
 _BLOCK = 200
 """Examples in a block."""
 _SNIPPET = 110
-PRINTED = 12
-"""Examples in the page itself, for readers without JavaScript and for print."""
 SectionKind = Literal["label", "question", "contribution", "part", "note"]
 TITLES: dict[SectionKind, str] = {
     "label": "Probability of each label",
@@ -83,10 +77,6 @@ _WORDS = {
 """What is said of fields that methods write, with their value."""
 
 
-_LEVELS = 100
-"""Deepest nesting of evidence that is shown."""
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """One piece of evidence."""
@@ -103,7 +93,8 @@ class Line:
 
 def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, those of a kind together and otherwise in order."""
-    evidence = [_cut(piece, _LEVELS) for piece in score.evidence]
+    # evidence that is nested more deeply is cut
+    evidence = [_cut(piece, 100) for piece in score.evidence]
     widest = max((abs(_as_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
     lines = [
@@ -312,7 +303,8 @@ def examples(
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
-    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:PRINTED].tolist()]
+    # a dozen examples in the page itself, for print and for readers without JavaScript
+    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
@@ -652,7 +644,8 @@ def _limit(examples: Sequence[Example | None]) -> int:
         )
     ]
     limit = MAX_TEXT
-    while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
+    # characters of all texts on a page; of more, single texts are cut shorter
+    while limit > 200 and sum(min(length, limit) for length in lengths) > 48_000_000:
         limit //= 2
     return limit
 
@@ -660,7 +653,8 @@ def _limit(examples: Sequence[Example | None]) -> int:
 def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     """Return the keys of the first images that fit."""
     images = (image for example in examples if example is not None for image in example.images)
-    room, kept = _ALL_IMAGES, set[str]()
+    # characters of all images on a page; the first ones that fit are shown
+    room, kept = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():
         if (size := size_of(image)) <= min(room, MAX_IMAGE):
             room -= size

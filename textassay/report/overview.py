@@ -41,7 +41,6 @@ from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.storage.run_files import token_details
 from textassay.table import Column, Estimate, Table, any_known, column, table_of
 
-CONFIDENCE = 0.95
 REASONS = {
     "scored": "has a value",
     "abstained": "the judge declined",
@@ -50,9 +49,6 @@ REASONS = {
 }
 _MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
 """Facts that most readers do not look for, which are folded."""
-_BINS = 16
-_MAX_SCORES = 50_000
-"""Scores whose evidence is read for the means of the criteria."""
 _RESULT = "\0result"
 
 
@@ -246,7 +242,7 @@ def _of_run(
         scored = at[~np.isnan(values[at])]
         mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
         # clipped, so that values off the axis are counted in the last bins and not lost
-        counts, _ = np.histogram(np.clip(values[scored], *span), bins=_BINS, range=span)
+        counts, _ = np.histogram(np.clip(values[scored], *span), bins=16, range=span)
         rated = human[at][~np.isnan(human[at])]
         people = float(rated.mean()) if len(rated) else None
         # raters may have used another scale, and a mark clipped to this one would be wrong
@@ -276,7 +272,7 @@ def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> 
     """Return the mean of scores with its interval over sources, which is none below two."""
     if not len(values):
         return NO_ESTIMATE
-    estimate = weighted_mean(values, group_codes(groups)).estimate(CONFIDENCE)
+    estimate = weighted_mean(values, group_codes(groups)).estimate(0.95)
     if scale is not None:
         estimate = estimate.clip(*scale)
     # rounded once, so that equal runs show equal means
@@ -420,7 +416,8 @@ def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[floa
     total: dict[str, list[float]] = {}
     scales: dict[str, tuple[float, float]] = {}
     seen: set[tuple[str, str]] = set()
-    for score in run.table.scores(list(range(min(len(run.table), _MAX_SCORES)))):
+    # evidence is read from the file, so large runs show the means of their first scores
+    for score in run.table.scores(list(range(min(len(run.table), 50_000)))):
         for piece in score.evidence:
             id_, value = str(piece.get("id", piece.get("text", ""))), piece.get("value")
             if not isinstance(value, int | float) or (score.id, id_) in seen:

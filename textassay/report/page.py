@@ -49,11 +49,8 @@ from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Cell, Estimate, Table
 
-MAX_RUNS = 2
-"""Runs on one page: a run, and another beside it."""
 _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
-_ALPHA = 0.05
 _KAPPA = "Cohen's kappa"
 _COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
 """By which a run agrees better, and what sentences call it."""
@@ -128,7 +125,7 @@ def write_report(
     folders = [_folder(run) for run in (runs if isinstance(runs, Sequence) else [runs])]
     if isinstance(runs, str):
         folders = [_folder(runs)]
-    if not 1 <= len(folders) <= MAX_RUNS:
+    if len(folders) not in (1, 2):
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
         raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
@@ -354,7 +351,7 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
     for aspect, pairs in by_aspect.items():
         up = 1 if runs[0].higher_is_better(aspect) else -1
         systems = list(dict.fromkeys(name for one in pairs for name in (one.a, one.b)))
-        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= _ALPHA]
+        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= 0.05]
         below = {one.b if up * (one.difference.value or 0.0) > 0 else one.a for one in sure}
         best = [system for system in systems if system not in below]
         if len(best) == len(systems):

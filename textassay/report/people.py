@@ -33,9 +33,6 @@ from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_MAX_OVERLAP = 4000
-"""Examples up to which the overlap with references is counted: it takes about a millisecond
-each."""
 _CELLS = 25
 """Cells of a plot in each direction, so that its size does not grow with the data; with the grades
 of 1 to 5 and 1 to 7 in their middles."""
@@ -218,7 +215,8 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),
     ]
-    if len(examples) <= _MAX_OVERLAP:
+    # the overlap with references takes about a millisecond for each example
+    if len(examples) <= 4000:
         tools.append(("ROUGE-L with references", Rouge(), lambda example: bool(example.references)))
     for name, tool, serves in tools:
         values: dict[str, float | None] = {}

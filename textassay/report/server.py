@@ -41,13 +41,6 @@ from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, SUMMARY, read_summary
 
-MAX_ROWS = 10_000
-"""Scores in one answer."""
-_RENEWAL_RATIO = 40
-"""Times as long as making the sections took that they are left as they are while the run grows."""
-MAX_LISTED = 1000
-"""Runs that an index lists."""
-_DEPTH = 4
 ReportHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -86,7 +79,7 @@ class LiveRun:
             self._sections = (now, finished, made)
             # a pause in proportion to the cost: sections of a large run take seconds, and several
             # readers must not keep the core busy
-            self._renew_at = began + (_RENEWAL_RATIO + 1) * (time.monotonic() - began)
+            self._renew_at = began + 41 * (time.monotonic() - began)
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
@@ -95,7 +88,7 @@ class LiveRun:
             # the file was replaced (a merge, a new start): the reader's position means nothing
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
-            upto = min(cursor + MAX_ROWS, len(self._lines))
+            upto = min(cursor + 10_000, len(self._lines))  # scores of one answer
             # a row that changed twice since the reader's last request is sent once, as it is now
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
@@ -223,10 +216,10 @@ class Viewer:
             file.parent.relative_to(self.path).as_posix()
             # a bounded depth: `**` would walk everything below the folder, data and caches
             # included, at every look at the index
-            for depth in range(1, _DEPTH + 1)
+            for depth in range(1, 5)
             for file in self.path.glob("/".join(["*"] * depth) + f"/{MANIFEST}")
         )
-        return sorted(names)[:MAX_LISTED]
+        return sorted(names)[:1000]
 
     async def _run(self, request: web.Request) -> LiveRun:
         name = "" if self.single else request.query.get("run", "")

@@ -40,8 +40,6 @@ from textassay.runtime.storage.run_files import (
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-_BLOCK = 4 << 20
-"""Bytes that one step of `read_more` takes from the file."""
 
 
 _ABSOLUTE = re.compile(r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)""")
@@ -82,7 +80,7 @@ class ScoreTable:
 
     def read_more(self) -> list[int]:
         """Read at most a block of complete lines that were appended; return what rows changed."""
-        block = self._unread(_BLOCK)
+        block = self._unread(4 << 20)  # bytes of one step
         changed = []
         # a last line without its line break may still be being written
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
@@ -424,10 +422,6 @@ def _stress(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path} contains no verdicts of a stress run: {error}") from error
 
 
-_SHARE_OF_SCALE = 0.5
-"""Share of the judge's scale that ratings must span to count as ratings on that scale."""
-
-
 PageUnit = Literal["points", "ranks"]
 """What a difference is counted in: points of the scale that judge and people share, or shares of
 the rated texts, from -1 to 1."""
@@ -438,7 +432,7 @@ def choose_unit(human: Floats, scale: Scale | None) -> PageUnit:
     if not len(human) or scale is None:
         return "ranks"
     (low, high), lowest, highest = scale, float(human.min()), float(human.max())
-    wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
+    wide = highest - lowest > (high - low) / 2
     # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
     # half of it shows that they are meant on it
     meant = wide or lowest == low or highest == high

@@ -17,7 +17,6 @@ from textassay.table import Estimate
 
 Span = tuple[float, float]
 Point = tuple[float, float]
-_LARGEST_DOT = 7.0
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -160,7 +159,7 @@ def curve(
     most = max(Counter(dots).values(), default=1)
     for dot, count in Counter(dots).items():
         cx, cy = at(*dot)
-        radius = max(1.6, _LARGEST_DOT * math.sqrt(count / most) if most > 1 else 0.0)
+        radius = max(1.6, 7.0 * math.sqrt(count / most) if most > 1 else 0.0)
         parts.append(tag("circle", cx=cx, cy=cy, r=radius, class_="seen"))
     if points:
         line = _points([at(*point) for point in points])

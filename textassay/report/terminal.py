@@ -24,10 +24,7 @@ from textassay.table import (
     to_terminal,
 )
 
-MAX_ROWS = 10
-"""Scores that a summary lists."""
 _BAR = 16
-_OUTPUT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
 def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     order, rows = first_rows(joined)
     lines = []
-    for row in rows[:MAX_ROWS].tolist():
+    for row in rows[:10].tolist():
         one = show(run, data, joined, row)
         system = one.example.system if one.example is not None else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
@@ -165,4 +162,4 @@ def _safe(text: str, style: str = "") -> Text:
 
 
 def _clip(text: str, style: str = "") -> Text:
-    return Text(printable(clip(text, _OUTPUT)), style)
+    return Text(printable(clip(text, 4000)), style)
