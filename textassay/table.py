@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -138,10 +137,6 @@ class _FieldColumn:
     when: Callable[[Sequence[Cell]], object]
 
 
-def _always(_: Sequence[Cell]) -> bool:
-    return True
-
-
 def any_known(cells: Sequence[Cell]) -> bool:
     """Return whether any cell has a value: columns declared with `when=any_known` are optional."""
     return any(cell is not None for cell in cells)
@@ -154,7 +149,7 @@ def column(
     *,
     name: str = "",
     cell: Callable[[Any], Cell] | None = None,
-    when: Callable[[Sequence[Cell]], object] = _always,
+    when: Callable[[Sequence[Cell]], object] = lambda cells: True,
 ) -> dict[str, Any]:
     """Return the metadata of a dataclass field that tables show as a column.
 
@@ -184,15 +179,11 @@ def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
         own = attrgetter(one.name)
         if inner := one.metadata.get(_PART):
             for found in _columns_of(inner):
-                yield replace(found, cell=partial(_cell_of_part, own, found.cell))
+                yield replace(found, cell=lambda row, o=own, c=found.cell: c(o(row)))
             continue
         for column, cell, when in one.metadata.values():
             named = column._replace(name=column.name or one.name)
             yield _FieldColumn(named, cell or own, when)
-
-
-def _cell_of_part(own: Callable[[Any], Any], cell: Callable[[Any], Cell], row: Any) -> Cell:
-    return cell(own(row))
 
 
 def table_of(

@@ -586,7 +586,6 @@ def agreement_table(
     people, pairs = joined.people, joined.pairs
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
-    by_group = "group" in levels
     people.check_levels(levels)
     counts = _check_samples(samples, scores)
     work = _Measured(scores, people, pairs, labels, bootstrap, seed)
@@ -597,39 +596,35 @@ def agreement_table(
             f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
             f" threshold="
         )
-    whole = AgreementTable(
-        rows=tuple(work.rows(levels, of_labels)),
-        unknown_ids=joined.unknown,
-        other_texts=people.other_texts,
-        without_text=joined.without_text,
-        raters=work.rater_rows() if raters else None,
-        labels=of_labels,
-        sets=tuple(work.set_rows()),
-        choices=tuple(work.choice_rows(by_group=by_group)),
-        samples=tuple(work.sample_rows(counts, levels)),
-    )
+
+    def measure(
+        own: _Measured, of_labels: tuple[LabelRow, ...], *, with_raters: bool
+    ) -> AgreementTable:
+        return AgreementTable(
+            rows=tuple(own.rows(levels, of_labels)),
+            unknown_ids=joined.unknown,
+            other_texts=people.other_texts,
+            without_text=joined.without_text,
+            raters=own.rater_rows() if with_raters else None,
+            labels=of_labels,
+            sets=tuple(own.set_rows()),
+            choices=tuple(own.choice_rows(by_group="group" in levels)),
+            samples=tuple(own.sample_rows(counts, levels)),
+        )
+
+    whole = measure(work, of_labels, with_raters=raters)
     if by is None:
         return whole
     if threshold == "auto":
         raise ConfigurationError(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
-
-    def measure(part: _Measured) -> AgreementTable:
-        of_labels = tuple(part.label_rows(threshold))
-        return AgreementTable(
-            rows=tuple(part.rows(levels, of_labels)),
-            unknown_ids=0,
-            raters=part.rater_rows() if raters and any(part.people.annotators) else None,
-            labels=of_labels,
-            sets=tuple(part.set_rows()),
-            choices=tuple(part.choice_rows(by_group=by_group)),
-            samples=tuple(part.sample_rows(counts, levels)),
-        )
-
-    subsets = {
-        name: measure(replace(work, people=people.only(name))) for name in subset_names(people)
-    }
+    subsets = {}
+    for name in subset_names(people):
+        own = replace(work, people=people.only(name))
+        is_rated = raters and any(own.people.annotators)
+        found = measure(own, tuple(own.label_rows(threshold)), with_raters=is_rated)
+        subsets[name] = replace(found, unknown_ids=0, other_texts=(), without_text=0)
     return replace(whole, by=by, subsets=subsets)
 
 

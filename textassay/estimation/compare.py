@@ -204,10 +204,11 @@ class _DifferenceRow(ResultRow):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = ResultRow.as_dict(self)
-        ends = content["difference"]
-        flat = {"difference": ends["value"], "low": ends["low"], "high": ends["high"]}
-        return content | flat
+        found: dict[str, Any] = {}
+        for name, value in ResultRow.as_dict(self).items():
+            is_estimate = name == "difference"
+            found |= {name: value.pop("value"), **value} if is_estimate else {name: value}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
