@@ -28,7 +28,7 @@ import numpy as np
 
 from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
-from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
+from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs, verdict_on
 from textassay.estimation.means import mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
@@ -149,16 +149,6 @@ class GateCheck:
             raise Inconclusive("\n".join([str(self), *self.texts]))
 
 
-def _verdict_of(low: float | None, high: float | None, threshold: float) -> GateVerdict:
-    """Return the verdict of an interval on a threshold that the value must reach."""
-    # the mean alone decides nothing: with one source it may lie anywhere
-    if low is None or high is None:
-        return "inconclusive"
-    if high < threshold:
-        return "fails"
-    return "holds" if low >= threshold else "inconclusive"
-
-
 def _worst(
     scores: Sequence[Score],
     examples: Mapping[str, Example],
@@ -216,7 +206,7 @@ def check_at_least(
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
-    verdict, note = _verdict_of(interval.low, interval.high, threshold), ""
+    verdict, note = verdict_on(interval, threshold), ""
     if verdict == "holds" and (
         note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold)
     ):
@@ -366,7 +356,7 @@ def _check(
             f"record it again (now {first!r}, baseline {second!r})"
         )
     low, high = row.difference.low, row.difference.high
-    verdict = _verdict_of(low, high, -by)
+    verdict = verdict_on(row.difference, -by)
     paired = [
         (score, before)
         for score in scores

@@ -38,15 +38,26 @@ class Estimate:
     """Upper end, likewise."""
 
     @property
+    def ends(self) -> tuple[float, float] | tuple[()]:
+        """Both ends of the interval; empty without one."""
+        return () if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
     def half_width(self) -> float | None:
         """Half the length of the interval; `None` without one."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+        return (self.ends[1] - self.ends[0]) / 2 if self.ends else None
+
+    def is_above(self, limit: float) -> bool:
+        """Return whether the whole interval is above a limit; false without one."""
+        return bool(self.ends) and self.ends[0] > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Return whether the whole interval is below a limit; false without one."""
+        return bool(self.ends) and self.ends[1] < limit
 
     def clip(self, low: float, high: float) -> Estimate:
         """Return the same value with an interval that stays on the scale."""
-        if self.low is None or self.high is None:
-            return self
-        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
+        return Estimate(self.value, *(min(max(end, low), high) for end in self.ends))
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -136,6 +147,10 @@ class _FieldColumn:
     cell: Callable[[Any], Cell]
     when: Callable[[Sequence[Cell]], object]
 
+    def of_part(self, own: Callable[[Any], Any]) -> _FieldColumn:
+        """Return the column of rows that hold the declaring object, which `own` returns."""
+        return replace(self, cell=lambda row: self.cell(own(row)))
+
 
 def any_known(cells: Sequence[Cell]) -> bool:
     """Return whether any cell has a value: columns declared with `when=any_known` are optional."""
@@ -178,8 +193,7 @@ def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
     for one in fields(row_class):
         own = attrgetter(one.name)
         if inner := one.metadata.get(_PART):
-            for found in _columns_of(inner):
-                yield replace(found, cell=lambda row, o=own, c=found.cell: c(o(row)))
+            yield from (found.of_part(own) for found in _columns_of(inner))
             continue
         for column, cell, when in one.metadata.values():
             named = column._replace(name=column.name or one.name)
@@ -596,7 +610,7 @@ def _html_cell(cell: Cell, column: Column, page: bool) -> str:
     value, low, high = (
         format_cell(end, column).replace("-", "−") for end in (cell.value, cell.low, cell.high)
     )
-    ends = "" if cell.low is None or cell.high is None else f"{low} to {high}"
+    ends = f"{low} to {high}" if cell.ends else ""
     return f'{value}<span class="ends under">{ends}</span>'
 
 
@@ -609,7 +623,7 @@ def format_cell(cell: Cell, column: Column) -> str:
     digits = DIGITS.get(column.kind, 0) if column.digits is None else column.digits
     if not isinstance(cell, int | float):
         value, low, high = (format_cell(end, column) for end in (cell.value, cell.low, cell.high))
-        return value if cell.low is None or cell.high is None else f"{value} [{low}, {high}]"
+        return f"{value} [{low}, {high}]" if cell.ends else value
     if column.kind == "share":
         return f"{cell:z.{digits}%}"
     if column.kind == "p" and cell < 10**-digits / 2:

@@ -171,8 +171,7 @@ class AltTest:
     @property
     def may_stand_in(self) -> bool:
         """Whether the judge passes and is better than the best constant beyond chance."""
-        low = self.over_constant.low
-        return self.judge.passes and low is not None and low > 0
+        return self.judge.passes and self.over_constant.is_above(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -642,13 +642,13 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             " their means on the raters' scale (textassay estimate)",
             warning=True,
         )
-    elif row.difference.low is None and row.p is not None:
+    elif not row.difference.ends and row.p is not None:
         yield Note(
             f"{row.aspect}: {row.groups} sources that all differ by the same do not show how far"
             " others would, so there is no interval",
             warning=True,
         )
-    elif row.difference.low is None:
+    elif not row.difference.ends:
         yield Note(f"{row.aspect}: one source alone gives no interval", warning=True)
     elif row.p is not None and DOUBTFUL_P <= row.p < 0.05 and row.groups < FEW_SOURCES:
         yield Note(
@@ -670,17 +670,22 @@ def gate(rows: Iterable[CompareRow], fail_below: float) -> GateVerdict:
     It fails if an interval lies below, holds if all lie at or above, and is inconclusive if an
     interval spans it or is missing.
     """
-    # an inconclusive aspect does not end the loop, because a later one may still fail for certain
-    verdict: GateVerdict = "holds"
-    for row in rows:
-        low, high = row.difference.low, row.difference.high
-        if low is None or high is None:
-            verdict = "inconclusive"
-        elif high < fail_below:
-            return "fails"
-        elif low < fail_below:
-            verdict = "inconclusive"
-    return verdict
+    verdicts = {verdict_on(row.difference, fail_below) for row in rows}
+    # a failure is certain even if other aspects are inconclusive
+    worst: tuple[GateVerdict, ...] = ("fails", "inconclusive")
+    return next((one for one in worst if one in verdicts), "holds")
+
+
+def verdict_on(estimate: Estimate, least: float) -> GateVerdict:
+    """Return whether the whole interval shows that a value is at least `least`, or below."""
+    if not estimate.ends:
+        return (
+            "inconclusive"  # the value alone decides nothing: with one source it may lie anywhere
+        )
+    low, high = estimate.ends
+    if high < least:
+        return "fails"
+    return "holds" if low >= least else "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,11 +409,7 @@ def _describe_intervals(
     """Return one sentence about what intervals show: above 0, below 0, or neither."""
     shown: dict[str, list[str]] = {up: [], down: [], open_: []}
     for name, one in values:
-        side = open_
-        if one.low is not None and one.low > 0:
-            side = up
-        elif one.high is not None and one.high < 0:
-            side = down
+        side = up if one.is_above(0) else down if one.is_below(0) else open_
         shown[side].append(f"{name} ({_figures(one)})")
     return _join_words(shown.items(), f"; {what} with 95 % intervals over sources")
 
@@ -441,7 +437,7 @@ def _figures(one: Estimate, *, absolute: bool = False) -> str:
         return "undefined"
     turn = -1 if absolute and one.value < 0 else 1
     value = figure(turn * one.value, 2)
-    if one.low is None or one.high is None:
+    if not one.ends:
         return f"{value}, no interval"
-    low, high = sorted((turn * one.low, turn * one.high))
+    low, high = sorted(turn * end for end in one.ends)
     return f"{value} [{figure(low, 2)}, {figure(high, 2)}]"

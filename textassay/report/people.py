@@ -309,9 +309,9 @@ def _advantage(
     if not found:
         return None
     above: Above = "not shown"
-    if all(one.low is not None and one.low > 0 for *_, one in found):
+    if all(one.is_above(0) for *_, one in found):
         above = "yes"  # above each of them, so no single test needs to be adjusted
-    elif any(one.high is not None and one.high < 0 for *_, one in found):
+    elif any(one.is_below(0) for *_, one in found):
         above = "no"
     _, name, difference = max(found)
     return Advantage(name, difference, above)

@@ -59,7 +59,6 @@ def interval_plot(
     width: float = 130,
 ) -> Markup:
     """Draw a value with its interval on an axis."""
-    value, low, high = interval.value, interval.low, interval.high
     height, middle = 18.0, 9.0
 
     def x(number: float) -> float:
@@ -68,14 +67,13 @@ def interval_plot(
     parts = [tag("line", x1=x(span[0]), x2=x(span[1]), y1=middle, y2=middle, class_="axis")]
     if mark is not None:
         parts.append(tag("line", x1=x(mark), x2=x(mark), y1=2, y2=16, class_="mark"))
-    if low is not None and high is not None:
-        parts.append(
-            tag("line", x1=x(low), x2=x(high), y1=middle, y2=middle, class_=f"whisker {kind}")
-        )
+    if interval.ends:
+        low, high = map(x, interval.ends)
+        parts.append(tag("line", x1=low, x2=high, y1=middle, y2=middle, class_=f"whisker {kind}"))
     if beside is not None:
         parts.append(_dot(x(beside), middle, "other"))
-    if value is not None:
-        parts.append(_dot(x(value), middle, kind))
+    if interval.value is not None:
+        parts.append(_dot(x(interval.value), middle, kind))
     return picture(width, height, *parts)
 
 
