@@ -38,7 +38,7 @@ class Estimate:
     """Upper end, likewise."""
 
     @property
-    def ends(self) -> tuple[float, float] | tuple[()]:
+    def ends(self) -> tuple[float, ...]:
         """Both ends of the interval; empty without one."""
         return () if self.low is None or self.high is None else (self.low, self.high)
 
@@ -163,7 +163,7 @@ def column(
     digits: int | None = None,
     *,
     name: str = "",
-    cell: Callable[[Any], Cell] | None = None,
+    cell: str | Callable[[Any], Cell] = "",
     when: Callable[[Sequence[Cell]], object] = lambda cells: True,
 ) -> dict[str, Any]:
     """Return the metadata of a dataclass field that tables show as a column.
@@ -175,7 +175,8 @@ def column(
         kind: What it holds.
         digits: Decimals of its figures; by default those of its kind.
         name: What code and CSV call it; by default as the field.
-        cell: Computes the cell from the row; by default it is the field's value.
+        cell: Computes the cell from the row, or the attribute of the row that it is, such as
+            `judge.omega`; by default the field.
         when: Takes all cells and returns whether the column is shown, such as `any` for counts.
     """
     return {name: (Column(name, heading, kind, digits), cell, when)}
@@ -191,13 +192,13 @@ _PART = "its fields"
 
 def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
     for one in fields(row_class):
-        own = attrgetter(one.name)
         if inner := one.metadata.get(_PART):
-            yield from (found.of_part(own) for found in _columns_of(inner))
+            yield from (found.of_part(attrgetter(one.name)) for found in _columns_of(inner))
             continue
         for column, cell, when in one.metadata.values():
             named = column._replace(name=column.name or one.name)
-            yield _FieldColumn(named, cell or own, when)
+            get = attrgetter(cell or one.name) if isinstance(cell, str) else cell
+            yield _FieldColumn(named, get, when)
 
 
 def table_of(

@@ -91,14 +91,12 @@ class ChoiceAgreement:
     texts: int = field(metadata=column("texts", "count"))
     """Texts in them."""
     choice: Measure = field(
-        metadata=column("choice", "interval", cell=lambda own: own.choice.estimate)
-        | column("best constant", "number", name="constant", cell=lambda own: own.choice.constant)
+        metadata=column("choice", "interval", cell="choice.estimate")
+        | column("best constant", "number", name="constant", cell="choice.constant")
     )
     """Mean share of people's best among the texts that the score puts first; `constant` is that of
     a score that is equal for all texts, or of always taking the same side of pairs."""
-    strict: Measure = field(
-        metadata=column("strict", "interval", cell=lambda own: own.strict.estimate)
-    )
+    strict: Measure = field(metadata=column("strict", "interval", cell="strict.estimate"))
     """Share of the groups in which all texts that the score puts first are among people's best."""
     tied: float | None = field(metadata=column("tied", "share", 1))
     """Share of the groups in which the score puts several texts first; `None` without groups."""
@@ -181,13 +179,10 @@ def choices_of(
     return Choices(
         shares=[hits for hits, _ in per_judge],
         strict=[(hits == 1).astype(float) for hits, _ in per_judge],
-        tied=[ties for _, ties in per_judge],
-        chance=float(max(constants)) if constants else None,
-        units=np.unique(codes, return_inverse=True)[1],
-        texts=sum(len(rows) for rows, _ in found),
-        unscored=unscored,
-        undecided=undecided,
-    )
+        tied=[ties for _, ties in per_judge], chance=float(max(constants)) if constants else None,
+        units=np.unique(codes, return_inverse=True)[1], texts=sum(len(rows) for rows, _ in found),
+        unscored=unscored, undecided=undecided,
+    )  # fmt: skip
 
 
 def choice_agreement(

@@ -205,15 +205,11 @@ def _agreement_of(
                 f" than {MIN_OF_EACH} times"
             )
     return LabelAgreement(
-        labels=tuple(labels),
-        ordered=ordered,
-        n=rows,
-        coverage=pairs.coverage,
+        labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
         groups=None if pairs.groups is None else len(tables),
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
-        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
-        note=note,
-    )
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)), note=note,
+    )  # fmt: skip
 
 
 def _whole_if_possible(count: float) -> int | float:

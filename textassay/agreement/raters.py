@@ -185,13 +185,9 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
     if not len(x):
         return PairAgreement(0)
     return PairAgreement(
-        n=len(x),
-        same=float(np.mean(x == y)),
-        mean_difference=math.fsum(np.abs(x - y)) / len(x),
-        pearson=pearson(x, y),
-        spearman=spearman(x, y),
-        kendall=kendall(x, y),
-    )
+        n=len(x), same=float(np.mean(x == y)), mean_difference=math.fsum(np.abs(x - y)) / len(x),
+        pearson=pearson(x, y), spearman=spearman(x, y), kendall=kendall(x, y),
+    )  # fmt: skip
 
 
 def mean_of_others(ratings: RatingsLike) -> Floats:

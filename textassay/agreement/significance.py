@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,10 @@ _ROUNDING = 1e-12
 """Differences below are those of rounding."""
 
 
+def _coefficient(name: Coefficient) -> dict[str, Any]:
+    return column(name, "interval", cell=lambda own: own.estimate(name))
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """Agreement of one set of scores with human ratings at one level.
@@ -85,22 +90,14 @@ class Agreement:
     level: Level = field(metadata=column("level"))
     n: int = field(
         metadata=column("n", "count")
-        | column("coverage", "number", name="coverage", cell=lambda own: own.coverage)
+        | column("coverage", "number", name="coverage", cell="coverage")
     )
-    groups: int | None = field(
-        metadata=column("groups", "count", cell=lambda own: own.groups_in_words)
-    )
+    groups: int | None = field(metadata=column("groups", "count", cell="groups_in_words"))
     groups_skipped: int
     coverage: float | None
-    pearson: float | None = field(
-        metadata=column("pearson", "interval", cell=lambda own: own.estimate("pearson"))
-    )
-    spearman: float | None = field(
-        metadata=column("spearman", "interval", cell=lambda own: own.estimate("spearman"))
-    )
-    kendall: float | None = field(
-        metadata=column("kendall", "interval", cell=lambda own: own.estimate("kendall"))
-    )
+    pearson: float | None = field(metadata=_coefficient("pearson"))
+    spearman: float | None = field(metadata=_coefficient("spearman"))
+    kendall: float | None = field(metadata=_coefficient("kendall"))
     ci: dict[Coefficient, Interval | None] | None = None
     systems: int | None = None
     note: str | None = None
@@ -182,16 +179,10 @@ def compute_agreement(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
         )
     return Agreement(
-        level=level,
-        n=len(pairs.scores),
-        coverage=pairs.coverage,
-        groups=groups,
-        groups_skipped=skipped,
-        systems=_count_codes(pairs.systems),
-        **coefficients,
-        ci=None if spans is None else spans.ci,
-        note=None if spans is None else spans.note,
-    )
+        level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
+        groups_skipped=skipped, systems=_count_codes(pairs.systems), **coefficients,
+        ci=None if spans is None else spans.ci, note=None if spans is None else spans.note,
+    )  # fmt: skip
 
 
 def _count_codes(codes: Codes | None) -> int | None:
@@ -407,13 +398,9 @@ def difference_of(
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
     half = t_quantile(df, CONFIDENCE) * error
     return Difference(
-        a=a,
-        b=b,
-        difference=difference,
-        ci=(difference - half, difference + half),
-        p=max(least_p, two_sided(difference / error, df)) if error else 1.0,
-        williams=test,
-    )
+        a=a, b=b, difference=difference, ci=(difference - half, difference + half),
+        p=max(least_p, two_sided(difference / error, df)) if error else 1.0, williams=test,
+    )  # fmt: skip
 
 
 def two_sided(t: float, df: float) -> float:

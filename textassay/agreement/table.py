@@ -488,9 +488,13 @@ def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
     rows = []
     for name, own in found.items():
         pair = own.between_raters or PairAgreement(0)
-        alphas = (own.alpha[level] for level in MEASUREMENTS)
-        spread = (pair.same, pair.mean_difference, pair.spearman)
-        rows.append(_AmongRatersLine(name, own.raters, own.items, *alphas, *spread))
+        nominal, ordinal, interval = (own.alpha[level] for level in MEASUREMENTS)
+        rows.append(
+            _AmongRatersLine(
+                name, own.raters, own.items, nominal, ordinal, interval, pair.same,
+                pair.mean_difference, pair.spearman,
+            )
+        )  # fmt: skip
     note = Note("same, distance and rho: of each two raters, on the texts that both rated")
     return table_of(_AmongRatersLine, rows, (note,), "agreement among raters")
 
@@ -601,16 +605,12 @@ def agreement_table(
         own: _Measured, of_labels: tuple[LabelRow, ...], *, with_raters: bool
     ) -> AgreementTable:
         return AgreementTable(
-            rows=tuple(own.rows(levels, of_labels)),
-            unknown_ids=joined.unknown,
-            other_texts=people.other_texts,
-            without_text=joined.without_text,
-            raters=own.rater_rows() if with_raters else None,
-            labels=of_labels,
-            sets=tuple(own.set_rows()),
-            choices=tuple(own.choice_rows(by_group="group" in levels)),
+            rows=tuple(own.rows(levels, of_labels)), unknown_ids=joined.unknown,
+            other_texts=people.other_texts, without_text=joined.without_text,
+            raters=own.rater_rows() if with_raters else None, labels=of_labels,
+            sets=tuple(own.set_rows()), choices=tuple(own.choice_rows(by_group="group" in levels)),
             samples=tuple(own.sample_rows(counts, levels)),
-        )
+        )  # fmt: skip
 
     whole = measure(work, of_labels, with_raters=raters)
     if by is None:

@@ -118,33 +118,25 @@ class AltTest:
     """Items that count."""
     raters: int = field(metadata=column("raters", "count"))
     """Raters that were tested."""
-    groups: int | None = field(
-        metadata=column("sources", "count", name="sources", cell=lambda test: test.groups)
-    )
+    groups: int | None = field(metadata=column("sources", "count", name="sources"))
     """Sources among the items; `None` if rows were taken as independent."""
     judge: Standing = field(
-        metadata=column("omega", "number", 2, name="omega", cell=lambda test: test.judge.omega)
-        | column("rho", "number", 2, name="rho", cell=lambda test: test.judge.rho)
+        metadata=column("omega", "number", 2, name="omega", cell="judge.omega")
+        | column("rho", "number", 2, name="rho", cell="judge.rho")
         | column("passes", name="passes", cell=lambda test: _yes(test.judge.passes))
     )
     """The judge's result."""
     constant_values: tuple[float, ...] = field(
-        metadata=column(
-            "constant", "number", name="constant", cell=lambda test: test.constant_in_words
-        )
+        metadata=column("constant", "number", name="constant", cell="constant_in_words")
     )
     """The constant that was best most often, one per stratum."""
     constant: Standing = field(
-        metadata=column(
-            "its omega", "number", 2, name="constant_omega", cell=lambda test: test.constant.omega
-        )
-        | column("its rho", "number", 2, name="constant_rho", cell=lambda test: test.constant.rho)
+        metadata=column("its omega", "number", 2, name="constant_omega", cell="constant.omega")
+        | column("its rho", "number", 2, name="constant_rho", cell="constant.rho")
     )
     """The result of the best constant."""
     others: Mapping[str, Standing] = field(
-        metadata=column(
-            "words' rho", "number", 2, name="words_rho", cell=lambda test: test.words_rho
-        )
+        metadata=column("words' rho", "number", 2, name="words_rho", cell="words_rho")
     )
     """The results of further measures by name."""
     over_constant: Estimate = field(
@@ -257,16 +249,12 @@ def alt_test(
         judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
     )
     return AltTest(
-        judge=judge,
-        constant=constant,
-        constant_values=values,
+        judge=judge, constant=constant, constant_values=values,
         others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
-        over_constant=gap.estimate(confidence),
-        n=int(counted.sum()),
-        raters=len(trial.tested),
+        over_constant=gap.estimate(confidence), n=int(counted.sum()), raters=len(trial.tested),
         groups=None if groups is None else len(np.unique(trial.units[counted])),
         skipped=trial.skipped,
-    )
+    )  # fmt: skip
 
 
 class _Trial:

@@ -133,16 +133,10 @@ def paired_difference(
         # alone find one too often then; the interval's test allows for skewness
         p = max(sign_flip_p(flipped, seed=seed), difference.p_value() or 0.0)
     return PairedDifference(
-        n=len(delta),
-        groups=difference.clusters,
-        a=mean_over(weight, a, groups).value,
-        b=mean_over(weight, b, groups).value,
-        difference=difference,
-        p=p,
-        wins=int((delta > 0).sum()),
-        ties=int((delta == 0).sum()),
-        losses=int((delta < 0).sum()),
-    )
+        n=len(delta), groups=difference.clusters, a=mean_over(weight, a, groups).value,
+        b=mean_over(weight, b, groups).value, difference=difference, p=p,
+        wins=int((delta > 0).sum()), ties=int((delta == 0).sum()), losses=int((delta < 0).sum()),
+    )  # fmt: skip
 
 
 def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
@@ -221,14 +215,12 @@ class CompareRow(_DifferenceRow):
     """Texts that both runs scored, or sources with texts of both if they are paired by source, and
     `unpaired`, which have no counterpart."""
     groups: int = field(
-        metadata=column("sources", "count", name="sources", cell=lambda row: row.groups)
+        metadata=column("sources", "count", name="sources")
         | column(
             "unpaired", "count", name="unpaired", when=any,
             cell=lambda row: row.unpaired.total if row.paired_by else None,
         )
-        | column(
-            "left out", "count", name="left_out", when=any, cell=lambda row: row.left_out.total
-        )
+        | column("left out", "count", name="left_out", cell="left_out.total", when=any)
     )  # fmt: skip
     """Sources among them."""
     a: float = field(metadata=column("a", "number"))
@@ -458,13 +450,9 @@ def agreement_difference(
             continue
         first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
         both = compare_agreement(
-            first,
-            second,
-            people.ratings(name).tolist(),
-            groups=people.groups,
-            bootstrap=bootstrap,
+            first, second, people.ratings(name).tolist(), groups=people.groups, bootstrap=bootstrap,
             seed=seed,
-        )
+        )  # fmt: skip
         rows += [
             AgreementDifference.of(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS
         ]
@@ -750,16 +738,12 @@ class _Options:
         combined = _combined(found, group_means(x, codes, 0), group_means(y, codes, 0), sides)
         unpaired = Unpaired(*map(len, rest))
         return replace(
-            row,
-            n=row.n + unpaired.total,
-            groups=row.groups + sides.sources,
+            row, n=row.n + unpaired.total, groups=row.groups + sides.sources,
             a=combined.weigh(found.a, sides.first.value),
             b=combined.weigh(found.b, sides.second.value),
-            difference=combined.estimate(self.confidence),
-            p=combined.p_value(),
-            unpaired=unpaired,
+            difference=combined.estimate(self.confidence), p=combined.p_value(), unpaired=unpaired,
             left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
-        )
+        )  # fmt: skip
 
     def _means(self, scored: Sequence[Mapping[str, float]]) -> _Sides:
         """Return the means of two sets of texts."""

@@ -47,12 +47,7 @@ class LabelPlan(ResultRow, Displayed):
     rated: int = field(metadata=column("rated", "count"))
     """Rows rated so far."""
     rated_groups: int = field(
-        metadata=column(
-            "sources",
-            "count",
-            name="sources",
-            cell=lambda plan: f"{plan.rated_groups}/{plan.groups}",
-        )
+        metadata=column("sources", "count", name="sources", cell="rated_of_all")
     )
     """Their sources."""
     n: int
@@ -63,16 +58,19 @@ class LabelPlan(ResultRow, Displayed):
     """Half-width of the corrected interval that is expected now."""
     target: float = field(metadata=column("wanted", "number"))
     """Half-width that was requested."""
-    more: int | None = field(
-        metadata=column("ratings more", "count", cell=lambda plan: plan.more_in_words)
-    )
+    more: int | None = field(metadata=column("ratings more", "count", cell="more_in_words"))
     """Ratings to add; `None` if rating every row would not suffice."""
     labels_only: int | None = field(
-        metadata=column("without judge", "count", cell=lambda plan: plan.more_without_judge)
+        metadata=column("without judge", "count", cell="more_without_judge")
     )
     """Ratings that it would take without the judge; `None` if out of reach."""
     with_all: float = field(metadata=column("if all were rated", "number"))
     """Half-width if every row were rated."""
+
+    @property
+    def rated_of_all(self) -> str:
+        """Rated sources, and all."""
+        return f"{self.rated_groups}/{self.groups}"
 
     @property
     def more_in_words(self) -> int | str:

@@ -90,7 +90,7 @@ class RankDifference(SystemDifference):
     aspect: str = field(metadata=column("aspect"))
     difference: Estimate = field(
         metadata=column("a - b", "interval")
-        | column("a beats b", "share", name="wins", cell=lambda one: one.wins)
+        | column("a beats b", "share", name="wins", cell="wins")
     )
     wins: float | None = None
     """Probability by the model that `a` beats `b`; `None` without strengths."""

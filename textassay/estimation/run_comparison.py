@@ -412,15 +412,10 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
             texts = first.texts.get(id_), second.texts.get(id_)
             is_other = None if None in texts else texts[0] != texts[1]
             change = ScoreChange(
-                id=id_,
-                aspect=aspect,
-                system=systems.get(id_),
-                a=value,
-                b=other,
-                change=value - other,
-                direction="better" if gain > 0 else "worse",
+                id=id_, aspect=aspect, system=systems.get(id_), a=value, b=other,
+                change=value - other, direction="better" if gain > 0 else "worse",
                 is_other_text=is_other,
-            )
+            )  # fmt: skip
             found.append((gain, change))
     # of equal changes the first in the data: scores are in the order in which judges answered
     places = {id_: place for place, id_ in enumerate(systems)}

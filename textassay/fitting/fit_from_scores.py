@@ -62,14 +62,9 @@ class RecordedFit:
             made=made,
         )
         report = build_report(
-            choice,
-            unseen,
-            parts if request.holds_out else split(parts.train, request),
-            fitter,
-            request,
-            made={"kind": "recorded", **made},
-            watch=watch,
-        )
+            choice, unseen, parts if request.holds_out else split(parts.train, request), fitter,
+            request, made={"kind": "recorded", **made}, watch=watch,
+        )  # fmt: skip
         return Fit(evaluator, report)
 
     def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:

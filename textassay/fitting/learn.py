@@ -406,18 +406,11 @@ class Fitter:
             name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
         )
         return aggregator.fit(
-            table.features,
-            table.human[:, columns],
-            groups=table.groups.tolist(),
-            feature_names=table.names,
-            target_names=targets,
-            aspect_names=table.all_aspects,
-            systems=table.systems,
-            sources=table.sources if with_sources else None,
-            pool=table.pool,
-            new_systems=self.new_systems,
-            weigh=weigh,
-        )
+            table.features, table.human[:, columns], groups=table.groups.tolist(),
+            feature_names=table.names, target_names=targets, aspect_names=table.all_aspects,
+            systems=table.systems, sources=table.sources if with_sources else None, pool=table.pool,
+            new_systems=self.new_systems, weigh=weigh,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -310,10 +310,6 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
         rows = np.flatnonzero(rated.rated)[:600]  # the dots that are drawn
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(
-        points,
-        own.scales.judge or own.range,
-        own.scales.raters,
-        band=band,
-        dots=dots,
+        points, own.scales.judge or own.range, own.scales.raters, band=band, dots=dots,
         label=f"Calibration of {own.aspect}: what people would say at each score",
-    )
+    )  # fmt: skip

@@ -248,15 +248,10 @@ def _of_run(
         # raters may have used another scale, and a mark clipped to this one would be wrong
         on_axis = people if people is not None and span[0] <= people <= span[1] else None
         return SystemRow(
-            run=letter,
-            system=system,
-            n=len(scored),
-            mean=mean,
-            unscored=len(at) - len(scored),
-            people=people,
-            picture=svg.interval_plot(mean, span, mark=on_axis),
+            run=letter, system=system, n=len(scored), mean=mean, unscored=len(at) - len(scored),
+            people=people, picture=svg.interval_plot(mean, span, mark=on_axis),
             spread=svg.histogram(counts.tolist() if len(scored) else ()),
-        )
+        )  # fmt: skip
 
     named = sorted({system for system in systems if system is not None})
     lines = [row(None, np.arange(len(rows)))]

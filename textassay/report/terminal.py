@@ -83,8 +83,8 @@ def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
         system = one.example.system if one.example is not None else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
         value = Alert(one.score.outcome) if one.score.value is None else one.score.value
-        names = (visible(name) for name in (one.score.id, one.score.aspect, system or ""))
-        lines.append(_Listed(*names, value, one.human, apart))
+        id_, aspect, name = map(visible, (one.score.id, one.score.aspect, system or ""))
+        lines.append(_Listed(id_, aspect, name, value, one.human, apart))
     return table_of(_Listed, lines, title=order.capitalize())
 
 
