@@ -87,41 +87,38 @@ class JudgeError(TextassayError):
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """One decision on the end of an interval.
-
-    Attributes:
-        kind: `at_least`, or `not_worse` for the paired difference to a baseline.
-        aspect: What was judged.
-        n: Texts with a score.
-        groups: Independent sources among them.
-        unscored: Texts without a score.
-        value: The mean over sources, or the mean difference.
-        low: Lower end of its interval; `None` if no interval can be promised.
-        high: Upper end, likewise.
-        threshold: What `value` must reach.
-        confidence: Confidence of the interval.
-        verdict: `holds`, `fails` or `inconclusive`.
-        texts: The texts with the lowest scores or largest losses, in words.
-        note: What people's ratings of the same texts say against it, in words.
-        worse: Number of texts whose score is below the baseline's.
-        regressed: Ids of these, the largest losses first, at most `MAX_REGRESSED`.
-    """
+    """One decision on the end of an interval."""
 
     kind: str
+    """`at_least`, or `not_worse` for the paired difference to a baseline."""
     aspect: str
+    """What was judged."""
     n: int
+    """Texts with a score."""
     groups: int
+    """Independent sources among them."""
     unscored: int
+    """Texts without a score."""
     value: float
+    """The mean over sources, or the mean difference."""
     low: float | None
+    """Lower end of its interval; `None` if no interval can be promised."""
     high: float | None
+    """Upper end, likewise."""
     threshold: float
+    """What `value` must reach."""
     confidence: float
+    """Confidence of the interval."""
     verdict: GateVerdict
+    """`holds`, `fails` or `inconclusive`."""
     texts: tuple[str, ...] = ()
+    """The texts with the lowest scores or largest losses, in words."""
     note: str = ""
+    """What people's ratings of the same texts say against it, in words."""
     worse: int = 0
+    """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
+    """Ids of these, the largest losses first, at most `MAX_REGRESSED`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""

@@ -88,17 +88,14 @@ _Z = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure of agreement.
-
-    Attributes:
-        value: The measure; `None` if undefined.
-        ci: 95 % interval; `None` if undefined, none was asked for, or there are too few sources.
-        constant: What the best judge that always says the same would reach; `None` if undefined.
-    """
+    """One measure of agreement."""
 
     value: float | None
+    """The measure; `None` if undefined."""
     ci: Interval | None = None
+    """95 % interval; `None` if undefined, none was asked for, or there are too few sources."""
     constant: float | None = None
+    """What the best judge that always says the same would reach; `None` if undefined."""
 
     @property
     def estimate(self) -> Estimate:
@@ -108,28 +105,25 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class LabelAgreement:
-    """Agreement of a judge's labels with people's.
-
-    Attributes:
-        labels: Names of the labels; of two, the second is the positive one.
-        ordered: Whether the labels are ordered, lowest first.
-        n: Rows with both labels.
-        coverage: `n` over rows with a human label; `None` if there is none.
-        groups: Sources that occur; `None` without groups.
-        confusion: Rows by people's label, then by the judge's; a row whose score is a tie counts
-            half for either label.
-        measures: By name.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
-    """
+    """Agreement of a judge's labels with people's."""
 
     labels: tuple[str, ...]
+    """Names of the labels; of two, the second is the positive one."""
     ordered: bool
+    """Whether the labels are ordered, lowest first."""
     n: int
+    """Rows with both labels."""
     coverage: float | None
+    """`n` over rows with a human label; `None` if there is none."""
     groups: int | None
+    """Sources that occur; `None` without groups."""
     confusion: tuple[tuple[int | float, ...], ...]
+    """Rows by people's label, then by the judge's; a row whose score is a tie counts half for
+    either label."""
     measures: dict[str, Measure]
+    """By name."""
     note: str | None = None
+    """Why there is no interval; `None` if there is one, or none was asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; what is undefined is `None`."""
@@ -694,25 +688,21 @@ def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above
 
 @dataclass(frozen=True, slots=True)
 class SetAgreement:
-    """Agreement of a judge's sets of labels with people's.
-
-    Attributes:
-        labels: Names of the labels.
-        n: Rows with both sets.
-        coverage: `n` over rows with people's set; `None` if there is none.
-        groups: Sources that occur; `None` without groups.
-        measures: By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index),
-            `macro_f1`, `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and
-            `alpha_masi`.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
-    """
+    """Agreement of a judge's sets of labels with people's."""
 
     labels: tuple[str, ...]
+    """Names of the labels."""
     n: int
+    """Rows with both sets."""
     coverage: float | None
+    """`n` over rows with people's set; `None` if there is none."""
     groups: int | None
+    """Sources that occur; `None` without groups."""
     measures: dict[str, Measure]
+    """By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index), `macro_f1`,
+    `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and `alpha_masi`."""
     note: str | None = None
+    """Why there is no interval; `None` if there is one, or none was asked for."""
 
 
 def set_agreement(

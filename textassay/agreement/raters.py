@@ -36,50 +36,43 @@ of different lengths: missing ends are gaps."""
 
 @dataclass(frozen=True, slots=True)
 class PairAgreement:
-    """Agreement of two columns of ratings on the items that both rated.
-
-    Attributes:
-        n: Items that both rated.
-        same: Share of those with equal ratings; `None` if n is 0.
-        mean_difference: Mean absolute difference, in points of the scale; `None` if n is 0.
-        pearson: Pearson's r; `None` if undefined.
-        spearman: Spearman's rho with average ranks; `None` if undefined.
-        kendall: Kendall's tau-b; `None` if undefined.
-    """
+    """Agreement of two columns of ratings on the items that both rated."""
 
     n: int
+    """Items that both rated."""
     same: float | None = None
+    """Share of those with equal ratings; `None` if n is 0."""
     mean_difference: float | None = None
+    """Mean absolute difference, in points of the scale; `None` if n is 0."""
     pearson: float | None = None
+    """Pearson's r; `None` if undefined."""
     spearman: float | None = None
+    """Spearman's rho with average ranks; `None` if undefined."""
     kendall: float | None = None
+    """Kendall's tau-b; `None` if undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """How well raters agree with each other, and a judge with them.
-
-    Attributes:
-        raters: Columns that hold a rating.
-        items: Rows that hold a rating.
-        ratings: Ratings in all.
-        alpha: Krippendorff's alpha by level of measurement; `None` if undefined.
-        between_raters: Mean over all pairs of raters; `None` without two raters who share items.
-        ceiling: Mean over raters of one rater's agreement with the mean of the others.
-        judge_rater: Mean over raters of the judge's agreement with one rater; `None` without a
-            judge.
-        judge_others: Mean over raters of the judge's agreement with the mean of the other raters,
-            on that rater's items: what to hold against `ceiling`; `None` without a judge.
-    """
+    """How well raters agree with each other, and a judge with them."""
 
     raters: int
+    """Columns that hold a rating."""
     items: int
+    """Rows that hold a rating."""
     ratings: int
+    """Ratings in all."""
     alpha: dict[MeasurementLevel, float | None]
+    """Krippendorff's alpha by level of measurement; `None` if undefined."""
     between_raters: PairAgreement | None
+    """Mean over all pairs of raters; `None` without two raters who share items."""
     ceiling: PairAgreement | None
+    """Mean over raters of one rater's agreement with the mean of the others."""
     judge_rater: PairAgreement | None = None
+    """Mean over raters of the judge's agreement with one rater; `None` without a judge."""
     judge_others: PairAgreement | None = None
+    """Mean over raters of the judge's agreement with the mean of the other raters, on that rater's
+    items: what to hold against `ceiling`; `None` without a judge."""
 
     @property
     def rank_correlations(self) -> tuple[float | None, ...]:

@@ -69,38 +69,35 @@ def _coefficient(name: Coefficient) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of one set of scores with human ratings at one level.
-
-    Attributes:
-        level: `dataset`, `group` or `system`.
-        n: Rows with both numbers.
-        coverage: `n` over rows with a human rating; `None` if none is rated.
-        groups: Groups that count: at group level those averaged over, else all that occur; `None`
-            without groups.
-        groups_skipped: Groups left out because a side is constant there; 0 at the other levels.
-        systems: Systems that occur; `None` without systems.
-        pearson: Pearson's r; `None` if undefined.
-        spearman: Spearman's rho with average ranks; `None` if undefined.
-        kendall: Kendall's tau-b; `None` if undefined.
-        ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
-            whole if none was asked for.
-        note: Why there is no interval, or why it is too narrow; else `None`.
-    """
+    """Agreement of one set of scores with human ratings at one level."""
 
     level: Level = field(metadata=column("level"))
+    """`dataset`, `group` or `system`."""
     n: int = field(
         metadata=column("n", "count")
         | column("coverage", "number", name="coverage", cell="coverage")
     )
+    """Rows with both numbers."""
     groups: int | None = field(metadata=column("groups", "count", cell="groups_in_words"))
+    """Groups that count: at group level those averaged over, else all that occur; `None` without
+    groups."""
     groups_skipped: int
+    """Groups left out because a side is constant there; 0 at the other levels."""
     coverage: float | None
+    """`n` over rows with a human rating; `None` if none is rated."""
     pearson: float | None = field(metadata=_coefficient("pearson"))
+    """Pearson's r; `None` if undefined."""
     spearman: float | None = field(metadata=_coefficient("spearman"))
+    """Spearman's rho with average ranks; `None` if undefined."""
     kendall: float | None = field(metadata=_coefficient("kendall"))
+    """Kendall's tau-b; `None` if undefined."""
     ci: dict[Coefficient, Interval | None] | None = None
+    """95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a whole if
+    none was asked for."""
     systems: int | None = None
+    """Systems that occur; `None` without systems."""
     note: str | None = None
+    """Why there is no interval, or why it is too narrow; else `None`."""
 
     def estimate(self, name: Coefficient) -> Estimate:
         """Return a coefficient with its interval."""
@@ -191,59 +188,50 @@ def _count_codes(codes: Codes | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WilliamsTest:
-    """Williams' test of two Pearson correlations that share a variable.
-
-    Attributes:
-        t: Statistic; above 0 if the first correlation is higher.
-        df: Degrees of freedom, n - 3.
-        p: Two-sided probability of a difference at least this large if the correlations are equal.
-    """
+    """Williams' test of two Pearson correlations that share a variable."""
 
     t: float
+    """Statistic; above 0 if the first correlation is higher."""
     df: int
+    """Degrees of freedom, n - 3."""
     p: float
+    """Two-sided probability of a difference at least this large if the correlations are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference of one coefficient between two sets of scores.
-
-    Attributes:
-        a: Coefficient of the first; `None` if undefined.
-        b: Coefficient of the second; `None` if undefined.
-        difference: `a - b`; `None` if either is undefined.
-        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
-        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests
-            on resamples; `None` if that is.
-        williams: Williams' test; `None` for rank coefficients, at group level, if several rows
-            share a group, and if it is undefined.
-    """
+    """Difference of one coefficient between two sets of scores."""
 
     a: float | None
+    """Coefficient of the first; `None` if undefined."""
     b: float | None
+    """Coefficient of the second; `None` if undefined."""
     difference: float | None
+    """`a - b`; `None` if either is undefined."""
     ci: Interval | None
+    """95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems)."""
     p: float | None
+    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests on
+    resamples; `None` if that is."""
     williams: WilliamsTest | None = None
+    """Williams' test; `None` for rank coefficients, at group level, if several rows share a group,
+    and if it is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sets of scores against the same human ratings.
-
-    Attributes:
-        level: `dataset`, `group` or `system`.
-        n: Rows with a rating and both scores; all others are left out on both sides.
-        pearson: Difference of Pearson's r.
-        spearman: Difference of Spearman's rho.
-        kendall: Difference of Kendall's tau-b.
-    """
+    """Two sets of scores against the same human ratings."""
 
     level: Level
+    """`dataset`, `group` or `system`."""
     n: int
+    """Rows with a rating and both scores; all others are left out on both sides."""
     pearson: Difference
+    """Difference of Pearson's r."""
     spearman: Difference
+    """Difference of Spearman's rho."""
     kendall: Difference
+    """Difference of Kendall's tau-b."""
 
 
 def compare(

@@ -71,31 +71,28 @@ NO_SPREAD = 1e-24
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Scores `a` minus scores `b`.
-
-    Attributes:
-        n: Rows with both scores.
-        groups: Sources among them.
-        a: Mean of the first, over sources or rows.
-        b: Mean of the second, likewise.
-        difference: Mean of the sources' mean differences, or of the rows' differences.
-        p: Two-sided p-value: the larger one of the sign-flip test, whose hypothesis is that a
-            source's difference is as likely as its opposite, and of the test of a mean of 0 that
-            belongs to the interval; `None` with fewer than two sources.
-        wins: Rows where the first is higher.
-        ties: Rows where both are equal.
-        losses: Rows where the second is higher.
-    """
+    """Scores `a` minus scores `b`."""
 
     n: int
+    """Rows with both scores."""
     groups: int
+    """Sources among them."""
     a: float
+    """Mean of the first, over sources or rows."""
     b: float
+    """Mean of the second, likewise."""
     difference: Linearized
+    """Mean of the sources' mean differences, or of the rows' differences."""
     p: float | None
+    """Two-sided p-value: the larger one of the sign-flip test, whose hypothesis is that a source's
+    difference is as likely as its opposite, and of the test of a mean of 0 that belongs to the
+    interval; `None` with fewer than two sources."""
     wins: int
+    """Rows where the first is higher."""
     ties: int
+    """Rows where both are equal."""
     losses: int
+    """Rows where the second is higher."""
 
     def estimate(self, confidence: float) -> Estimate:
         """Return the difference with its interval; none if a few sources differ by the same.

@@ -402,20 +402,17 @@ def _both(figures: Json) -> str:
 
 @dataclass(repr=False)
 class Fit(Displayed):
-    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved.
-
-    Attributes:
-        evaluator: What judges, as JSON values and models.
-        report: How it was learned, how well it agrees with people on held-out rows, and what it
-            rests on; `report.json` of the folder.
-        folder: The evaluator folder, which `save` sets; `None` if it was not saved.
-        unscored: Ratings that the model did not give usably, by outcome; they count as gaps.
-    """
+    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved."""
 
     evaluator: Evaluator
+    """What judges, as JSON values and models."""
     report: Json
+    """How it was learned, how well it agrees with people on held-out rows, and what it rests on;
+    `report.json` of the folder."""
     folder: Path | None = None
+    """The evaluator folder, which `save` sets; `None` if it was not saved."""
     unscored: Mapping[str, int] = field(default_factory=dict)
+    """Ratings that the model did not give usably, by outcome; they count as gaps."""
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Fit:
