@@ -92,7 +92,7 @@ class GateCheck:
     kind: str
     """`at_least`, or `not_worse` for the paired difference to a baseline."""
     aspect: str
-    """What was judged."""
+    """Name of the aspect."""
     n: int
     """Texts with a score."""
     groups: int
@@ -104,7 +104,7 @@ class GateCheck:
     low: float | None
     """Lower end of its interval; `None` if no interval can be promised."""
     high: float | None
-    """Upper end, likewise."""
+    """Upper end; `None` if no interval can be promised."""
     threshold: float
     """What `value` must reach."""
     confidence: float
@@ -114,7 +114,7 @@ class GateCheck:
     texts: tuple[str, ...] = ()
     """The texts with the lowest scores or largest losses, in words."""
     note: str = ""
-    """What people's ratings of the same texts say against it, in words."""
+    """How people's ratings of the same texts contradict it, in words."""
     worse: int = 0
     """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED)
 
 
 def _of_label(run: Run, name: str) -> list[Score]:
-    """Return whether each text got the label of a share of `with_labels`; empty if it is none."""
+    """Return whether each text got the label in a name of `with_labels`; empty for other names."""
     numbers = {
         member_name(aspect, label): (aspect, at)
         for aspect in run.without_mean

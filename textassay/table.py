@@ -35,7 +35,7 @@ class Estimate:
     low: float | None = None
     """Lower end; `None` if no interval can be promised."""
     high: float | None = None
-    """Upper end, likewise."""
+    """Upper end; `None` if no interval can be promised."""
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -183,7 +183,7 @@ def column(
 
 
 def part(row_class: type[Any]) -> dict[str, Any]:
-    """Return the metadata of a field whose columns, and JSON keys, are those of its own fields."""
+    """Return the metadata of a field whose own fields are columns, and JSON keys, of the row."""
     return {_PART: row_class}
 
 
@@ -241,7 +241,7 @@ class ResultRow:
 
 
 def stack_tables(tables: Iterable[Table]) -> list[Table]:
-    """Return tables with equal columns as one, such as those of several aspects."""
+    """Return tables with equal columns as one, such as one table for each aspect."""
     found: dict[tuple[str, tuple[Column, ...]], Table] = {}
     for table in tables:
         key = (table.title, table.columns)
@@ -263,8 +263,8 @@ def stack_subsets(
         by: What the data were divided by: heading of the column that names the subset.
         parts: Tables by subset.
         after: The column before it; tables without one are left out.
-        names: With what a note begins that is of one subset, such as `coherence` in
-            `coherence: no interval`; other notes are of all of them.
+        names: Words with which notes on one subset begin, such as `coherence` in
+            `coherence: no interval`; other notes apply to all subsets.
     """
 
     def of_subset(subset: str, note: Note) -> Note:

@@ -46,7 +46,7 @@ class Alternatives:
     rows: Codes
     """Number of the example that each row is of."""
     second: NDArray[np.bool_]
-    """Whether the row is the second text of a pair, whose score is 1 less that of the first."""
+    """Whether the row is the second text of a pair, whose score is 1 less the first one's."""
     groups: Sequence[Hashable | None]
     """What each row is chosen from; `None` for rows that take no part."""
     units: Sequence[Hashable | None]
@@ -55,7 +55,7 @@ class Alternatives:
     """Whether groups are pairs."""
 
     def column(self, values: NumbersLike) -> Floats:
-        """Return the value of each row from those of the examples."""
+        """Return the value of each row, given the values of the examples."""
         own = finite_array(values, "scores")[self.rows]
         return np.where(self.second, 1 - own, own)
 
@@ -63,7 +63,7 @@ class Alternatives:
 def alternatives(
     paired: Sequence[bool], groups: RowLabels | None, *, by_group: bool = True
 ) -> Iterator[Alternatives]:
-    """Yield the pairs among the examples, and the groups of those that are none.
+    """Yield the pairs among the examples, and the groups of the other examples.
 
     Args:
         paired: Whether each example is a pair of texts, length n.
@@ -94,8 +94,8 @@ class ChoiceAgreement:
         metadata=column("choice", "interval", cell="choice.estimate")
         | column("best constant", "number", name="constant", cell="choice.constant")
     )
-    """Mean share of people's best among the texts that the score puts first; `constant` is that of
-    a score that is equal for all texts, or of always taking the same side of pairs."""
+    """Mean share of people's best among the texts that the score puts first; `constant` is the
+    share of a score that is equal for all texts, or of always taking the same side of pairs."""
     strict: Measure = field(metadata=column("strict", "interval", cell="strict.estimate"))
     """Share of the groups in which all texts that the score puts first are among people's best."""
     tied: float | None = field(metadata=column("tied", "share", 1))
@@ -144,7 +144,7 @@ def choices_of(
         judges: Scores, shape (n,) each; NaN if unscored.
         human: Ratings, shape (n,); NaN if unrated.
         groups: What each row is chosen from, length n; rows with `None` take no part.
-        units: What each row's group belongs to, length n; each group by itself if absent.
+        units: What each row's group belongs to, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
     """
     at: dict[object, list[int]] = {}
@@ -244,7 +244,7 @@ def compare_choices(
 ) -> tuple[int, dict[str, Difference]]:
     """Return the groups that both judges scored, and how much better `a` chooses in them.
 
-    The differences are those of `choice` and `strict`; arguments as of `choice_agreement`.
+    The differences are in `choice` and `strict`; the arguments are as for `choice_agreement`.
     """
     x, y = _columns([a, b], human, groups)
     found = choices_of(x, y, groups, units=units)

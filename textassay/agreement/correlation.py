@@ -244,8 +244,8 @@ def _tie_share(weights: Floats) -> Floats:
 def center_rows(rows: Floats) -> Floats:
     """Return rows of shape (rows, n) with mean 0, scaled so that no magnitude is above 2.
 
-    Done twice, so that numbers of any size, and such as differ in their last digits only, keep what
-    tells them apart.
+    Done twice, so that numbers of any size remain distinguishable, even if they differ in their
+    last digits only.
     """
     for _ in range(2):
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

@@ -83,7 +83,7 @@ class Intervals:
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None  # why there is none, or why they are too narrow
+    note: str | None = None  # why there are no intervals, or why they are too narrow
 
 
 def intervals_at(
@@ -301,7 +301,7 @@ def standard_error(drawn: Floats, groups: int) -> float | None:
     defined = drawn[~np.isnan(drawn)]
     if 2 * len(defined) <= len(drawn) or len(defined) < 2:
         return None
-    # a resample of G groups varies as (G - 1) / G of what it stands for
+    # the variance of a resample of G groups is (G - 1) / G of the estimate's
     return float(np.std(defined, ddof=1)) * math.sqrt(groups / (groups - 1))
 
 
@@ -370,7 +370,7 @@ def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
     kept = (1 - noise_x / spread_x if spread_x else 0.0) * (
         1 - noise_y / spread_y if spread_y else 0.0
     )
-    # the F test of systems against rows: what it does not find cannot be corrected for
+    # the F test of systems against rows: without a difference there is nothing to correct for
     from scipy.special import chdtri  # heavy, so on first use
 
     critical = float(chdtri(len(x) - 1, 0.05)) / (len(x) - 1)

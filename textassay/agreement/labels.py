@@ -1,4 +1,4 @@
-"""How well labels agree with those that people gave: pass or fail, categories, sets of labels.
+"""How well labels agree with people's labels: pass or fail, categories, sets of labels.
 
 Knows arrays of label numbers, or with a column of 0 and 1 for each label of a set, and what each
 row belongs to; nothing of examples or files.
@@ -93,7 +93,7 @@ class Measure:
     value: float | None
     """The measure; `None` if undefined."""
     ci: Interval | None = None
-    """95 % interval; `None` if undefined, none was asked for, or there are too few sources."""
+    """95 % interval; `None` if undefined, not requested, or if there are too few sources."""
     constant: float | None = None
     """What the best judge that always says the same would reach; `None` if undefined."""
 
@@ -192,7 +192,7 @@ def _agreement_of(
         )
         spans = _spans_of(found, drawn)
         if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
-            # a mean over labels is one over those that happen to occur
+            # a mean over labels would be over the labels that happen to occur
             spans |= dict.fromkeys(_OVER_LABELS)
             note = (
                 f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
@@ -230,7 +230,7 @@ def _measures(
 
 
 def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
-    """Raise unless all numbers are those of so many labels, and these are neither few nor many."""
+    """Raise unless all numbers are labels' numbers, and there are neither too few nor too many."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
     for side, values in sides.items():
@@ -239,11 +239,11 @@ def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
 
 
 Weighted = tuple[Mapping[str, Floats], ...]
-"""Measures in some random weightings: as they are, and with more in each cell."""
+"""Measures in some random weightings: unchanged, and with more in each cell."""
 
 
 def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
-    """Return each measure in all weightings, as they are and with more in each cell."""
+    """Return each measure in all weightings, unchanged and with more in each cell."""
     chunks = list(drawn)
     return {
         name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
@@ -316,7 +316,7 @@ def mean_interval(
 ) -> Interval | None:
     """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
 
-    Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
+    Computed as in `label_agreement`, with half an observation of 0 and half of 1 more.
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
@@ -418,7 +418,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _mean_of_defined(values: Floats) -> Floats:
-    """Return the mean of each row over what is not NaN, shape (n,) of (n, k)."""
+    """Return the mean of each row without NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
@@ -502,7 +502,7 @@ class Threshold:
     """A score from which on a text counts as yes."""
 
     value: float
-    # whether scores of at least `value` are yes, or those of at most `value`
+    # whether scores of at least `value` are yes, or scores of at most `value`
     yes: Literal["above", "below"]
     chosen_on: int = 0  # sources it was chosen on; 0 if it was given
     # balanced accuracy on these sources, which is too high; `None` if it was given
@@ -729,7 +729,7 @@ def set_agreement(
             f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
             f" {ours.shape} and {theirs.shape}"
         )
-    # a row number stands for the set, so that rows are paired and counted in one place
+    # row numbers in place of sets, so that rows are paired and counted in one place
     at = np.arange(len(ours), dtype=float)
     pairs = pair_up(
         np.where(np.isnan(ours).any(axis=1), np.nan, at),

@@ -41,7 +41,7 @@ class PairAgreement:
     n: int
     """Items that both rated."""
     same: float | None = None
-    """Share of those with equal ratings; `None` if n is 0."""
+    """Share of the items with equal ratings; `None` if n is 0."""
     mean_difference: float | None = None
     """Mean absolute difference, in points of the scale; `None` if n is 0."""
     pearson: float | None = None
@@ -113,7 +113,7 @@ def krippendorff_alpha(
 ) -> float | None:
     """Return Krippendorff's alpha: 1 for full agreement, 0 for what chance gives.
 
-    Items with fewer than two ratings say nothing of agreement and are left out.
+    Items with fewer than two ratings show no agreement and are left out.
 
     Args:
         ratings: Shape (items, raters), gaps as `None` or NaN.
@@ -191,7 +191,7 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
     for item, rater in np.argwhere(given & (given.sum(axis=1, keepdims=True) > 1)):
         others = np.delete(table[item], rater)
         others = others[~np.isnan(others)]
-        # fsum, so that equal sets of ratings have equal means, whatever their order
+        # fsum, so that equal sets of ratings have equal means in any order
         means[item, rater] = math.fsum(others) / len(others)
     return means
 
@@ -237,7 +237,7 @@ def rater_agreement(
 
     def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
         found = _mean(pair_agreement(x, y) for x, y in pairs)
-        # means of numbers and their order say nothing of names
+        # numbers of names have no mean and no order
         return PairAgreement(found.n, found.same) if found is not None and is_nominal else found
 
     def with_others(of: Callable[[int], Floats]) -> PairAgreement | None:

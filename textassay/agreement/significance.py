@@ -60,7 +60,7 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Estimate, column
 
 _ROUNDING = 1e-12
-"""Differences below are those of rounding."""
+"""Smaller differences are rounding errors."""
 
 
 def _coefficient(name: Coefficient) -> dict[str, Any]:
@@ -79,8 +79,7 @@ class Agreement:
     )
     """Rows with both numbers."""
     groups: int | None = field(metadata=column("groups", "count", cell="groups_in_words"))
-    """Groups that count: at group level those averaged over, else all that occur; `None` without
-    groups."""
+    """Groups that count: at group level the averaged ones, else all; `None` without groups."""
     groups_skipped: int
     """Groups left out because a side is constant there; 0 at the other levels."""
     coverage: float | None
@@ -92,8 +91,8 @@ class Agreement:
     kendall: float | None = field(metadata=_coefficient("kendall"))
     """Kendall's tau-b; `None` if undefined."""
     ci: dict[Coefficient, Interval | None] | None = None
-    """95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a whole if
-    none was asked for."""
+    """95 % interval of each coefficient, `None` if undefined or if no interval is reliable; `None`
+    as a whole if intervals were not requested."""
     systems: int | None = None
     """Systems that occur; `None` without systems."""
     note: str | None = None

@@ -270,7 +270,7 @@ class AgreementTable(Displayed):
         return found
 
     def tables(self) -> list[Table]:
-        """Return agreement with people, of labels, among raters if asked for, and by subset."""
+        """Return agreement with people, of labels, among raters if requested, and by subset."""
         return [*self._tables(), *self._tables_of_subsets()]
 
     def _tables_of_subsets(self) -> list[Table]:
@@ -301,7 +301,7 @@ class AgreementTable(Displayed):
                 yield draw(own)
 
     def _notes(self) -> Iterator[Note]:
-        """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
+        """Yield the rows left out, the meaning of `2 (-1)` groups, and missing intervals."""
         yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
@@ -556,8 +556,8 @@ def agreement_table(
         by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
             `subsets` has the agreement of each part.
         samples: Numbers of samples per text, such as 1, 3 and 8, whose agreement is measured too:
-            that of the mean of so many ratings that are drawn from those of a run with as many
-            samples or more. Correlations at level `dataset`, choices of pairs and at level
+            the agreement of the mean of so many ratings, drawn from a run with at least as many
+            samples. Correlations at level `dataset`, choices of pairs and at level
             `group`.
 
     Raises:
@@ -656,9 +656,9 @@ def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
-    """Return the levels without that of groups, if all rows are pairs of texts without a source.
+    """Return the levels without `group`, if all rows are pairs of texts without a source.
 
-    Such a pair is a group of two, of which there is a choice and no correlation.
+    Such a pair is a group of two, which has a choice and no correlation.
     """
     if people.has_groups or not people.paired or not all(people.paired):
         return levels

@@ -74,11 +74,11 @@ class Judged:
 def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[str, Judged]:
     """Read a run, its folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
-    Labels are as `with_labels` returns them; their scale is that of their numbers.
+    Labels are as `with_labels` returns them; their scale is the range of their numbers.
 
     Args:
         source: What holds the scores.
-        reader: Reads labels; by default those of the run's aspects.
+        reader: Reads labels; by default the labels of the run's aspects.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -162,7 +162,7 @@ class Columns:
     groups: Codes
     """Code of each row's source, shape (n,); a row without one is a source of its own."""
     has_groups: bool
-    """Whether any row says what its source is."""
+    """Whether any row names its source."""
     systems: list[str | None]
     """Who made each row, length n."""
     words: Floats
@@ -184,7 +184,7 @@ class Columns:
     without_text: int = 0
     """Rated rows without a text, which belong to the score with their id."""
     rater_names: tuple[str, ...] = ()
-    """Names of the columns of `raters`; their numbers if the data name nobody."""
+    """Names of the columns of `raters`; their numbers if the data have no names."""
     levels: Floats = field(default_factory=lambda: np.empty(0))
     """Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave none."""
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))

@@ -80,7 +80,7 @@ class PairedDifference:
     a: float
     """Mean of the first, over sources or rows."""
     b: float
-    """Mean of the second, likewise."""
+    """Mean of the second, over sources or rows."""
     difference: Linearized
     """Mean of the sources' mean differences, or of the rows' differences."""
     p: float | None
@@ -121,7 +121,7 @@ def paired_difference(
     delta = a - b
     difference = mean_over(weight, delta, groups)
     sizes = np.bincount(groups)
-    # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
+    # a flip changes the sign of a source's part of the mean: its own mean, or the sum of its rows
     parts = np.asarray(np.bincount(groups, weights=delta)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     p = None
@@ -318,7 +318,7 @@ def compare_runs(
         people: The data, for their sources; without them every text is a source of its own.
         other_people: The data of the second run, if they are others.
         unpaired: Whether runs that share neither ids nor sources are compared as independent
-            samples, such as those of two weeks.
+            samples, such as two weeks of traffic.
         aspects: What to compare; all that both runs judged if left out.
         confidence: Confidence of the intervals.
         seed: Seed of the sign flips.
@@ -350,7 +350,7 @@ def compare_runs(
     }
     options = _Options(sources, unpaired, confidence, seed, weight)
     rows = [_if_same_scale(options.compare(name, a[name], b[name])) for name in names]
-    # the family is what the caller asked for: more aspects mean more chances of a false alarm
+    # the family is all requested aspects: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
@@ -461,8 +461,8 @@ def choice_difference(
 ) -> list[AgreementDifference]:
     """Return by aspect how much more often the first run puts first what people find best.
 
-    In pairs of texts, and in groups of texts if the data name them; as `meta.choice` counts. An
-    aspect without any such group is left out.
+    In pairs of texts, and in groups of texts if the data name them, counted as in
+    `agreement/choice.py`. An aspect without any such group is left out.
     """
     rows = []
     for name in aspects:
@@ -786,7 +786,7 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
 
 
 _FEWEST_CORRELATED = 4
-"""Pairs of which a correlation has a standard error (by Fisher's z)."""
+"""Fewest pairs whose correlation has a standard error (by Fisher's z)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -805,7 +805,7 @@ class _Sides:
 class _Combined:
     """The weighted mean of two independent differences."""
 
-    weight: float  # of what is paired
+    weight: float  # of the paired part
     value: float
     variance: float
     df: float
@@ -832,7 +832,7 @@ def _combined(paired: PairedDifference, a: Floats, b: Floats, rest: _Sides) -> _
     """Combine the difference of shared sources with the difference of the others.
 
     Args:
-        paired: The difference of what is shared.
+        paired: The difference over shared sources.
         a: Mean of the first run on each shared source, shape (n,).
         b: Mean of the second, shape (n,).
         rest: Both runs on the sources that are not shared.

@@ -114,12 +114,12 @@ class Changes(Displayed, Sequence[ScoreChange]):
 
     @property
     def worse(self) -> Changes:
-        """Those on which the first run is worse, the largest losses first."""
+        """Changes on which the first run is worse, the largest losses first."""
         return replace(self, rows=tuple(row for row in self.rows if row.direction == "worse"))
 
     @property
     def better(self) -> Changes:
-        """Those on which the first run is better, the largest gains first."""
+        """Changes on which the first run is better, the largest gains first."""
         better = [row for row in self.rows if row.direction == "better"]
         return replace(self, rows=tuple(reversed(better)))
 
@@ -170,7 +170,7 @@ class RunComparison(Displayed):
     people: People | None = None
     """The data of the first run."""
     notes: tuple[Note, ...] = ()
-    """What ratings were left out of `agreement`, and subsets that cannot be compared."""
+    """Ratings that were left out of `agreement`, and subsets that cannot be compared."""
     by: str = ""
     """The field that the data were divided by; empty if they were not."""
     subsets: Mapping[str, RunComparison] = field(default_factory=dict)
@@ -350,7 +350,7 @@ def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunCom
 def _rated_by_both(
     a: RunSide, b: RunSide, by_text: Sequence[str], names: Sequence[str] | None
 ) -> tuple[People | None, list[Note]]:
-    """Return the rows with texts that both runs judged, and what is left out of their ratings."""
+    """Return the rows with texts that both runs judged, and notes on the ratings left out."""
     texts = texts_judged(a.judged), texts_judged(b.judged)
     # Scores of labels without an order are shares by label, and ratings may be the labels alone.
     labeled = {

@@ -1,4 +1,4 @@
-"""What each tool keeps of one score, as its documentation and package of November 2026 have it.
+"""The record of a score in each tool, as documented and packaged in November 2026.
 
 Inspect: `precomputed_scores` (inspect_ai 0.3.285). MLflow: `Feedback` of a trace (3.17). Langfuse:
 `POST /api/public/scores`, which takes a score with the id of an earlier one for its new version.
@@ -64,7 +64,7 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
 
 
 def label_of(score: Score, labels: LabelSets) -> str | None:
-    """Return the label that a value stands for; `None` for a rating, or a mean between labels."""
+    """Return the label of a value; `None` for a rating, or a mean between labels."""
     scale = labels.get(score.aspect)
     if scale is None or scale.multiple or score.value is None or score.value % 1:
         return None
@@ -72,7 +72,7 @@ def label_of(score: Score, labels: LabelSets) -> str | None:
 
 
 def details_of(score: Score, labels: LabelSets) -> Row:
-    """Return what is known of a score besides its value, as JSON values."""
+    """Return the metadata of a score as JSON values."""
     known = score.model_dump(mode="json", include=set(_DETAILS), exclude_none=True)
     label = label_of(score, labels)
     return {
@@ -108,7 +108,7 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
         if epoch:
             place = {"id": example.group, "epoch": int(epoch[1])}
         else:
-            # a score of the first epoch is none of the others
+            # a score of the first epoch does not count for the others
             is_sample = example.group == example.id
             place = {"id": example.id, **({"epoch": 1} if is_sample else {})}
         values = {

@@ -1,4 +1,4 @@
-"""Sends scores to a server of MLflow or Langfuse; what was sent before is not sent twice."""
+"""Sends scores to a server of MLflow or Langfuse; no score is sent twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def send_scores(
     """Send the scores of a run to a server; sending them again changes nothing.
 
     Langfuse replaces a score by one with the same id; of MLflow, the assessments of each trace are
-    read first, and those that are there are left out. Keys are read from the environment, as the
+    read first, and known scores are left out. Keys are read from the environment, as the
     tools' own packages do: `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`;
     `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or none.
 

@@ -43,7 +43,7 @@ class RecordedFit:
     table: FeatureTable  # rated rows with their features
     parts: Split  # the rows on both sides of a split
     scales: AspectScales  # scale by human aspect
-    info: DataInfo  # what is known of the data
+    info: DataInfo  # facts about the data
     request: FitFromScores  # how to learn
 
     def learn(self, watch: FitObserver = lambda _: None) -> Fit:

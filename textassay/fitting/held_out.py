@@ -1,4 +1,4 @@
-"""Agreement of the evaluator with people on held-out rows, and what it takes to get there.
+"""Agreement of the evaluator with people on held-out rows, and the data and criteria it needs.
 
 Baselines learn little: the single feature that agrees best with people on the training rows, the
 plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what
@@ -86,7 +86,7 @@ def build_report(
     made: Json,
     watch: FitObserver = lambda _: None,
 ) -> Json:
-    """Return how an evaluator was learned, how well it agrees and what it rests on, as JSON values.
+    """Return an evaluator's origin, agreement with people and important features as JSON values.
 
     `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
     the held-out rows for the curves and ablations of a full report.
@@ -172,7 +172,7 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
         try:
             _, other = cross_fit([choice.chosen], shuffled, fitter, lambda _: None, repeats=1)
         except DataError:
-            # a fold of these ratings may be constant, of which nothing can be learned
+            # a fold of these ratings may be constant, and then nothing can be learned
             continue
         predicted = other.by_evaluator()
         for at, aspect in enumerate(table.aspects):
@@ -195,7 +195,7 @@ def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
 
 
 def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Floats]:
-    """Return predictions by what is shipped, with and without a pool, and by the others fitted."""
+    """Return predictions of the shipped aggregator, with and without a pool, and of the others."""
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
@@ -222,7 +222,7 @@ def _by_baseline(name: str, aspect: str, fitter: Fitter, fold: Fold, rows: Featu
 def single_feature(
     unseen: Unseen, folds: Sequence[Fold], aspect: str
 ) -> tuple[Floats, Json] | None:
-    """Return the values of one feature on all rows, and its name; `None` if there is none.
+    """Return the values of one feature on all rows, and its name; `None` without a feature.
 
     It is the one that agrees best on the rows that were learned from, which are the measured rows
     themselves if the report is cross-fitted: that favors it.
@@ -239,7 +239,7 @@ def single_feature(
 def chosen_in_each_fold(
     unseen: Unseen, folds: Sequence[Fold], aspect: str
 ) -> tuple[Floats, Json] | None:
-    """Return what each fold's best feature says of the fold, and how often each was chosen.
+    """Return the values of each fold's best feature in the fold, and how often each was chosen.
 
     If the folds differ in it, each one's is standardized over all rows, which takes no ratings.
     `None` if a fold has none.
@@ -422,7 +422,7 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 def experts(unseen: Unseen) -> Json:
     """Return per aspect how annotators agree with each other, and the evaluator with them.
 
-    Figures are those of each pair of annotators and their mean, of one annotator with the mean of
+    Figures are of each pair of annotators and their mean, of one annotator with the mean of
     the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
     aspect has ratings of single annotators, who are identified by their position in the data.
     """
@@ -452,7 +452,7 @@ def experts(unseen: Unseen) -> Json:
 
 
 def _row_means(values: Floats) -> Floats:
-    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    """Return the mean of each row without NaN, shape (n,); NaN for rows without a number."""
     there = ~np.isnan(values)
     sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
@@ -532,7 +532,7 @@ def over_criteria(
 ) -> list[Json] | Json:
     """Return agreement on held-out rows with the top 1, 2, ... features by importance in training.
 
-    Curves are averaged over the split as it is, and further ones of the same rows by source, each
+    Curves are averaged over the split itself and further splits of the same rows by source, each
     with an order of importance of its own.
     """
     try:
@@ -617,7 +617,7 @@ def layer_of_each(names: Iterable[str]) -> dict[str, int]:
 def ablation_table(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> list[Json]:
-    """Return agreement on the held-out rows of the whole and of what is left without its parts.
+    """Return agreement on the held-out rows, of the whole and without each of its parts.
 
     Layers are taken away if the features are the nodes of a tree, wherever it was grown and rated.
     """
@@ -660,6 +660,6 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 
 def _plain_average(test: FeatureTable) -> Json:
-    """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
+    """Average all features unchanged: "a numeric average on all labels" (HD-Eval, table 4)."""
     average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

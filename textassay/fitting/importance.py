@@ -1,4 +1,4 @@
-"""What an evaluator rests on: importance of features, Shapley values, and what each juror adds.
+"""Importance of an evaluator's features, Shapley values, and the gain of each juror.
 
 All on rows not learned from. Criteria are chosen by figures from training rows alone, over folds of
 them; the report's are of the rows that are held out. What a juror of a jury adds is the error
@@ -165,7 +165,7 @@ def cross_fitted_importance(
 
 
 def _mean_of_rated(ratings: Floats) -> float:
-    """Return the mean of the ratings, NaN if there are none."""
+    """Return the mean of the ratings; NaN without ratings."""
     rated = ratings[~np.isnan(ratings)]
     return float(rated.mean()) if len(rated) else float("nan")
 
@@ -204,7 +204,7 @@ def _contributions(
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
     rows = _at_most(rows, _ROWS_TO_EXPLAIN, seed)
-    # the background holds none of the explained rows, or a row would be compared with itself
+    # the background has no explained row, or a row would be compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
     return global_importance(explanations.values)
@@ -430,7 +430,7 @@ def worths(
     costs: Mapping[str, float | None] | None = None,
     confidence: float = 0.95,
 ) -> list[Worth]:
-    """Return what each juror adds, and which to leave out.
+    """Return the gain of each juror, and which jurors to leave out.
 
     Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
 

@@ -74,7 +74,7 @@ class FeatureTable:
     human: Floats  # ratings, shape (n, aspects); NaN if a row has none
     aspects: tuple[str, ...]  # names of the human aspects
     groups: GroupCodes  # code of each row's source, shape (n,)
-    grouped_by: str  # what makes rows those of one source: `group`, `source`, or `row` if nothing
+    grouped_by: str  # the field that rows of one source share: `group`, `source`, or `row`
     # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
     left_out: int  # rated rows without any feature
@@ -100,7 +100,7 @@ class FeatureTable:
         return replace(self, **parts, pool=pool)
 
     def join(self, other: FeatureTable) -> FeatureTable:
-        """Return these rows and those of another part of the same table."""
+        """Return these rows and the rows of another part of the same table."""
         both = {name: (getattr(self, name), getattr(other, name)) for name in _ARRAYS + _TUPLES}
         whole: dict[str, Any] = {name: np.concatenate(both[name]) for name in _ARRAYS}
         whole |= {name: sum(both[name], ()) for name in _TUPLES}
@@ -132,7 +132,7 @@ class FeatureTable:
             names=tuple(features),
             # a model is asked about one text at a time: no other text is there to compare with
             sources=(None,) * len(self.ids),
-            # means of systems over the old features say nothing about the new ones
+            # means of systems over the old features are not means over the new ones
             pool=None,
         )
 
@@ -344,9 +344,9 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
 
 
 FitObserver = Callable[[str], None]
-"""Is told what is being done, in words."""
+"""Called with the current step, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
-"""What the report calls the evaluator, and the feature that agrees best with people by itself."""
+"""The report's names for the evaluator, and for the single feature closest to people."""
 FOLDS, REPEATS = 5, 2
 BLEND = "auto"
 QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
@@ -485,7 +485,7 @@ def predict_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> Floats
 
 
 def relative_error(predicted: Floats, human: Floats) -> float:
-    """Return the squared error, shape (n, aspects) each, 1 being that of predicting the mean."""
+    """Return the squared error relative to predicting the mean; arrays have shape (n, aspects)."""
     squared = np.nanmean((predicted - human) ** 2, axis=0)
     # relative to each aspect's variance, or an aspect on a wider scale would decide alone
     return float(np.mean(squared / np.nanvar(human, axis=0)))
@@ -611,7 +611,7 @@ def cross_fit(
     *,
     repeats: int | None = None,
 ) -> tuple[Choice, Unseen]:
-    """Learn from all rows what is shipped, and without each fold what is measured.
+    """Fit the shipped aggregator on all rows, and one per fold without its rows for measuring.
 
     Folds are dealt `repeats` times, by default as `number_of_repeats` says. Every choice is made
     anew without the fold. The fitter's threads learn several folds at once, on which the result
@@ -648,7 +648,7 @@ class _LeftOutRows:
     inside: Mask  # which rows were left out, shape (n,)
     train: FeatureTable  # the others
     rows: FeatureTable  # the rows that were left out
-    fitted: dict[str, Aggregator] = field(default_factory=dict)  # what was learned, by name
+    fitted: dict[str, Aggregator] = field(default_factory=dict)  # aggregators by name
     failed: dict[str, str] = field(default_factory=dict)  # why others could not be
 
     def learn(self, names: Sequence[str], fitter: Fitter) -> None:
@@ -721,7 +721,7 @@ def _choose_by_left_out(
     shipped: _LeftOutRows,
     repeats: Sequence[Sequence[_LeftOutRows]],
 ) -> tuple[Choice, Unseen]:
-    """Choose and weigh by errors on rows that were left out, each fold by those of the others."""
+    """Choose and weigh by errors on left-out rows, each fold by the errors of the others."""
     if not shipped.fitted:
         raise DataError(_reasons(shipped.failed))
     kept = [[one for one in repeat if one.fitted] for repeat in repeats]

@@ -163,7 +163,7 @@ def _means(aspects: Json) -> Iterator[Note]:
 
 
 def _round(one: Json) -> Table:
-    """Return what was proposed for a rubric in one round, and what became of it."""
+    """Return the criteria proposed for a rubric in one round, and the decisions on them."""
     rows = [
         (row["criterion"], "new" if row["new"] else "from before",
          "stays" if row["kept"] else row["reason"], _ends(row["ci"]) if row["kept"] else None)

@@ -1,4 +1,4 @@
-"""What `fit` was asked for, in Python or on the command line: one type for each way to learn.
+"""Requests to `fit`, from Python or the command line: one type for each way to learn.
 
 Fields that exclude each other are in different types, so that no request can have both. Imports
 nothing heavy, since the command line makes flags of the fields for every help.

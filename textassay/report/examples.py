@@ -81,7 +81,7 @@ _WORDS = {
 class Line:
     """One piece of evidence."""
 
-    kind: SectionKind  # what it is; lines of a kind follow each other
+    kind: SectionKind  # lines of a kind follow each other
     text: str  # what it is about: a label, a question, a tool
     figure: str = ""  # its number, ready to be shown
     # where its bar begins, as a share of the width; `None` without a bar
@@ -92,7 +92,7 @@ class Line:
 
 
 def evidence_lines(score: Score) -> list[Line]:
-    """Return a score's evidence as lines, those of a kind together and otherwise in order."""
+    """Return a score's evidence as lines, grouped by kind and otherwise in order."""
     # evidence that is nested more deeply is cut
     evidence = [_cut(piece, 100) for piece in score.evidence]
     widest = max((abs(_as_number(piece.get("contribution")) or 0.0) for piece in evidence
@@ -189,7 +189,7 @@ def _note_of(piece: Mapping[str, Any]) -> str:
 
 
 def _quotation(piece: Mapping[str, Any]) -> str:
-    """Say what was quoted, and in which text, passage, turn or call it stands."""
+    """Return a quotation with the text, passage, turn or call that contains it."""
     quoted, where = f"\u201c{piece.get('quote', '')}\u201d", piece.get("found_in")
     if where is None:
         return f"{quoted}, which is not in any of the texts"
@@ -205,7 +205,7 @@ def _quotation(piece: Mapping[str, Any]) -> str:
 
 
 def _cut(value: Any, levels: int) -> Any:
-    """Return a value with what is nested more deeply left out: Python could not write it."""
+    """Return a value without parts that are nested more deeply, which Python could not write."""
     if isinstance(value, Mapping):
         return {name: _cut(inner, levels - 1) for name, inner in value.items()} if levels else "..."
     if isinstance(value, list | tuple):
@@ -242,7 +242,7 @@ def _as_number(value: Any) -> float | None:
 
 
 def _as_numbers(value: Any) -> list[float]:
-    """Return a list of numbers, empty if it is none."""
+    """Return a list of numbers; empty if the value is not one."""
     numbers = [_as_number(one) for one in value] if isinstance(value, list) else []
     return [one for one in numbers if one is not None] if None not in numbers else []
 
@@ -282,7 +282,7 @@ class ShownScore:
     flips: bool  # whether that crosses the middle of the scale
     obtained: str
     evidence: list[tuple[str, list[Line]]]  # lines by heading
-    # names of the labels that values are positions of; empty if they are none
+    # names of the labels whose positions the values are; empty if they are not labels
     labels: tuple[str, ...] = ()
 
 
@@ -299,7 +299,7 @@ class ExamplesSection:
 def examples(
     run: RunSource, data: Sequence[DataSource], joined: JoinedPage, *, packed: int
 ) -> ExamplesSection | None:
-    """Return the scores that a reader should look at first, or `None` while there are none."""
+    """Return the scores that a reader should look at first, or `None` without scores."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
@@ -386,7 +386,7 @@ def pack_rows(
 ) -> Packed:
     """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks.
 
-    A second run, with its own data, stands beside the first.
+    A second run, with its own data, is beside the first.
     """
     run, data, second = runs[0], both[0], runs[1] if len(runs) > 1 else None
     rows = select_rows(joined, len(run.table), max_rows)
@@ -591,7 +591,7 @@ def _pack(line: Line, limit: int) -> list[Any]:
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
-    """Return ids with their rows, those of one source together, so that a block holds it once."""
+    """Return ids with their rows, grouped by source, so that a block contains a source once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
     for row in rows.tolist():

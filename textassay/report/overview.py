@@ -57,10 +57,10 @@ class RunFacts:
     """One run."""
 
     name: str
-    # label and value; `more` are those that most readers do not look for
+    # label and value; `more` are the facts that most readers do not look for
     facts: list[tuple[str, str]]
     more: list[tuple[str, str]]
-    # outcome, number of scores, and what it means, of those that occur
+    # outcome, number of scores and meaning of each outcome that occurs
     outcomes: list[tuple[str, int, str]]
     bar: Markup | None
     errors: list[tuple[str, int]]  # type of error and number of scores, most frequent first
@@ -230,7 +230,7 @@ def _of_run(
     data: DataSource,
     span: tuple[float, float],
 ) -> list[SystemRow]:
-    """Return the row of all texts, and those of the systems, best first."""
+    """Return the row of all texts, then the rows of the systems, best first."""
     table, rows = run.table, run.table.rows_on(name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
@@ -264,7 +264,7 @@ def _of_run(
 
 
 def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> Estimate:
-    """Return the mean of scores with its interval over sources, which is none below two."""
+    """Return the mean of scores with its interval over sources; no interval with one source."""
     if not len(values):
         return NO_ESTIMATE
     estimate = weighted_mean(values, group_codes(groups)).estimate(0.95)

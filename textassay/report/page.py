@@ -266,7 +266,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
         for one in decisions.of_agreement
         if one.coefficient in _COMPARED and one.difference.value is not None
     }
-    # of labels, kappa stands for the correlation of their numbers
+    # for labels, kappa is shown in place of the correlation of their numbers
     labeled = {aspect for aspect, measure in found if measure == _KAPPA}
     shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
     if shown:
@@ -289,7 +289,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
 
 
 def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]) -> Iterator[str]:
-    """Yield on what each run agrees with people, and on what it is above trivial measures."""
+    """Yield the aspects on which each run agrees with people, and beats trivial measures."""
     above: list[tuple[str, Sequence[str]]] = []
     for who, run in _name_runs(runs):
         own = [one for aspect in agreement for one in aspect.judges if one.run == run.name]
@@ -345,7 +345,7 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
     shares = shares_of(labels_of(runs[0].manifest))
     for letter, one in decisions.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
-            # corrected by the same ratings, those of B are nearly the same
+            # corrected by the same ratings, B's differences are nearly the same
             by_aspect.setdefault(one.aspect, []).append(one)
     open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
     for aspect, pairs in by_aspect.items():

@@ -85,7 +85,7 @@ class JudgeAgreement:
     value: Estimate
     n: int
     groups: int | None  # `None` without groups
-    # what it is above trivial measures; `None` of labels, or without intervals
+    # its lead over trivial measures; `None` for labels, or without intervals
     advantage: Advantage | None
 
 
@@ -121,10 +121,10 @@ class AspectAgreement:
     human: str
     # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    # what each judge is above the best trivial measure; `None` without intervals
+    # the lead of each judge over the best trivial measure; `None` without intervals
     above: Table | None
     judges: list[JudgeAgreement]
-    plots: list[Plot]  # judge against people, by run; `matrices` those of labels
+    plots: list[Plot]  # judge against people, by run; for labels there are `matrices`
     matrices: list[Matrix]
 
 
@@ -230,8 +230,8 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     """Return the human aspect of each score that has one.
 
-    As mapped, else the one of the same name; a juror's score (`ASPECT/JUROR`) has that of its
-    aspect.
+    As mapped, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the human
+    aspect of its aspect.
     """
     known = data.rated_aspects
     matches = {}
@@ -333,7 +333,7 @@ def _judges(
     for at, of_label in labels:
         same, key = of_label.agreement, (runs[at].name, of_label.aspect)
         kappa = same.measures["kappa"]
-        if of_label.aspect in runs[at].table.aspects:  # a juror's labels are none of the run's
+        if of_label.aspect in runs[at].table.aspects:  # not a juror's labels
             found[key] = JudgeAgreement(
                 *key, "Cohen's kappa", kappa.estimate, same.n, same.groups, above.get(key)
             )
@@ -341,7 +341,7 @@ def _judges(
 
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
-    """Return what each judge is above the best trivial measure."""
+    """Return by how much each judge is above the best trivial measure."""
     lines = [_AdvantageLine(score, run, one) for (run, score), one in above.items() if one]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"

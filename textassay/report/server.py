@@ -83,7 +83,7 @@ class LiveRun:
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
-        """Return what was added after `cursor` lines, for a reader that has `known` examples."""
+        """Return the rows added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
             # the file was replaced (a merge, a new start): the reader's position means nothing
             if not self._read() or cursor > len(self._lines):
@@ -137,7 +137,7 @@ class LiveRun:
 
     @property
     def status(self) -> str:
-        """What the run is doing, as far as its files tell."""
+        """State of the run, as far as its files show."""
         if self.finished:
             return "finished"
         scores = self.run.folder / SCORES
@@ -152,7 +152,7 @@ class LiveRun:
         )  # fmt: skip
 
     def _read(self) -> bool:
-        """Read what was appended; return whether the file still is the one that was read before."""
+        """Read appended lines; return whether the file still is the one that was read before."""
         scores = self.run.folder / SCORES
         if scores.exists() and scores.stat().st_size < self.run.table.read_to:
             self.run = open_run(self.run.folder, name=self.run.name)
@@ -281,7 +281,7 @@ class Viewer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # a page elsewhere cannot embed what is served here, even if its own policy allows it
+        # a page elsewhere cannot embed these pages, even if its own policy allows it
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
 

@@ -1,8 +1,8 @@
-"""What a report is made from: run folders, the data that was judged, and both beside each other.
+"""The input of a report: run folders, the judged data, and both joined.
 
-Scores are columns; beside them stand people's ratings and a second run, and how far they are apart.
-A judge's scale need not be the raters' scale, and a difference of points on two scales means
-nothing. Knows nothing of HTML.
+Scores are columns, joined with people's ratings, a second run and the differences. A judge's scale
+need not be the raters' scale, and a difference of points on two scales means nothing. Knows nothing
+of HTML.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class ScoreTable:
 
     @property
     def calibrated(self) -> Floats:
-        """Calibrated value, low and high end of each score, shape (n, 3); NaN if there is none."""
+        """Calibrated value, low and high end of each score, shape (n, 3); NaN if not calibrated."""
         return np.column_stack([np.array(part, float) for part in self._numbers[1:]])
 
     def _add(self, score: Score, begins: int) -> int:
@@ -247,11 +247,11 @@ class DataSource:
 
     name: str
     examples: dict[str, Example]  # by id; empty if the data could not be found
-    missing: str | None = None  # why there are none, for readers of the page; `None` if there are
-    # ids whose text in the data is another one than was judged: they and their ratings are left out
+    missing: str | None = None  # why there are no examples, in words; `None` if there are some
+    # ids that are left out with their ratings, since their text is not the judged one
     other_texts: tuple[str, ...] = ()
 
-    # trivial measures of the texts by name and id, once somebody has asked for them
+    # trivial measures of the texts by name and id; computed when first needed
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @cached_property

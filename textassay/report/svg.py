@@ -29,7 +29,7 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # escape leaves Markup as it is: texts are escaped, nested elements not a second time
+    # escape does not change Markup: texts are escaped, nested elements not a second time
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
@@ -123,7 +123,7 @@ def curve(
     dots: Sequence[Point] = (),
     label: str = "",
 ) -> Markup:
-    """Draw a line in a frame, of which x is the judge's axis and y people's."""
+    """Draw a line in a frame whose x axis is the judge's and y axis people's."""
     size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
     width, height = left + size + 10, top + size + bottom
 

@@ -42,7 +42,7 @@ class _Listed:
 def run_parts(
     run: RunSource, data: DataSource, joined: JoinedPage, width: int
 ) -> Iterator[RenderableType]:
-    """Yield what was judged, the scores by system, and the scores to look at first."""
+    """Yield the facts of the run, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
     tables = [aspect.table() for aspect in scores([run], [data], [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
