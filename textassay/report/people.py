@@ -230,8 +230,8 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     """Return the human aspect of each score that has one.
 
-    As mapped, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the human
-    aspect of its aspect.
+    As mapped, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the
+    human aspect of its aspect.
     """
     known = data.rated_aspects
     matches = {}
