@@ -232,9 +232,9 @@ class ResultRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; what is undefined is `None`."""
-        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
-        found: dict[str, Any] = {}
-        for one in fields(self):  # type: ignore[arg-type]
+        row: Any = self  # a dataclass, which its type does not say
+        values, found = asdict(row), dict[str, Any]()
+        for one in fields(row):
             value = values[one.name]
             found |= value if _PART in one.metadata else {one.name.rstrip("_"): value}
         return found

@@ -169,23 +169,25 @@ def mlflow_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> I
                 code, message = score.error.type, score.error.message
                 feedback["error"] = {"error_code": code, "error_message": message}
             about = {IDENTITY: identity_of(place, score), **details_of(score, labels)}
-            yield {
-                "trace_id": place,
-                "assessment_name": score.aspect,
-                "source": {
-                    "source_type": "CODE" if score.how == "tool" else "LLM_JUDGE",
-                    "source_id": score.signature or "textassay",
-                },
-                "create_time": time,
-                "last_update_time": time,
-                "feedback": feedback,
-                **({} if score.explanation is None else {"rationale": score.explanation}),
-                # MLflow takes texts only
-                "metadata": {
-                    name: value if isinstance(value, str) else json.dumps(value)
-                    for name, value in about.items()
-                },
-            }
+            yield _without_none(
+                {
+                    "trace_id": place,
+                    "assessment_name": score.aspect,
+                    "source": {
+                        "source_type": "CODE" if score.how == "tool" else "LLM_JUDGE",
+                        "source_id": score.signature or "textassay",
+                    },
+                    "create_time": time,
+                    "last_update_time": time,
+                    "feedback": feedback,
+                    "rationale": score.explanation,
+                    # MLflow takes texts only
+                    "metadata": {
+                        name: value if isinstance(value, str) else json.dumps(value)
+                        for name, value in about.items()
+                    },
+                }
+            )
 
 
 def langfuse_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> Iterator[Row]:
@@ -196,17 +198,23 @@ def langfuse_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) ->
             if score.value is None:
                 continue
             value = value_of(score, labels)
-            yield {
-                "id": identity_of(place, score),
-                "traceId": place,
-                "name": score.aspect,
-                "value": value,
-                "dataType": "CATEGORICAL" if isinstance(value, str) else "NUMERIC",
-                **({} if score.explanation is None else {"comment": score.explanation}),
-                "metadata": details_of(score, labels),
-                # Langfuse replaces a score by one with the same id and time
-                **({} if score.started is None else {"timestamp": _time(score.started)}),
-            }
+            yield _without_none(
+                {
+                    "id": identity_of(place, score),
+                    "traceId": place,
+                    "name": score.aspect,
+                    "value": value,
+                    "dataType": "CATEGORICAL" if isinstance(value, str) else "NUMERIC",
+                    "comment": score.explanation,
+                    "metadata": details_of(score, labels),
+                    # Langfuse replaces a score by one with the same id and time
+                    "timestamp": score.started and _time(score.started),
+                }
+            )
+
+
+def _without_none(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _time(when: datetime) -> str:
