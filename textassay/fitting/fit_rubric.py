@@ -45,9 +45,6 @@ from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
-PROXY = "ridge"
-"""Aggregator by whose folds criteria stay or go; the final one is the user's choice."""
-FOLDS, SHUFFLES = 5, 10
 NOISE = 0.05
 """Probability that a round keeps any criterion of an aspect that has no effect."""
 
@@ -63,9 +60,6 @@ class _Round(BaseModel):
 
     shown: dict[str, list[str]]
     proposed: list[Decomposition]
-
-
-_ROUND = TypeAdapter(_Round)
 
 
 class Rubric(Alignment):
@@ -187,7 +181,7 @@ class Rubric(Alignment):
         by_name = {name.casefold(): list(ids) for name, ids in shown.items()}
         ids = {root.id: by_name[root.name.casefold()] for root in self.roots}
         if file.exists():
-            kept = read_kept(file, _ROUND, "have criteria proposed again")
+            kept = read_kept(file, TypeAdapter(_Round), "have criteria proposed again")
             if kept.shown != ids:
                 raise RunFolderError(
                     f"{file} contains criteria that were proposed from other texts; delete the"
@@ -338,7 +332,8 @@ def _weed_below(
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
     """Return the importance by which criteria of an aspect stay or go."""
     [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
-    return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
+    # ridge decides which criteria stay; the final aggregator is the user's choice
+    return cross_fitted_importance("ridge", table, fitter, aspect, count=5, repeats=10)
 
 
 def texts_to_show(

@@ -78,14 +78,11 @@ from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import check_new, lock_run
 
-OF_THE_TREE = ("tree", "depth", "output")
-"""Options of HD-Eval that alignment decides itself."""
 WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
 NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
-_PARTS = TypeAdapter(list[Decomposition])
 Kept = TypeVar("Kept")
 _NOISE = 0.05
 """Probability that criteria without effect are kept."""
@@ -119,7 +116,7 @@ class Alignment:
         self.options = HDEvalOptions.read(request.options)
         self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
         self.begun = False  # whether there is a folder to continue in
-        for name in OF_THE_TREE:
+        for name in ("tree", "depth", "output"):  # alignment decides them itself
             if name in self.options.model_fields_set:
                 raise ConfigurationError(
                     f"option {name} cannot be combined with fit, which decides it itself; a tree "
@@ -622,7 +619,7 @@ def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
 
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Read the parts of criteria, as one layer of an alignment keeps them."""
-    decompositions = read_kept(file, _PARTS, "ask for the parts again")
+    decompositions = read_kept(file, TypeAdapter(list[Decomposition]), "ask for the parts again")
     # another aggregator can rank other criteria first; their parts must not be taken for these
     before = ", ".join(one.of.id for one in decompositions)
     now = ", ".join(aspect.id for aspect in aspects)

@@ -62,18 +62,6 @@ ENOUGH = 300
 """Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
 narrow: in simulations of ten features they hold the evaluator's in 59 to 84 % of the draws of 20
 ratings, in 70 to 88 % of 50 and in 75 to 93 % of 100."""
-_FEW = (
-    f"{{}} ratings are few for a report of the rows that were learned from (fewer than {ENOUGH}):"
-    " the evaluator's agreement comes out too low, and the intervals too narrow;"
-    " train_fraction=0.5 measures without that, and learns from half"
-)
-_SHUFFLED_ROWS, _MIN_SHUFFLES = 150, 2
-"""Rows in all shuffles together, and least shuffles: few rows vary much, and many take long."""
-SIGNIFICANT = 0.05
-_RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
-FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
-SEEDS = 3
-_BASELINE = "avg"
 
 
 def build_report(
@@ -106,14 +94,19 @@ def build_report(
     watch("measuring agreement")
     report["held_out"] = held_out(choice, unseen, fitter)
     if not unseen.is_fixed and (few := ratings_of(report["held_out"])) < ENOUGH:
-        report["warnings"] = [*report.get("warnings", ()), _FEW.format(few)]
+        warning = (
+            f"{few} ratings are few for a report of the rows that were learned from (fewer than"
+            f" {ENOUGH}): the evaluator's agreement comes out too low, and the intervals too"
+            " narrow; train_fraction=0.5 measures without that, and learns from half"
+        )
+        report["warnings"] = [*report.get("warnings", ()), warning]
     watch("measuring what the evaluator rests on")
     report["importance"] = importance(unseen, fitter)
     if request.report == "full":
         watch("measuring curves and ablations")
         name, train, test = choice.chosen, parts.train, parts.test
         repeats = request.repeats
-        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
+        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or 3)
         report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
         report["ablations"] = ablation_table(name, train, test, fitter)
         report["ranking"] = ranking(unseen)
@@ -167,7 +160,8 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     if rated >= ENOUGH:
         return {}
     found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
-    for _ in range(max(_MIN_SHUFFLES, _SHUFFLED_ROWS // len(table.ids))):
+    # some 150 rows in all shuffles together: a few rows vary much, and many take long
+    for _ in range(max(2, 150 // len(table.ids))):
         shuffled = replace(table, human=_shuffle_ratings(table, rng))
         try:
             _, other = cross_fit([choice.chosen], shuffled, fitter, lambda _: None, repeats=1)
@@ -284,7 +278,7 @@ def resamples_for(rows: int) -> int:
 
     At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
-    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
+    return int(np.clip(5_000_000 // max(rows, 1), 100, 1000))
 
 
 def _on_same_rows(
@@ -358,7 +352,7 @@ def _sd_if_all(values: Sequence[Any]) -> float | None:
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
     # cross-fitted agreement is too low, so that nothing shows the evaluator to be worse
     p = found.p if is_fixed or (found.difference or 0.0) >= 0 else None
-    significant = None if p is None else p < SIGNIFICANT
+    significant = None if p is None else p < 0.05
     return {"difference": found.difference, "ci": _format_span(found.ci), "p": p,
             "significant": significant}  # fmt: skip
 
@@ -493,10 +487,10 @@ def over_data(
             "fraction": fraction,
             **{
                 one: _over_seeds(one, train, test, fitter, fraction, repeats)
-                for one in dict.fromkeys((name, _BASELINE))
+                for one in dict.fromkeys((name, "avg"))
             },
         }
-        for fraction in FRACTIONS
+        for fraction in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
     ]
 
 
