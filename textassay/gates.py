@@ -163,7 +163,7 @@ def _worst(
         example = examples.get(score.id)
         was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
-        if example is not None and may_be_one_text(text_digest(example), score.text_digest):
+        if example and may_be_one_text(text_digest(example), score.text_digest):
             lines.append(f"    text: {_short(example.output)}")
         if score.explanation:
             lines.append(f"    reason: {_short(score.explanation)}")
@@ -437,7 +437,7 @@ class Assay:
         model, settings = given.pop("model", None), given.pop("settings", None)
         async with self.judge.models(model, settings) as (models, own):
             run = await evaluate(examples, model=models, settings=own, **given)
-        if run.progress is not None:
+        if run.progress:
             self.judge.usage = self.judge.usage + run.progress.usage
         self._refuse_unrecorded(run)
         return run
@@ -447,7 +447,7 @@ class Assay:
         if self.judge.mode != "replay":
             return
         # a replay refuses nothing else
-        errors = [(one.id, one.error) for one in run if one.error is not None]
+        errors = [(one.id, one.error) for one in run if one.error]
         never = [(id_, error) for id_, error in errors if error.type == RequestRefused.__name__]
         ids = list(dict.fromkeys(id_ for id_, _ in never))
         if ids:

@@ -273,7 +273,7 @@ def compare_sides(
     if with_agreement:
         by_text = [row.aspect for row in rows if row.paired_by == "text"]
         rated, notes = _rated_by_both(a, b, by_text, names)
-        if rated is not None:
+        if rated:
             agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
             agreement += choice_difference(a.judged, b.judged, rated, by_text)
             agreement += label_difference(
@@ -362,7 +362,7 @@ def _rated_by_both(
     notes: list[Note] = []
     found: People | None = None
     for side, of in ((a, "a"), (b, "b")):
-        if side.people is None or side.people is found or found is not None:
+        if not side.people or found:
             continue
         rated = _count_rated(side.people, aspects)
         both = side.people.of_texts(texts[0]).of_texts(texts[1])
@@ -377,9 +377,8 @@ def _rated_by_both(
             )
         if kept:
             found = both
-    known = a.people if a.people is not None else b.people
-    if known is not None and not notes:
-        rated_names = set(() if found is None else found.aspects)
+    if (a.people or b.people) and not notes:
+        rated_names = set(found.aspects if found else ())
         rated_names.update(*(labeled[name] for name in labeled if name in rated_names))
         if unrated := [name for name in by_text if name not in rated_names]:
             without = ", ".join(unrated)
@@ -395,8 +394,8 @@ def _count_rated(people: People, aspects: Iterable[str]) -> int:
 
 def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     """Return the texts of both runs whose scores differ: losses of the first run first."""
-    people = a.people if a.people is not None else b.people
-    systems = {} if people is None else dict(zip(people.ids, people.systems, strict=True))
+    people = a.people or b.people
+    systems = dict(zip(people.ids, people.systems, strict=True)) if people else {}
     found, unchanged = list[tuple[float, ScoreChange]](), 0
     for aspect in aspects:
         first, second = a.judged[aspect], b.judged[aspect]

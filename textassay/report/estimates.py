@@ -98,7 +98,7 @@ def decisions(
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
     for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
-        if people is None:
+        if not people:
             continue
         # labels without an order have no mean to estimate
         own = {name: one for name, one in pairs[at].items() if name in scores}
@@ -244,7 +244,7 @@ def _compare(
         RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
         for run, scores, people in zip(runs, judged, known, strict=True)
     )
-    ids = [set() if people is None else set(people.ids) for people in known]
+    ids = [set(people.ids) if people else set() for people in known]
     texts = {id_ for one in b.judged.values() for id_ in one.values}
     try:
         found = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])

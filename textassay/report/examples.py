@@ -341,7 +341,7 @@ def show(
     return ShownScore(
         score=score,
         example=example,
-        given=[] if example is None else parts_of(example, MAX_TEXT),
+        given=parts_of(example, MAX_TEXT) if example else [],
         human=number_or_none(joined.human[row]),
         gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
@@ -351,14 +351,14 @@ def show(
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=group_lines(evidence_lines(score)),
-        labels=() if scale is None else scale.names,
+        labels=scale.names if scale else (),
     )
 
 
 def _other(example: Example | None, second: DataSource | None, id_: str) -> Example | None:
     """Return what the second run judged under an id, unless it is the same text."""
-    other = None if second is None else second.examples.get(id_)
-    if other is None or other is example:
+    other = second.examples.get(id_) if second else None
+    if not other or other is example:
         return None
     return None if example and text_digest(example) == text_digest(other) else other
 
@@ -433,7 +433,7 @@ def head(
     """Return what the columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, labels_of(run.manifest)
     return {
-        "runs": [visible(one.name) for one in (run, second) if one is not None],
+        "runs": [visible(one.name) for one in (run, second) if one],
         "outcomes": OUTCOMES,
         "people": joined.has_people,
         "texts": bool(data.examples),
@@ -453,14 +453,12 @@ def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
     """Return id, system and the beginning of the output of each example."""
     examples = [data.examples.get(example_id) for example_id in ids]
     systems = data.systems
-    places = {system: at for at, system in enumerate(systems)}
+    places: dict[str | None, int] = {system: at for at, system in enumerate(systems)}
     return {
         "systems": [visible(system) for system in systems],
         "ids": [visible(example_id) for example_id in ids],
-        "system": [
-            -1 if one is None or one.system is None else places[one.system] for one in examples
-        ],
-        "begins": ["" if one is None else _beginning(one.output) for one in examples],
+        "system": [places.get(one.system, -1) if one else -1 for one in examples],
+        "begins": [_beginning(one.output) if one else "" for one in examples],
     }
 
 
@@ -519,12 +517,12 @@ def detail(
             {visible(score.aspect): _words(score, limit) for score in each} for each in scores
         ]
     }
-    if other is not None:
+    if other:
         shown["other"] = clip(other.output, limit)
         given = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
-        if example is None or parts_of(example, limit) != parts_of(other, limit):
+        if not example or parts_of(example, limit) != parts_of(other, limit):
             shown["other_given"] = given
-    if example is None:
+    if not example:
         return shown
     shown["output"] = clip(example.output, limit)
     shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
@@ -568,7 +566,7 @@ def round_numbers(column: Floats) -> list[float | None]:
 
 def _words(score: Score, limit: int) -> list[Any]:
     """Return how a value was obtained, the judge's words, why one is missing, and evidence."""
-    error = None if score.error is None else f"{score.error.type}: {score.error.message}"
+    error = f"{score.error.type}: {score.error.message}" if score.error else None
     return [
         obtained(score),
         clip(score.explanation or "", limit),
@@ -600,7 +598,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
 
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
-        group = None if example is None else data.sources[example.id]
+        group = data.sources[example.id] if example else None
         # the NUL keeps the key of an example without a group apart from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
@@ -620,7 +618,7 @@ def _blocks(
         details = []
         for example_id, rows in by_example[begin : begin + _BLOCK]:
             scores = [list(run.table.scores(rows))]
-            if second is not None:
+            if second:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
             example = data[0].examples.get(example_id)
             other = _other(example, data[-1], example_id)
@@ -633,7 +631,7 @@ def _limit(examples: Sequence[Example | None]) -> int:
     lengths = [
         len(text)
         for example in examples
-        if example is not None
+        if example
         for text in (
             example.output,
             *(
@@ -652,7 +650,7 @@ def _limit(examples: Sequence[Example | None]) -> int:
 
 def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     """Return the keys of the first images that fit."""
-    images = (image for example in examples if example is not None for image in example.images)
+    images = (image for example in examples if example for image in example.images)
     # characters of all images on a page; the first ones that fit are shown
     room, kept = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():

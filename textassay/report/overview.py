@@ -235,7 +235,7 @@ def _of_run(
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [data.sources.get(table.ids[table.example[row]]) for row in rows]
-    systems = [None if one is None else one.system for one in examples]
+    systems = [one.system if one else None for one in examples]
     scale = table.scales[table.aspects.index(name)]
 
     def row(system: str | None, at: Rows) -> SystemRow:

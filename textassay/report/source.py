@@ -511,7 +511,7 @@ def join(
         width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
         sizes[own] = np.abs(rated[own]) / width
     other = np.full(len(chosen), np.nan)
-    if second is not None:
+    if second:
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
     return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
@@ -531,7 +531,7 @@ def _changes(
     first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
-    if second is None:
+    if not second:
         return changes, flips
     scales: dict[str, Scale | None] = dict(
         zip(second.table.aspects, second.table.scales, strict=True)

@@ -80,7 +80,7 @@ def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     lines = []
     for row in rows[:10].tolist():
         one = show(run, data, joined, row)
-        system = one.example.system if one.example is not None else None
+        system = one.example.system if one.example else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
         value = Alert(one.score.outcome) if one.score.value is None else one.score.value
         id_, aspect, name = map(visible, (one.score.id, one.score.aspect, system or ""))
@@ -90,7 +90,7 @@ def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
 
 def _text(one: ShownScore) -> RenderableType:
     heading = _safe(one.score.id, "bold")
-    if one.example is None:
+    if not one.example:
         return heading
     if one.example.system is not None:
         heading.append(f"  {printable(visible(one.example.system))}", style="not bold dim")
@@ -114,7 +114,7 @@ def score_evidence(one: ShownScore) -> RenderableType:
     if one.human is not None:
         heading.append(f"  people {printable(visible(_format_value(one, one.human, 2)))}")
     parts: list[RenderableType] = [heading, indent(Text(one.obtained, style="dim"))]
-    if score.error is not None:
+    if score.error:
         parts.append(indent(_clip(f"{score.error.type}: {score.error.message}", "yellow")))
     if score.explanation:
         parts.append(indent(_clip(score.explanation, "italic")))
