@@ -266,7 +266,14 @@ class CompareRow(_DifferenceRow):
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without signatures and scales."""
         content = _DifferenceRow.as_dict(self)
-        return {name: content[name] for name in content if name not in ("signatures", "scales")}
+        del content["signatures"], content["scales"]
+        # the figures of the runs first, then their difference, then how it came about
+        last = (
+            "difference", "low", "high", "unscored", "mean_over", "paired_by", "unpaired",
+            "left_out", "other_texts",
+        )  # fmt: skip
+        later = {name: content.pop(name) for name in last}
+        return content | later
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
