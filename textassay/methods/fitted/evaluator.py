@@ -34,7 +34,7 @@ from textassay.agreement.records import (
     texts_of,
 )
 from textassay.learning.aggregators import Aggregator
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
@@ -144,6 +144,11 @@ class FeatureScores(Recorded):
         self.texts: dict[str, Mapping[str, str]] = {}
         """Digest of the scored text by feature and id, if it is recorded."""
 
+    def are_of_another_text(self, example: Example) -> bool:
+        """Return whether another text than the example's was scored under its id."""
+        own = text_digest(example) if self.texts else ""
+        return not all(may_be_one_text(own, one.get(example.id, "")) for one in self.texts.values())
+
 
 def read_files(
     files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
@@ -245,7 +250,7 @@ def read_row(
     own = text_digest(example) if texts else ""
     values = [
         metrics.get(name) if name not in scores
-        else scores[name].get(id_) if texts.get(name, {}).get(id_, own) in ("", own) or not own
+        else scores[name].get(id_) if may_be_one_text(own, texts.get(name, {}).get(id_, ""))
         else None
         for name in features
     ]  # fmt: skip
