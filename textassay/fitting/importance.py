@@ -1,4 +1,4 @@
-"""What an evaluator rests on: importance of features, Shapley values, and what each juror adds.
+"""Importance of an evaluator's features, Shapley values, and the gain of each juror.
 
 All on rows not learned from. Criteria are chosen by figures from training rows alone, over folds of
 them; the report's are of the rows that are held out. What a juror of a jury adds is the error
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any
 
@@ -39,27 +39,11 @@ from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import FOLDS, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
-from textassay.table import Alert, Column, Estimate, Note, Table
+from textassay.table import Alert, Estimate, Note, Table, column, table_of
 
 _ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
-_SHUFFLES, _SHUFFLES_OF_ALL = 5, 3
-"""Shuffles of a held-out part, usually half of the rows, and of all rows, which exchange more."""
-_PERMUTATIONS = 16
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
-CLOSE, FAR = 0.1, 0.2
-"""Lead of the best juror over the next, in r, below which the mean of two gained in 30 of 31 juries
-on SummEval, and above which it lost. Of choices half as much: below 5 points of accuracy the mean
-gained in 16 of 16 juries on RewardBench 2, and above 10 it lost in 7 of 7."""
-_JUROR_COLUMNS = (
-    Column("juror", "juror"), Column("alone", "r alone", "number"),
-    Column("right", "right alone", "number"), Column("gain", "gain", "interval"),
-    Column("cost", "USD per 1,000 texts", "number", 4),
-    Column("per_dollar", "gain per USD", "interval"), Column("leave_out", "leave out"),
-)  # fmt: skip
-_JURY_COLUMNS = (
-    Column("jury", "jury"), Column("r", "r", "number"), Column("right", "right", "interval"),
-)  # fmt: skip
 
 
 def importance_over_folds(
@@ -176,7 +160,7 @@ def cross_fitted_importance(
 
 
 def _mean_of_rated(ratings: Floats) -> float:
-    """Return the mean of the ratings, NaN if there are none."""
+    """Return the mean of the ratings; NaN without ratings."""
     rated = ratings[~np.isnan(ratings)]
     return float(rated.mean()) if len(rated) else float("nan")
 
@@ -215,7 +199,7 @@ def _contributions(
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
     rows = _at_most(rows, _ROWS_TO_EXPLAIN, seed)
-    # the background holds none of the explained rows, or a row would be compared with itself
+    # the background has no explained row, or a row would be compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
     return global_importance(explanations.values)
@@ -240,7 +224,8 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             few.rows,
             few.rows.human,
             [(fold.choice.aggregator, fold.inside) for fold in few.repeats[0]],
-            repeats=_SHUFFLES if few.is_fixed else _SHUFFLES_OF_ALL,
+            # all rows exchange more than a held-out part, which is usually half of them
+            repeats=5 if few.is_fixed else 3,
             seed=fitter.seed,
             threads=fitter.threads,
         )
@@ -260,7 +245,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             # evaluator learned from
             fold.train.features,
             systems=list(compress(rows.systems, fold.inside & drawn)),
-            samples=_PERMUTATIONS,
+            samples=16,
             seed=fitter.seed,
         ).values
 
@@ -307,18 +292,38 @@ def _format_span(span: Floats) -> list[float] | None:
 class Worth:
     """What one juror adds to the jury that it is in."""
 
-    juror: str
-    # growth of the squared error without it, in variances of the ratings, averaged over the aspects
-    gain: float
-    low: float  # lower end of its interval over sources
-    high: float  # upper end
-    cost: float | None  # dollars per rated text; `None` if not known
-    leave_out: bool  # whether the jury is no worse without it, as far as the rows can show
-    alone: float | None
+    juror: str = field(metadata=column("juror"))
+    """Name of the juror."""
+    alone: float | None = field(metadata=column("r alone", "number"))
     """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
     undefined."""
-    right: float | None
+    right: float | None = field(metadata=column("right alone", "number"))
     """Share of the choices in which it is right, ties shared; `None` if people chose nothing."""
+    gain: float = field(
+        metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
+    )
+    """Growth of the squared error without it, in variances of the ratings, averaged over the
+    aspects."""
+    low: float
+    """Lower end of its interval over sources."""
+    high: float
+    """Upper end."""
+    cost: float | None = field(
+        metadata=column(
+            "USD per 1,000 texts", "number", 4, cell=lambda one: one.cost and 1000 * one.cost
+        )
+        | column(
+            "gain per USD",
+            "interval",
+            name="per_dollar",
+            cell=lambda one: Estimate(one.per_dollar, *(one.per_dollar_interval or ())),
+        )
+    )
+    """US dollars per rated text; `None` if not known."""
+    leave_out: bool = field(
+        metadata=column("leave out", cell=lambda one: Alert("yes") if one.leave_out else "")
+    )
+    """Whether the jury is no worse without it, as far as the rows can show."""
 
     @property
     def per_dollar(self) -> float | None:
@@ -327,7 +332,7 @@ class Worth:
 
     @property
     def per_dollar_interval(self) -> tuple[float, float] | None:
-        """Estimate of `per_dollar`; what a text costs is known, so only the gain is uncertain."""
+        """Interval of `per_dollar`; the cost of a text is known, so only the gain is uncertain."""
         if not self.cost:
             return None
         return self.low / (1000 * self.cost), self.high / (1000 * self.cost)
@@ -347,11 +352,11 @@ class Worth:
 class JuryAgreement:
     """How well the jurors together agree with people, on the texts that all of them scored."""
 
-    name: str
+    name: str = field(metadata=column("jury"))
     """How their scores become one."""
-    r: float | None
+    r: float | None = field(metadata=column("r", "number"))
     """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
-    right: Estimate
+    right: Estimate = field(metadata=column("right", "interval"))
     """Share of the choices in which it is right, ties shared; no value if people chose nothing."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -361,13 +366,6 @@ class JuryAgreement:
 
 def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:
     """Return what each juror adds, who can be left out, and what the jurors reach together."""
-    rows = []
-    for one in found:
-        per_dollar = Estimate(one.per_dollar, *(one.per_dollar_interval or ()))
-        cost = None if one.cost is None else 1000 * one.cost
-        gain = Estimate(one.gain, one.low, one.high)
-        left_out = Alert("yes") if one.leave_out else ""
-        rows.append((one.juror, one.alone, one.right, gain, cost, per_dollar, left_out))
     kept = [one.juror for one in found if not one.leave_out]
     advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
     if len(kept) == len(found):
@@ -377,10 +375,10 @@ def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> li
         "the ratings' variance."
     )
     notes = [Note(meaning), Note(advice), *map(Note, _lead(found))]
-    juries = [(one.name, one.r, one.right) for one in together]
+    title = "the jurors together, on the texts that all scored"
     return [
-        Table(_JUROR_COLUMNS, rows, tuple(notes), "what each juror adds"),
-        Table(_JURY_COLUMNS, juries, title="the jurors together, on the texts that all scored"),
+        table_of(Worth, found, notes, "what each juror adds"),
+        table_of(JuryAgreement, together, title=title),
     ]
 
 
@@ -393,9 +391,12 @@ def _lead(found: Sequence[Worth]) -> Iterator[str]:
         return
     (best, name), (second, _) = sorted(known, reverse=True)[:2]
     lead = scale * (best - second)
-    if lead < CLOSE:
+    # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 of r, and
+    # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
+    # accuracy, and lost in 7 of 7 with one above 10
+    if lead < 0.1:
         verdict = "where jurors are so close, a plain mean nearly always beats the best"
-    elif lead < FAR:
+    elif lead < 0.2:
         verdict = "with such a lead a plain mean may help or hurt"
     else:
         verdict = (
@@ -511,7 +512,7 @@ def worths(
     for name in members:
         own = _means(table, [name])
         alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
-        found.append(Worth(name, *first[name], known[name], name in out, alone, right))
+        found.append(Worth(name, alone, right, *first[name], known[name], name in out))
     # a juror without a price cannot be ranked beside others by gain per dollar
     by_price = all(one.per_dollar is not None for one in found)
     value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
