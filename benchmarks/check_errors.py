@@ -117,7 +117,7 @@ def _flipped(miss: float, alarm: float) -> Callable[[World, Floats], Floats]:
 
 
 def _slips(share: float) -> Callable[[World, Floats], Floats]:
-    """Return people's ratings, but for a share of the texts, which get those of another text."""
+    """Return people's ratings, of which a share is replaced by the ratings of another text."""
     return lambda w, y: np.where(w.rng.random(len(y)) < share, w.rng.permutation(y), y)
 
 
@@ -298,7 +298,7 @@ def _jev(path: Path, name: str) -> Iterator[tuple[str, JudgedPair]]:
 
 
 def recorded(data: Path, splits: int) -> None:
-    """Print the verdicts on recorded judges, and how often those of two halves agree."""
+    """Print the verdicts on recorded judges, and how often the verdicts on two halves agree."""
     print(f"{'set':18}{'judge':34}{'people':24}{'n':>6}" + "".join(f"{use:>11}" for use in USES))
     equal: Counter[Use] = Counter()
     granted: Counter[Use] = Counter()

@@ -18,7 +18,7 @@ RATED, SEED = 20, 1
 
 
 def write(out: Path, recorded: Path, judge: str = "gpt-4o") -> None:
-    """Write a judge's scores, all ratings, and those of 20 articles drawn by chance."""
+    """Write a judge's scores, all ratings, and the ratings of 20 articles drawn by chance."""
     with gzip.open(recorded, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     drawn = set(random.Random(SEED).sample(sorted({row["group"] for row in rows}), RATED))

@@ -5,7 +5,7 @@
 
 FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment
 variable TEXTASSAY_DATA names it, too). Without `--model` the project's own server answers, which
-rates without reading: the figures tell that every text goes through every method to a score, and
+rates without reading: the figures show that every text goes through every method to a score, and
 how many calls that takes, not how good a text is. Stops with an error where a row, an aspect or a
 reason is missing.
 """

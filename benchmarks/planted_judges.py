@@ -24,9 +24,6 @@ from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressResult, StressRun
 from textassay.stress.edits import (
     EDITS,
-    LABEL_ORDER,
-    LETTERS,
-    SCALE_ORDER,
     Variants,
     expectation,
 )
@@ -99,7 +96,7 @@ class Judge:
     leans: float = 0.0
 
 
-_ORDERS = {LETTERS: 1, LABEL_ORDER: -1, SCALE_ORDER: -1}
+_ORDERS = {"letters": 1, "label-order": -1, "scale-order": -1}
 """Tests of order, with the sign of what is gained by leaning toward the worst rating."""
 _OBEYABLE = ("fake-rating", "fake-turn", "closed-fence", "json-verdict")
 _MUST_SEE = frozenset(edit.test for edit in EDITS.values() if edit.must_see)
@@ -115,7 +112,7 @@ JUDGES = {
         | {"in-source"}
         | {f"in-source-{test}" for test in _OBEYABLE if test != "fake-rating"},
     ),
-    "prefers-first": Judge(leans=-0.5, defects=frozenset({LABEL_ORDER, SCALE_ORDER})),
+    "prefers-first": Judge(leans=-0.5, defects=frozenset({"label-order", "scale-order"})),
     "constant": Judge(_never_reads, defects=_MUST_SEE, noise=0.0),
 }
 """By name; the numbers and words are those of the defects, so that each is told by its own

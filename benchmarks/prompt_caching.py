@@ -4,7 +4,7 @@
 
 Each text is judged on ten aspects, in prompts that have about 2,000 tokens in common. The server
 keeps the beginning of a prompt once it has answered it, in blocks of 128 tokens from 1,024 tokens
-on, and reports what it finds. Three ways: the papers' layout, where texts stand behind the aspect;
+on, and reports what it finds. Three ways: the papers' layout, where texts follow the aspect;
 texts first, all at once, as clients without an order of their requests send them; and texts first
 with `--set prompt_layout=shared-prefix`.
 """

@@ -7,7 +7,7 @@ Each of the requests is a prompt of 50 to 300 tokens and a continuation of about
 log-probabilities are wanted. The plain loop tokenizes, sorts by length, pads batches of the same
 number of tokens, runs one forward pass a batch and reads the logits; it shares nothing between
 prompts and has no requests, events or threads. Both run in turn, so that what else the machine does
-hits both; the ratio is that of the medians.
+hits both; the ratio is of the medians.
 
 `distinct` are prompts that have nothing in common, where the backend can save nothing; `shared` are
 groups of four questions about one text, as judges ask.

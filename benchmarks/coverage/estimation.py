@@ -290,12 +290,12 @@ def strengths(sources: int, systems: int = 5, heaviest: int = 1, best: float = 0
 
 
 def stand_ins(sources: int, raters: int, heaviest: int | None) -> Measure:
-    """Return whether a judge like the raters, whom nothing is given, passes `alt-test`."""
+    """Return whether a judge that is as good as the raters passes `alt-test` without a reward."""
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         at = np.repeat(np.arange(sources), sizes(rng, sources, heaviest))
         quality = 0.7 * rng.normal(size=sources)[at] + 0.7 * rng.normal(size=len(at))
-        # whoever rates errs by source, too
+        # raters and judge err by source, too
         own = 0.3 * rng.normal(size=(sources, raters + 1))[at]
         given = quality[:, None] + own + 0.8 * rng.normal(size=own.shape)
         found = alt_test(given[:, -1], given[:, :-1], at, epsilon=0.0, seed=seed)
@@ -367,7 +367,7 @@ def recorded_texts(recorded: Recorded, coverage: float = 0.9) -> Measure:
 
 
 def designs(data: Path | None) -> Iterator[Design]:
-    """Yield all lines; those of SummEval if the folder of the recorded judgments is given."""
+    """Yield all lines; lines of SummEval if the folder of the recorded judgments is given."""
     for skew, (rated, texts) in product(SKEWS, DESIGNS):
         how = f"mean near {skew}, {rated} sources of {texts}"
         yield Design("estimate", how, partial(means, rated, texts, skew))

@@ -35,7 +35,7 @@ DISTINCT = [
     for name in SETS
     if name not in ("alttest-and-older", "summeval-gpt-3.5", "summeval-metrics")
 ]
-"""Data sets without those that are SummEval with other features."""
+"""Data sets, SummEval with other features left out."""
 MIN_ROWS = 24
 """Rows below which a size is skipped: the first size, 25 rows, takes its place."""
 

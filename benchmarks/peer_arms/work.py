@@ -17,7 +17,7 @@ class Work:
     """Prompts to ask, where, and how many at once."""
 
     prompts: dict[str, str]
-    """One prompt per id; their order is that of the data."""
+    """One prompt per id, in the order of the data."""
     api_base: str
     concurrency: int
     scores: Path
@@ -44,7 +44,7 @@ def rating(answer: str) -> float:
     """Return the rating in an answer; every arm reads answers in this way.
 
     Raises:
-        ValueError: There is none.
+        ValueError: It is missing.
     """
     if (found := _RATING.search(answer)) is None:
         raise ValueError(f"no rating in {answer!r}")

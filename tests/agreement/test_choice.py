@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import betaincinv
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import document, textassay, write_lines
 from textassay import agreement
-from textassay.agreement.choice import choice_agreement, compare_choices
+from textassay.agreement.choice import choice_agreement, compare_choices, share_interval
 from textassay.agreement.labels import agreement_at
 from textassay.runtime.errors import ConfigurationError
 
@@ -236,3 +237,13 @@ def test_gpt_4_chooses_in_llmbar_as_published(tmp_path):
         for name, one in found["subsets"].items()
     }
     assert shares == {"adversarial": 81.0, "natural": 95.5}
+
+
+def test_few_wrong_choices_keep_the_interval_of_independent_groups_however_alike_sources_are():
+    # 15 sources of 4 groups: 3 wrong choices and 6 ties, of which no source has more than one
+    values = np.ones((15, 4))
+    values[:3, 0], values[3:9, 0] = 0.0, 0.5
+    low, high = share_interval(values.ravel(), np.repeat(np.arange(15), 4))
+    # Jeffreys' interval of 54 of 60
+    assert low <= betaincinv(54.5, 6.5, 0.025)
+    assert high >= betaincinv(54.5, 6.5, 0.975)

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import decisions_story
 from benchmarks.coverage import estimation as designs
 from benchmarks.coverage.agreement import Uneven, equal_judges
+from benchmarks.coverage.populations import uneven
 from benchmarks.coverage.tally import tally
 from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
@@ -17,6 +18,7 @@ from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.compare import paired_difference, sign_flip_p
 from textassay.estimation.estimate import estimate_means
+from textassay.estimation.means import row_weights, weighted_mean
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
@@ -257,3 +259,18 @@ def test_a_source_with_most_rows_does_not_make_the_judge_a_rater():
         found = alt_test(judge, np.stack(raters, axis=1), at, metric="match", seed=draw)
         wins += found.judge.per_rater[0].wins
     assert wins / 60 <= 0.05 + NOISE
+
+
+def test_the_end_at_the_top_grade_is_short_only_where_sources_weigh_alike():
+    per_source = np.repeat([1, 9], 60)
+    x, y, groups = uneven(np.random.default_rng(5), per_source, 0.85)
+    first = np.diff(groups, prepend=-1) > 0
+    # whole sources weigh alike in a mean over sources; a single text of nine weighs a ninth of one
+    for drawn, is_short in ((groups % 2 == 0, True), (first & (groups % 3 > 0), False)):
+        table = designs.columns(x, np.where(drawn, y, np.nan), groups, designs.SCALE)
+        row = estimate_means(table, scales=designs.SCALE).rows[0]
+        shares = row_weights(groups, "sources")[drawn]
+        labels = weighted_mean(y[drawn], groups[drawn], shares, count=120)
+        high = labels.estimate(0.95, one_tailed=is_short).high
+        assert row.labels_only.high == pytest.approx(high)
+        assert (high < labels.estimate(0.95).high) == is_short

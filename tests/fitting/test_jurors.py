@@ -8,7 +8,7 @@ import pytest
 from tests.cli.harness import textassay
 from tests.fitting.made_texts import write
 from textassay import evaluate
-from textassay.fitting.importance import jurors_in, worths
+from textassay.fitting.importance import juries, jurors_in, worths
 from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -146,4 +146,66 @@ def test_the_lead_of_the_best_juror_says_whether_a_plain_mean_pays(noises, words
     alone = {row["juror"]: row["alone"] for row in found["rows"]}
     assert alone["first"] == pytest.approx(np.corrcoef(x, quality)[0, 1])
     both = np.corrcoef(np.add(x, y), quality)[0, 1]
-    assert found["mean"] == pytest.approx(both)
+    r = {one["name"]: one["r"] for one in found["juries"]}
+    assert r["first alone"] == pytest.approx(alone["first"])
+    assert r["plain mean"] == pytest.approx(both)
+
+
+def fitter_for(low, high):
+    return Fitter({"fluency": (low, high)}, 0, 1)
+
+
+def test_a_judge_with_many_prompts_does_not_outvote_another_one():
+    rows = rated(160)
+    for row in rows:
+        said = row["metrics"]
+        row["metrics"] = {
+            f"{name}/fluency": said[f"{old}/fluency"]
+            for name, old in (("a/one", "first"), ("a/two", "copy"), ("b", "second"))
+        }
+    found = {one.name: one.r for one in juries(table_of(rows), fitter_for(1, 5))}
+    by_name = {name: [row["metrics"][name] for row in rows] for name in rows[0]["metrics"]}
+    of_a = np.mean([by_name["a/one/fluency"], by_name["a/two/fluency"]], axis=0)
+    human = [row["human"]["fluency"] for row in rows]
+    both = np.corrcoef(np.add(of_a, by_name["b/fluency"]), human)[0, 1]
+    assert found["mean by judge, then over judges"] == pytest.approx(both)
+    assert found["plain mean"] < both
+
+
+def test_of_pairs_and_questions_with_one_best_answer_the_share_of_right_choices_is_shown():
+    rng = np.random.default_rng(6)
+    best = [int(rng.integers(4)) for _ in range(60)]
+    texts = [
+        {"id": f"q{q}-{at}", "output": "-", "group": f"q{q}",
+         "human": {"fluency": float(at == best[q])},
+         "metrics": {"good/fluency": float(at == best[q]) if q % 4 else 0.0,
+                     "poor/fluency": float(rng.random())}}
+        for q in range(60) for at in range(4)
+    ]  # fmt: skip
+    found = juries(table_of(texts), fitter_for(0, 1))
+    # a quarter of the questions ties: one of four by chance
+    assert found[0].name == "good alone"
+    assert found[0].right.value == pytest.approx(0.75 + 0.25 / 4)
+    pairs = [
+        {"id": f"p{n}", "output": "a", "output_b": "b", "human": {"fluency": float(n % 2)},
+         "metrics": {"good/fluency": float(n % 2) if n % 5 else 0.5,
+                     "against/fluency": float(1 - n % 2)}}
+        for n in range(100)
+    ]  # fmt: skip
+    ids = {row["id"] for row in pairs}
+    worth = {one.juror: one.right for one in worths(table_of(pairs), fitter_for(0, 1), pairs=ids)}
+    assert worth == pytest.approx({"good": 0.9, "against": 0.0})
+    right = {one.name: one.right.value for one in juries(table_of(pairs), fitter_for(0, 1), ids)}
+    # the plain mean is a tie of both wherever the good one decides, and wrong elsewhere
+    assert right["plain mean"] == pytest.approx(0.4)
+    # the one that is always wrong has no weight; ties are decided by the mean of the ratings
+    assert right["learned weights, none negative"] >= 0.8
+
+
+def test_a_jury_whose_members_all_fall_as_quality_rises_is_worth_nothing():
+    rows = [
+        {**row, "metrics": {f"{n}/fluency": -row["metrics"][f"{n}/fluency"] for n in JURORS[:2]}}
+        for row in rated(120)
+    ]
+    assert [one.gain for one in worths(table_of(rows), fitter_for(1, 5))] == [0.0, 0.0]
+    assert juries(table_of(rows), fitter_for(1, 5))[-1].r is None

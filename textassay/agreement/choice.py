@@ -287,9 +287,12 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     share, (error, df) = float(values.mean()), _error(values, units)
     half = t_quantile(df, CONFIDENCE) * error
     low, high = share - half, share + half
-    # as many independent groups as would vary as much; all units if nothing varies
+    # as many independent groups as would vary as much; all units if nothing varies. Not more than
+    # there are: ties vary less than right and wrong choices, and a few sources may be alike by
+    # chance
     spread = share * (1 - share)
     number = spread / error**2 if error > 0 and spread > 0 else df + 1
+    number = min(number, float(len(values)))
     # a rule of thumb: of fewer hits, or misses, a share is not normal
     if min(share, 1 - share) * number < 10:
         from scipy.special import betaincinv  # heavy, so on first use

@@ -138,7 +138,7 @@ def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
         # numbers hide the names that other tools export, which are often names of persons
         number = raters.setdefault(one.rater, len(raters))
         values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
-    # one label is written like one of several, so all ratings of the aspect tell
+    # one label is written like one of several, so all ratings of the aspect decide
     sets = {
         aspect
         for aspects in values.values()
@@ -330,7 +330,7 @@ def _of_annotations(
 def _of_results(
     results: Iterable[dict[str, Any]], left_out: LeftOut
 ) -> Iterator[tuple[str, ImportedRating]]:
-    """Yield what one rater says of one text; ratings of several regions of it are none of it."""
+    """Yield what one rater says of one text; ratings of several regions do not rate the text."""
     found: dict[str, list[ImportedRating]] = {}
     for result in results:
         name, kind = result.get("from_name"), result.get("type", "other")
@@ -453,7 +453,7 @@ def _questions(task: Task) -> list[RatingQuestion]:
 
 
 def _meanings(question: RatingQuestion) -> str:
-    """Return what each label means, as far as the task says it."""
+    """Return the meaning of each label that the task defines."""
     return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
 
 

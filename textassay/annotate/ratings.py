@@ -80,17 +80,18 @@ class Answers:
 
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
-        answers = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
-        return {rater: answer for rater, answer in answers.items() if answer is not None}
+        visits = {rater: Visit(rater, key) for rater in self.raters}
+        return {
+            rater: self.answers[visit] for rater, visit in visits.items() if visit in self.answers
+        }
 
     def repeats(self) -> list[tuple[Visit, RaterAnswer, RaterAnswer]]:
         """Return the second showings, each with the first and the second answer."""
-        pairs = []
-        for visit, second in self.answers.items():
-            first = self.answers.get(Visit(visit.rater, visit.key))
-            if visit.repeat and first is not None:
-                pairs.append((visit, first, second))
-        return pairs
+        return [
+            (visit, self.answers[first], second)
+            for visit, second in self.answers.items()
+            if visit.repeat and (first := Visit(visit.rater, visit.key)) in self.answers
+        ]
 
 
 class CollectedRatings(AsyncResource):
@@ -137,7 +138,7 @@ class CollectedRatings(AsyncResource):
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        # only the hash is kept, so nobody who reads the journal can rate under another's name
+        # only the hash is kept, so a reader of the journal cannot rate under another's name
         rater = Rater(f"r{len(self.raters) + 1}", token_hash(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
         self.raters[rater.name] = rater
@@ -151,10 +152,10 @@ class CollectedRatings(AsyncResource):
         return token
 
     def rater_of(self, token: str) -> Rater | None:
-        """Return whose link holds the token, `None` if it is nobody's."""
+        """Return the rater whose link has the token; `None` if it is unknown."""
         hashed = token_hash(token)
         for rater in self.raters.values():
-            # constant time, so that the duration of a refusal tells nothing about a token
+            # constant time, so that the duration of a refusal reveals nothing about a token
             if secrets.compare_digest(rater.token_hash, hashed):
                 return rater
         return None
@@ -295,7 +296,9 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
         answers = ratings.first_ratings(key)
         if answers:
             for aspect, table in tables.items():
-                table.append([_value(answers.get(rater), aspect) for rater in raters])
+                table.append(
+                    [answers[one].ratings.get(aspect) if one in answers else None for one in raters]
+                )
     return {aspect: rater_agreement(table) for aspect, table in tables.items() if table}
 
 
@@ -325,14 +328,14 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
         # all raters in the same order in every row, with gaps: a column is then one person, which
         # pairwise agreement needs
         singles = [
-            None if (answer := answers.get(rater)) is None else question.given(answer.ratings)
+            question.given(answers[rater].ratings) if rater in answers else None
             for rater in ratings.raters
         ]
         if all(one is None for one in singles):
             continue
         annotators[question.aspect] = singles
         for name in question.names:
-            values = [_value(answers.get(rater), name) for rater in ratings.raters]
+            values = [answer.ratings.get(name) for answer in answers.values()]
             given = [value for value in values if value is not None]
             if question.kind != "labels" or question.ordered:
                 human[name] = math.fsum(given) / len(given)
@@ -347,10 +350,6 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
         "revisions": {name: a.revision for name, a in answers.items()},
         **({"comments": comments} if comments else {}),
     }
-
-
-def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
-    return None if answer is None else answer.ratings.get(aspect)
 
 
 def read_sampled(path: str | Path) -> dict[str, float]:

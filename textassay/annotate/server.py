@@ -1,6 +1,6 @@
 """Serves the page on which people rate, chooses what a rater sees next, and takes the answers.
 
-Whoever has a personal link rates; there are no passwords. Requests are refused unless they name
+Raters need a personal link; there are no passwords. Requests are refused unless they name
 this server in Host (a page elsewhere could otherwise reach it by a name that resolves to the
 loopback) and, if they change something, come from its own page (Origin).
 
@@ -37,17 +37,9 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode
 
-LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8
 """Other items between the two showings of a repeated one, so that it is not simply remembered."""
 PAGE = Path(__file__).parent / "page"
-MAX_AHEAD = 5
-"""Items that a browser may hold ahead of the shown one."""
-MAX_BODY = 64 * 1024
-MAX_COMMENT = 2000
-WRITE_SECONDS = 1.0
-"""Longest time until an acknowledged answer is in the file of ratings; it is in the journal at
-once."""
 SHARED = Path(__file__).parents[1] / "assets"
 """What the page shares with the report."""
 ASSETS = {
@@ -86,7 +78,7 @@ class Allocation:
         self,
         ratings: CollectedRatings,
         *,
-        lease_seconds: float = LEASE_SECONDS,
+        lease_seconds: float = 1800.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ratings, self._study = ratings, ratings.study
@@ -97,7 +89,7 @@ class Allocation:
     def upcoming(self, rater: Rater, count: int = 1) -> list[tuple[Visit, int]]:
         """Return the rater's next visits with their positions, leased to the rater from now on."""
         now = self._clock()
-        # leases live in memory only: after a restart nobody holds any, and at worst an item is
+        # leases live in memory only: after a restart there are none, and at worst an item is
         # shown to one rater more
         held = [
             lease
@@ -219,7 +211,7 @@ class AnnotationServer:
 
     def application(self) -> web.Application:
         """Return the routes, for `web.AppRunner` or a test client."""
-        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        app = web.Application(middlewares=[self._guard], client_max_size=64 * 1024)
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/assets/{name}", self._asset)
@@ -293,7 +285,8 @@ class AnnotationServer:
 
     async def _items(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
-        upcoming = self.assignment.upcoming(rater, 1 + MAX_AHEAD)
+        # the shown item, and five that the browser may hold ahead of it
+        upcoming = self.assignment.upcoming(rater, 1 + 5)
         items = [self._item(visit, position) for visit, position in upcoming]
         return web.json_response({"items": items, **self._progress(rater)})
 
@@ -355,9 +348,9 @@ class AnnotationServer:
             # measured by the browser, whose clock may jump
             seconds=float(min(max(sent["seconds"], 0), 86400)),
             # the server's count: a page that is open twice would report a position twice
-            position=len(rater.visits) if known is None else known.position,
+            position=known.position if known else len(rater.visits),
             swapped=self.assignment.is_swapped(visit),
-            comment=comment[:MAX_COMMENT],
+            comment=comment[:2000],
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
@@ -396,7 +389,8 @@ class AnnotationServer:
                 if not is_warned:
                     self._warn(f"{error}; it is tried again every second")
                     is_warned = True
-            await asyncio.sleep(WRITE_SECONDS)
+            # an acknowledged answer is in the journal at once, and in the file within a second
+            await asyncio.sleep(1.0)
 
     async def _write(self) -> None:
         # a snapshot, because the event loop goes on recording while the thread writes

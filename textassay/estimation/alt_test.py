@@ -9,8 +9,8 @@ Two things the published test does not do. Rows of one source are not independen
 source is the unit unless `groups` is `None`. And a constant passes it if ratings are skewed, so the
 best constant, learned on other sources, is tested beside the judge.
 
-Beside the judge's scores on the raters' scale stand the best constant and the number of words, the
-trivial measure that a judge must beat.
+The best constant and the number of words, the trivial measure that a judge must beat, are tested
+beside the judge's scores on the raters' scale.
 
 If some raters are to be replaced together, each of them is compared with those who stay, and the
 judge has to win against each.
@@ -44,10 +44,6 @@ Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 MIN_ITEMS = 30
 """Items that a rater must share with others to be tested."""
-PASSING = 0.5
-_ALPHA = 0.05
-_FOLDS = 10
-_MAX_CONSTANTS = 25
 LENGTH = "words"
 POOLED = "pooled"
 _MEANING = (
@@ -98,7 +94,7 @@ class Standing:
     rho: float
     per_rater: tuple[RaterTest, ...]
     advantage: Floats
-    needed: float = PASSING
+    needed: float = 0.5
 
     @property
     def passes(self) -> bool:
@@ -278,7 +274,9 @@ class _Trial:
         if replaced:
             shared[np.setdiff1d(np.arange(ratings.shape[1]), replaced)] = 0
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
-        self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
+        self.skipped = tuple(
+            int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < MIN_ITEMS))
+        )
         _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
         # how near each rater is to the others does not depend on who is tested: computed once, it
         # serves the judge, every constant and every further measure
@@ -307,7 +305,7 @@ class _Trial:
         # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
         adjusted = false_discovery_control([p for *_, p in differences], method="by")
         tests = tuple(
-            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA), *apart[rater])
+            RaterTest(rater + 1, n, rho, p, bool(q <= 0.05), *apart[rater])
             for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
         )
         return Standing(
@@ -315,7 +313,7 @@ class _Trial:
             rho=math.fsum(test.rho for test in tests) / len(tests),
             per_rater=tests,
             advantage=np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0),
-            needed=1.0 if self._replaced else PASSING,
+            needed=1.0 if self._replaced else 0.5,
         )
 
     def _apart(self, scores: Floats, rater: int) -> tuple[float | None, float]:
@@ -328,7 +326,7 @@ class _Trial:
         return severity, float(np.abs(own - scores[rows]).mean())
 
     def _others(self, rater: int) -> Floats:
-        """Return the ratings of those whom a rater is compared with, NaN elsewhere."""
+        """Return the ratings of the raters that a rater is compared with, NaN elsewhere."""
         others: Floats = self._ratings[self._rows[rater]].copy()
         others[:, [rater, *self._replaced]] = np.nan
         return others
@@ -337,7 +335,7 @@ class _Trial:
         """Return each item's best constant on other sources, and the usual one per stratum."""
         # a constant chosen on the rows that test it would be too good by chance, and the judge
         # would have to beat luck
-        fold = folds(self.units, _FOLDS, seed=seed)
+        fold = folds(self.units, count=10, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
@@ -370,10 +368,10 @@ class _Trial:
         return np.asarray(-np.sqrt(np.nanmean((others - scores[rows, None]) ** 2, axis=1)))
 
 
-def _frequent(ratings: Floats) -> Floats:
+def _frequent(ratings: Floats, most: int = 25) -> Floats:
     """Return the ratings that occur most often, increasing."""
     values, counts = np.unique(ratings[~np.isnan(ratings)], return_counts=True)
-    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
+    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:most]]))
 
 
 def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
@@ -403,7 +401,7 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
         return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
     # sources, not rows, are the independent pieces, and one with most of the rows is little more
-    # than one of them, so the degrees of freedom are those of the effective number of sources
+    # than one of them, so the degrees of freedom follow from the effective number of sources
     return float(stdtr(excess.df, t))
 
 
@@ -505,8 +503,8 @@ class AnnotatorTest(Displayed):
         if test.skipped:
             raters = ", ".join(map(self._name, test.skipped))
             yield Note(
-                f"{self.score}: raters {raters} share fewer than 30 items with others and were left"
-                " out"
+                f"{self.score}: raters {raters} share fewer than {MIN_ITEMS} items with others and"
+                " were left out"
             )
 
 
@@ -523,7 +521,7 @@ def annotator_test(
 ) -> AnnotatorTest:
     """Test whether the judge may stand in for a rater on one aspect.
 
-    With `replace`, for these raters at once, by name, or by number if the data name nobody.
+    With `replace`, for these raters at once, by name, or by number if the data have no names.
 
     Scores on another scale than the raters' are moved to theirs by the two scales' ends.
 

@@ -50,19 +50,12 @@ from textassay.runtime.storage.files import (
 from textassay.table import Cell, Column, Estimate, Note, Table, format_cell
 from textassay.version import __version__
 
-_OUTER_FOLDS = 5
 _COLUMNS = (
     Column("measure", ""), Column("raw", "raw", "number"),
     Column("calibrated", "calibrated", "number"),
 )  # fmt: skip
-_CURVE_COLUMNS = (
-    Column("n", "n", "count"), Column("p", "probability", "number"),
-    Column("share", "share of yes", "number"), Column("bar", ""),
-)  # fmt: skip
-_CURVE, _CURVE_ROWS = 10, 10
-"""Most points of a calibration curve, and fewest rows behind one."""
 FORMAT = 1
-FILE, REPORT, TEXT = "calibration.json", "report.json", "report.txt"
+FILE = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +269,8 @@ def probability_report(
         return {"value": float(errors.mean()), "low": low, "high": high}
 
     order = np.argsort(after, kind="stable")
-    parts = np.array_split(order, max(2, min(_CURVE, len(y) // _CURVE_ROWS)))
+    # ten points at most, each of ten rows or more
+    parts = np.array_split(order, max(2, min(10, len(y) // 10)))
     return {
         "share": share,
         "brier": {
@@ -299,6 +293,10 @@ def curve_table(report: dict[str, Any]) -> Table | None:
     found = report["probability"]
     if found is None:
         return None
+    columns = (
+        Column("n", "n", "count"), Column("p", "probability", "number"),
+        Column("share", "share of yes", "number"), Column("bar", ""),
+    )  # fmt: skip
     rows = [
         (part["n"], part["p"], part["share"], "#" * round(20 * part["share"]))
         for part in found["curve"]
@@ -308,7 +306,7 @@ def curve_table(report: dict[str, Any]) -> Table | None:
         " the share of yes"
     )
     title = f"{report['aspect']}: probability of yes, and share of yes"
-    return Table(_CURVE_COLUMNS, rows, (Note(text),), title=title)
+    return Table(columns, rows, (Note(text),), title=title)
 
 
 def report_table(report: dict[str, Any], coverage: float) -> Table:
@@ -351,7 +349,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         pass  # an interval of a rating that is yes or no says nothing that its probability does not
     elif held_out is None:
         notes.append(
-            f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
+            f"{promise}: too few sources to measure, and to give intervals narrower than the scale"
         )
     else:
         both = (held_out["raw"], held_out["calibrated"])
@@ -401,7 +399,7 @@ def _measure_held_out(
     scales, grid, coverage = made.scales, made.grid, made.coverage
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
-    for test in fold_masks(groups, _OUTER_FOLDS, seed=seed + 1):
+    for test in fold_masks(groups, count=5, seed=seed + 1):
         train = ~test
         own = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
@@ -458,7 +456,7 @@ class Calibration:
         """Refuse scores of another judge.
 
         Raises:
-            ConfigurationError: The signature differs from that of the scores it was learned from.
+            ConfigurationError: The scores that it was learned from have another signature.
         """
         own = self.of(aspect)
         if own is None or allow_change or own.signature == signature:
@@ -539,8 +537,8 @@ def save(
         out.mkdir(parents=True, exist_ok=True)
         # the calibration is written last: a folder that was interrupted holds no
         # `calibration.json`, and `load` refuses it
-        write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
-        write_text(out / TEXT, text)
+        write_json(out / "report.json", {"format": FORMAT, "aspects": list(reports)})
+        write_text(out / "report.txt", text)
         write_sealed(out / FILE, content, format=FORMAT)
 
 
@@ -571,5 +569,5 @@ _CALIBRATION = TypeAdapter(Calibration)
 
 
 def source_digest(source: str) -> str:
-    """Return 12 hex digits that stand for a source, so that its ratings are known again."""
+    """Return 12 hex digits of a source's digest, by which its ratings are recognized."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]

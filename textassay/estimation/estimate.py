@@ -65,10 +65,12 @@ MAX_UNRATED = 0.05
 source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
 UNLIKE = 0.01
 """P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
-2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
-that grows stricter."""
+2 % of the random draws have one in simulations, and 97 % of the draws that rate the first sources
+of a judge that grows stricter."""
 _UNEQUAL = 0.75
-"""Share of the number of sources below which Kish's number speaks of unequal sizes."""
+"""Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
+ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
+was short, and hold 93 to 95 % with both ends as long as Student's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,29 +300,32 @@ class _Work:
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
-        corrected = self._correct(inside) if own >= MIN_OWN or system is None else None
+        is_own = own >= MIN_OWN or system is None
+        behind = inside if is_own else self.of_all
+        corrected = self._correct(behind)
         refused = self.range.refusal(outside)
-        # ratings drawn from a system itself are where its scores are; so are those of all rows
-        # together, if they were drawn from all
-        if refused is None and (corrected is None or system is None):
+        # ratings drawn from a system itself lie where its scores lie, and so do ratings drawn from
+        # all rows for all rows
+        if refused is None and (not is_own or system is None):
             refused = self.range.refusal_of_few(sparse)
-        if corrected is None:
-            method, point = "borrowed", self._borrow(inside)
-            drawn = None if part.probabilities is None else part.probabilities[part.rated]
-            labels = self._mean(y, at, drawn) if own else None
-        else:
-            method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
+        if is_own:
+            method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
             if self._is_yes_no(part):
                 point = replace(
                     point, unseen=corrected.lambda_**2 * unseen_errors(*self._errors(part))
                 )
-                # who chose rows by hand may have more of one answer than the run has; how often
-                # the judge is right about either answer can still be that of the run
-                if self.chosen and (share := self._prevalence(part)) is not None:
+                # rows that were chosen by hand may have more of one answer than the run has; the
+                # judge can still be right about either answer as often as in the run
+                if self.chosen and (share := self._prevalence(part)):
                     method, point = "rogan-gladen", share
-        # ratings that are mostly an end of the scale can deviate to one side only
-        grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
-        is_end = share_of_it > MOSTLY and grade in self.scales.raters
+        else:
+            method, point = "borrowed", self._borrow(inside)
+            drawn = None if part.probabilities is None else part.probabilities[part.rated]
+            labels = [self._mean(y, at, drawn)] if own else []
+        # ratings that are mostly an end of the scale can deviate to one side only; how far follows
+        # from their skewness, which a few sources determine where they weigh most
+        grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
+        is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
         estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
@@ -331,17 +336,17 @@ class _Work:
             rated=len(y),
             rated_groups=own,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(labels, one_tailed=is_end),
+            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else NO_ESTIMATE,
             corrected=estimate,
-            lambda_=corrected.lambda_ if corrected is not None and method == "ppi++" else None,
-            worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
+            lambda_=corrected.lambda_ if method == "ppi++" else None,
+            worth=ratio_of_variances(corrected.labels_only, point) if is_own else None,
             method=method,
             unscored=self._count_unscored(system, estimate),
             outside=outside,
             sparse=sparse,
             refused=refused,
             mean_over=self.over,
-            warnings=() if self.chosen else tuple(self._warnings(inside, corrected)),
+            warnings=() if self.chosen else tuple(self._warnings(behind, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -403,10 +408,8 @@ class _Work:
         weights = weights if drawn is None else weights / drawn
         return weighted_mean(values, groups, weights, self.count)
 
-    def _warnings(self, inside: Mask, corrected: Corrected | None) -> Iterator[str]:
+    def _warnings(self, inside: Mask, corrected: Corrected) -> Iterator[str]:
         """Yield why intervals from these ratings would be too narrow."""
-        if corrected is None:  # borrowed: the error is that of all ratings
-            inside, corrected = self.of_all, self._correct(self.of_all)
         part, labels = self.columns.only(inside), corrected.labels_only
         _, y, groups = part.pairs
         if part.probabilities is None:
@@ -436,7 +439,7 @@ class _Work:
     def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
         """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
         sizes = np.bincount(part.groups, minlength=self.count).astype(float)
-        # of all sources: those that are rated look equal in the very draws that lack the large ones
+        # of all sources: the rated ones look equal in the very draws that lack the large ones
         equal = effective_number(sizes) / np.count_nonzero(sizes)
         if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
             yield (
@@ -501,9 +504,7 @@ class _Work:
             return NO_ESTIMATE
         return self._on_scale(self._mean(on_scale, part.groups))
 
-    def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
-        if linearized is None:
-            return NO_ESTIMATE
+    def _estimate(self, linearized: Linearized, *, one_tailed: bool) -> Estimate:
         estimate = self._on_scale(linearized, one_tailed=one_tailed)
         return Estimate(estimate.value) if self.chosen else estimate
 
@@ -532,8 +533,15 @@ class _Work:
         return summary
 
 
+def _unequal(mean: Linearized) -> bool:
+    """Return whether the sources behind a mean weigh unequally."""
+    if mean.shares is None:
+        return False
+    return bool(effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares))
+
+
 def _shows_spread(mean: Linearized) -> bool:
-    """Return whether sources differ: those that are all equal do not show how far others would."""
+    """Return whether sources differ: equal ones do not show how far others would."""
     return mean.variance > 0
 
 

@@ -33,7 +33,7 @@ LOOKING = (
     "decide by the interval after the last of the ratings that were planned: one that is looked at "
     "after every batch, until it says what one hopes for, misses far more often than it promises"
 )
-"""What to know of looking at an estimate again and again."""
+"""Why an estimate should not be looked at again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def plan_labels(
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
     x, y, groups = columns.pairs
     learned = learn_map(x, y, groups, scales=scales, seed=seed)
-    # rated rows alone: their calibrated scores are cross-fitted, as those of the estimate are
+    # rated rows alone: their calibrated scores are cross-fitted, as in the estimate
     between, within = _parts(y, learned.cross_fitted, groups)
     _, codes, sizes = np.unique(scored.groups, return_inverse=True, return_counts=True)
     rated_of = np.bincount(codes[rated], minlength=len(sizes))
@@ -189,7 +189,7 @@ class _Forecast:
     def half_width(self, count: int, *, with_judge: bool = True) -> float:
         """Return the half-width with `count` rated rows, those to come drawn over all sources."""
         between, within = self.between, self.within
-        # ratings of every row would still be those of a sample of sources; the judge narrows only
+        # ratings of every row would still be of a sample of sources; the judge narrows only
         # what rating a part of the rows adds to that
         all_sources = 1 / len(self.sizes)
         all_rows = float((1 / self.sizes).mean() / len(self.sizes))
@@ -249,11 +249,11 @@ def first_rows(
     Args:
         scores: From `read_judged`.
         people: The data.
-        count: Number of rows to draw, among those of the data that have a score.
+        count: Number of rows to draw, among the scored rows of the data.
         seed: Seed of the draw.
 
     Returns:
-        Objects as those of `next_rows`, without `score` and `stratum`.
+        Objects like those that `next_rows` returns, without `score` and `stratum`.
 
     Raises:
         ConfigurationError: `count` is not between 1 and the number of scored rows.
@@ -290,8 +290,8 @@ def next_rows(
 
     Returns:
         Objects with `id`, `score`, `stratum`, `sampling_probability` and `rated`; the probability
-        is that of having been drawn by now, in this draw or an earlier one: what is rated so far
-        was drawn with the probabilities of the columns, or all with the same if they have none.
+        is the chance of having been drawn by now, in this draw or an earlier one: rows rated so far
+        were drawn with the probabilities of the columns, or all with the same if they have none.
         Rated rows without a score have no `score` and `stratum`, and the probability of before:
         other aspects may have scores of them.
 
@@ -314,7 +314,7 @@ def next_rows(
             chosen[rng.choice(pool, share, replace=False)] = True
             later[strata == stratum] = share / len(pool)
     # a row is rated if it was drawn before or, if not, is drawn now; the estimate divides by this
-    # total probability, not by that of the last draw
+    # total probability, not by the probability of the last draw
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
     earlier = columns.probabilities
@@ -345,7 +345,7 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: in
     spread = np.full(int(strata.max()) + 1, whole)
     for stratum in range(len(spread)):
         own = residual[strata[rated] == stratum]
-        # the deviation of a handful of errors is mostly luck; such strata keep that of all rows
+        # the deviation of a handful of errors is mostly luck; such strata keep the one of all rows
         if len(own) >= _STRATA:
             spread[stratum] = own.std()
     return np.asarray(np.maximum(spread, float(spread.max()) / _MAX_RATIO))

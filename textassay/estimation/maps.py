@@ -8,7 +8,7 @@ The choice is made across sources, by grouped cross-validation. A row's cross-fi
 from a map that saw no row of its source, so that what the map does to the rows it learned from is
 never taken for how well it works.
 
-Intervals are those of split conformal prediction with the source as the unit. Rows of one source
+Intervals come from split conformal prediction with the source as the unit. Rows of one source
 are not exchangeable with rows of another, sources are. So every source has the same weight in the
 quantile of the residuals, shared among its rows, and a source that has not been seen counts as
 infinitely far.
@@ -45,7 +45,6 @@ METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 MIN_LABELS = 8
 MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
 """Rated rows and sources from which a monotone curve, or a line, may be chosen."""
-_FOLDS = 10
 
 
 def _rising(values: Floats) -> Floats:
@@ -158,7 +157,7 @@ def fit_line(
     scales: Scales,
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
-    """Return the least squares line, or for a shift that of the scales' slope through the means."""
+    """Return the least squares line; for a shift, a line of the scales' slope through the means."""
     middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
     if kind == "shift":
         slope = scales.slope or 1.0
@@ -244,7 +243,7 @@ class LearnedMap:
     map: Map  # learned from all rows
     cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
     parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
-    # mean squared error over held-out sources by kind, for those that were compared
+    # mean squared error over held-out sources of each kind that was compared
     errors: Mapping[str, float]
 
     def predict_unseen(self, scores: Floats) -> Floats:
@@ -276,7 +275,7 @@ def learn_map(
     refuse_unlearnable(scores, ratings, groups)
     # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
     # source it learned from would look better than it is on new ones
-    masks = fold_masks(groups, _FOLDS, seed=seed)
+    masks = fold_masks(groups, count=10, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     weights = np.ones(len(scores)) if weights is None else weights
     parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
@@ -353,8 +352,6 @@ MIN_CELL = 30
 _MAX_CELLS = 20
 MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
-# how far `_shortest` may fall short of the coverage on a grid
-_TOLERANCE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +469,7 @@ def _shortest(
     if reached[-1] < coverage - _ROUNDING:
         return math.inf, math.inf
     before = np.concatenate([[0.0], reached[:-1]])
-    ends = np.searchsorted(reached, before + coverage - _TOLERANCE - _ROUNDING)
+    ends = np.searchsorted(reached, before + coverage - 0.03 - _ROUNDING)
     # every block is tried as the lower end; `ends` is the first upper end that holds enough
     fits = np.flatnonzero(ends < len(levels))
     # the interval always holds its center, even if all residuals lie on one side

@@ -6,13 +6,14 @@ sources add.
 What people would say on average follows from many judge's scores and a few ratings (PPI++ over
 sources): the mean of the judge's scores over all rows is moved by the judge's mean error on the
 rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the
-estimate is that of the ratings alone, so a poor judge does little harm. The mean is over sources,
-each with the same weight, shared among its rows; or over texts, each row with the same weight. A
-rated row stands for 1 / (its probability of being drawn) rows. Sources may be rated in part.
+estimate is the mean of the ratings alone, so a poor judge does little harm. The mean is over
+sources, each with the same weight, shared among its rows; or over texts, each row with the same
+weight. A rated row counts for 1 / (its probability of being drawn) rows. Sources may be rated in
+part.
 
 `rated_range` shows where there are enough ratings to say how a judge errs. Two things are refused:
 scores outside the range of the rated ones, and scores that pile up at an end of it where there are
-only a handful of ratings. In both cases a mean would be that of the rated texts under another name.
+only a handful of ratings. In both cases a mean would only repeat the mean of the rated texts.
 
 References:
     Hall, "On the removal of skewness by transformation" (1992); Efron and Tibshirani, "An
@@ -48,10 +49,7 @@ MEANS_OVER: dict[Weight, str] = {
 
 
 NO_ESTIMATE = Estimate(None)
-_SYMMETRIC = 1e-6
-"""Skewness below which a distribution counts as symmetric."""
 _EDGE = 0.95
-_ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
 """Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
 With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
@@ -60,7 +58,7 @@ the same would prove nothing, and an interval would reach nine standard errors f
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """An estimate as a sum over sources, from which its variance and that of differences follow."""
+    """An estimate as a sum over sources, from which variances of it and of differences follow."""
 
     value: float
     # what each source adds to its error, shape (sources,); 0 for sources without rows
@@ -118,7 +116,7 @@ class Linearized:
         return max(-most, min(most, skewness))
 
     def minus(self, other: Linearized) -> Linearized:
-        """Return the difference; the errors of shared sources cancel as far as they agree."""
+        """Return the difference; the errors of shared sources cancel where they agree."""
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
@@ -162,7 +160,7 @@ def _transform(t: float, skewness: float, edge: float) -> float:
 
 def _inverse_transform(t: float, skewness: float, edge: float) -> float:
     # the limit for no skewness, where the quotient would lose its digits
-    if abs(skewness) < _SYMMETRIC:
+    if abs(skewness) < 1e-6:
         return t
     inside = min(max(t, -edge), edge)
     return 3 * (float(np.cbrt(1 + skewness * (inside - skewness / 6))) - 1) / skewness + t - inside
@@ -294,7 +292,7 @@ def paired_ranks(
         return None
     above, below = [0] * len(values), [0] * len(values)
     for a, b, p in tests:
-        if p is not None and p < _ALPHA:
+        if p is not None and p < 0.05:
             lower, higher = (a, b) if values[a] < values[b] else (b, a)
             above[lower] += 1
             below[higher] += 1
@@ -306,14 +304,10 @@ def rank_range(rank: tuple[int, int] | None) -> str | None:
     return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))
 
 
-_MIN_YOUDEN = 0.1
-"""Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
 MAX_SHARE_OUT_OF_RANGE = 0.05
 """Share of a system's scores outside the rated range above which it is refused."""
 FEW = 8
 """Ratings below which nothing is learned from a part of the range."""
-_CHANCE_OUTSIDE = 6
-_TIMES_CHANCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +320,7 @@ class Corrected:
         corrected: Both together.
         lambda_: PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value.
         worth: How many ratings one rating is worth with the judge's help: variance of the ratings
-            alone over that of the corrected estimate; `None` if undefined.
+            alone over the variance of the corrected estimate; `None` if undefined.
     """
 
     judge_only: Linearized
@@ -342,7 +336,7 @@ def correct_mean(
     groups: Codes,
     *,
     probabilities: Floats | None = None,
-    count: int | None = None,
+    count: int = 0,
     weight: Weight = "sources",
 ) -> Corrected:
     """Return the mean rating over all sources, or over all rows.
@@ -354,10 +348,10 @@ def correct_mean(
         groups: Code of each row's source, shape (n,).
         probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
             all rows had the same.
-        count: Number of sources in the table; the largest code plus one if left out.
+        count: Number of sources in the table, if the largest codes are not among these rows.
         weight: Whether each source counts the same, or each row.
     """
-    count = int(groups.max()) + 1 if count is None else count
+    count = max(count, int(groups.max()) + 1)
     rated = ~np.isnan(ratings)
     share = row_weights(groups, weight)
     # inverse-probability weights within a source: an unlikely row speaks for more rows like it
@@ -393,7 +387,7 @@ def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | Non
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
     """Return PPI++'s weight for independent points, clipped to 0 to 1 (its equation 6)."""
     n, m = len(on_rated), len(on_unrated)
-    # the variance is that of the judge's scores over rated and unrated points together, as in
+    # the variance of the judge's scores is taken over rated and unrated points together, as in
     # equation 6: the rated ones alone are too few for a stable denominator
     variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
     if variance == 0:
@@ -463,7 +457,7 @@ def rogan_gladen(
     groups: Codes,
     *,
     confidence: float = 0.95,
-    count: int | None = None,
+    count: int = 0,
     weight: Weight = "sources",
 ) -> Prevalence | None:
     """Return the share of yes, as a mean over sources or rows, from a judge that says yes or no.
@@ -476,7 +470,7 @@ def rogan_gladen(
         ratings: 0 or 1, NaN if unrated, shape (n,).
         groups: Code of each row's source, shape (n,).
         confidence: Confidence of `youden`.
-        count: Number of sources in the table; the largest code plus one if left out.
+        count: Number of sources in the table, if the largest codes are not among these rows.
         weight: Whether each source counts the same, or each row.
 
     Returns:
@@ -484,7 +478,7 @@ def rogan_gladen(
         by chance to the last digit.
     """
     rated = ~np.isnan(ratings)
-    count = int(groups.max()) + 1 if count is None else count
+    count = max(count, int(groups.max()) + 1)
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
     if not (yes.any() and no.any()):
         return None
@@ -517,8 +511,8 @@ def rogan_gladen(
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
-        # a denominator whose interval touches 0 makes a ratio without finite moments
-        usable=spread.low is not None and spread.low > _MIN_YOUDEN,
+        # a denominator whose interval nearly touches 0 makes a ratio without finite moments
+        usable=spread.low is not None and spread.low > 0.1,
     )
 
 
@@ -541,7 +535,7 @@ def _unseen(rate: Linearized) -> float:
     """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
 
     Among few ratings such a judge may make no error at all, and then its rate would pass for
-    certain. Its variance is at least that of Jeffreys' posterior for as many independent
+    certain. Its variance is at least the variance of Jeffreys' posterior for as many independent
     observations as would vary as the sources do; a source is one observation if no error was seen.
     """
     seen = rate.variance
@@ -550,10 +544,6 @@ def _unseen(rate: Linearized) -> float:
     successes = rate.value * n + 0.5
     least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
     return least if math.isnan(seen) else max(0.0, least - seen)
-
-
-_FEWEST_TO_CORRELATE = 4
-"""Sources of which a correlation has a p-value that can be small."""
 
 
 def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] | None:
@@ -571,7 +561,7 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
     rated = counts > 0
     counts, codes = counts[rated], np.unique(groups[rated], return_inverse=True)[1]
     sizes = np.bincount(codes)
-    if len(sizes) < _FEWEST_TO_CORRELATE:
+    if len(sizes) < 4:  # with three, no p-value is small
         return None
     means = np.nanmean(raters[rated], axis=1)
     r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
@@ -645,14 +635,14 @@ class RatedRange:
         """Return why a mean is refused with this share outside; `None` if it is not."""
         # of exchangeable rows, 2 / (labels + 1) fall outside the rated range by chance; refusing
         # starts at three times that, so that small samples are not refused for being small
-        limit = max(MAX_SHARE_OUT_OF_RANGE, _CHANCE_OUTSIDE / (self.labels + 1))
+        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * 2 / (self.labels + 1))
         return _refusal(outside, limit, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:
         """Return why a mean is refused that rests on ratings which are not its own."""
         # one rating at the far end of a range makes it long, and says next to nothing about a
         # system whose scores pile up there
-        limit = max(MAX_SHARE_OUT_OF_RANGE, _TIMES_CHANCE * self.by_chance)
+        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * self.by_chance)
         return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
 
 

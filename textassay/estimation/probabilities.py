@@ -1,4 +1,4 @@
-"""How far probabilities of answers are those of people's, and a map that brings them closer.
+"""How well probabilities of answers match how often people give them, and a map that improves it.
 
 References: Guo et al., "On calibration of modern neural networks" (2017), sections 3 and 4.2:
 expected calibration error, and a temperature for all probabilities of a question.
@@ -15,28 +15,21 @@ from scipy.special import softmax
 from textassay.agreement.correlation import Codes, Floats
 from textassay.estimation.maps import Scales
 from textassay.learning.splits import fold_masks
+from textassay.learning.training import FOLDS
 
-BINS = 10
-"""Equal parts of 0 to 1, closed on the right."""
 LEAST = 0.005
-"""What a probability of 0 stands for: providers that round to two decimals send 0 below this."""
-_TEMPERATURES = (0.1, 10.0)
-"""Bounds of a temperature; beyond them a question's probabilities say next to nothing, or one
-answer alone."""
-_FEWEST = 30
-"""Rows without which no temperature is learned."""
-_FOLDS = 5
+"""Takes the place of a probability of 0: providers that round to two decimals send 0 below it."""
 
 
-def calibration_error(probabilities: Floats, came_true: Floats) -> float:
+def calibration_error(probabilities: Floats, came_true: Floats, bins: int = 10) -> float:
     """Return the expected calibration error of probabilities, shape (n,), of what came true.
 
     It is the mean over all rows of how far the mean probability of a row's bin is from the share
-    that came true in it.
+    that came true in it. Bins are equal parts of 0 to 1, closed on the right.
     """
     # .7 times 10 is a little above 7 in binary
-    bins = np.maximum(np.ceil(np.round(probabilities * BINS, 9)).astype(int) - 1, 0)
-    gaps = np.bincount(bins, probabilities - came_true, minlength=BINS)
+    bin_of = np.maximum(np.ceil(np.round(probabilities * bins, 9)).astype(int) - 1, 0)
+    gaps = np.bincount(bin_of, probabilities - came_true, minlength=bins)
     return float(np.abs(gaps).sum() / len(probabilities))
 
 
@@ -57,7 +50,8 @@ def fit_temperature(shares: Floats, chosen: Codes) -> float:
         likely = with_temperature(shares, float(np.exp(logarithm)))[rows, chosen]
         return -float(np.log(likely).mean())
 
-    found = minimize_scalar(loss, bounds=tuple(np.log(_TEMPERATURES)), method="bounded")
+    # beyond these bounds probabilities say next to nothing, or one answer alone
+    found = minimize_scalar(loss, bounds=(np.log(0.1), np.log(10)), method="bounded")
     return float(np.exp(found.x))
 
 
@@ -81,11 +75,11 @@ def level_report(
         return 1.0, None
     is_level = np.isclose(ratings[:, None], on_raters_scale[None, :])
     rows = is_level.any(axis=1) & ~np.isnan(shares).any(axis=1)
-    if rows.sum() < _FEWEST or len(np.unique(groups[rows])) < _FOLDS:
+    if rows.sum() < 30 or len(np.unique(groups[rows])) < FOLDS:
         return 1.0, None
     sent, chosen, groups = shares[rows], is_level[rows].argmax(axis=1), groups[rows]
     after = np.empty_like(sent)
-    for test in fold_masks(groups, _FOLDS, seed=seed):
+    for test in fold_masks(groups, FOLDS, seed=seed):
         after[test] = with_temperature(sent[test], fit_temperature(sent[~test], chosen[~test]))
     right = (sent.argmax(axis=1) == chosen).astype(float)
     temperature = fit_temperature(sent, chosen)

@@ -46,9 +46,6 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 from textassay.table import Displayed, Estimate, Note, ResultRow, Table, column, table_of
 
-_STEPS = 100
-_TOLERANCE = 1e-10
-
 
 @dataclass(frozen=True, slots=True)
 class RankRow(ResultRow):
@@ -141,7 +138,7 @@ class Ranking(Displayed):
         if not self.has_strengths:
             yield Note(
                 f"{self.aspect}: some systems won every comparison with the others, so strengths"
-                " have no finite value; ranks and differences are those of the win rates",
+                " have no finite value; ranks and differences are of win rates",
                 warning=True,
             )
         if self.unscored:
@@ -411,14 +408,14 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
         return None
     counts, wins = _by_pair(comparisons)
     strengths = np.zeros(comparisons.systems)
-    for _ in range(_STEPS):
+    for _ in range(100):
         expected, inverse = _newton_parts(counts, strengths)
         # what a system has won beyond what its strength predicts
         step = inverse @ (wins - counts * expected).sum(axis=1)
         # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         strengths += step
-        if float(np.abs(step).max()) < _TOLERANCE:
+        if float(np.abs(step).max()) < 1e-10:
             break
     _, inverse = _newton_parts(counts, strengths)
     influence = inverse @ _slopes(comparisons, strengths)

@@ -10,15 +10,6 @@ from typing import Any
 
 from textassay.table import Alert, Column, Estimate, Note, Table
 
-_COLUMNS = (
-    Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
-    Column("expects", "expects"), Column("n", "n", "count"),
-    Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
-    Column("noise", "noise", "number"), Column("moved", "moved", "share"),
-    Column("flips", "flips", "share"), Column("verdict", "verdict"),
-)  # fmt: skip
-
-
 _WITH_OTHERS = {
     "question-order": "with its questions in another order",
     "alone": "with each question in a request of its own",
@@ -28,6 +19,13 @@ _WITH_OTHERS = {
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
     """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
+    columns = (
+        Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
+        Column("expects", "expects"), Column("n", "n", "count"),
+        Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
+        Column("noise", "noise", "number"), Column("moved", "moved", "share"),
+        Column("flips", "flips", "share"), Column("verdict", "verdict"),
+    )  # fmt: skip
     rows = [
         (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
          Estimate(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
@@ -38,13 +36,6 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     if untested := document.get("untested"):
         text = "not tested, because the data or the method do not allow it"
         notes.append(Note(f"{text}: {', '.join(untested)}"))
-    if paraphrases := document.get("paraphrases"):
-        notes.append(
-            Note(
-                f"paraphrases: {paraphrases['verified']} of {paraphrases['asked']} verified; the"
-                " others were dropped"
-            )
-        )
     if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
         text = f"{unscored} pairs are missing a score and are left out of the shifts"
         notes.append(Note(text, warning=True))
@@ -56,7 +47,7 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
         )
         for test, most in document.get("influence", {}).items()
     ]
-    return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
+    return Table(columns, rows, tuple(notes), title=document.get("summary", "verdicts"))
 
 
 def find_influence(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -7,7 +7,7 @@ without it, over sources that were left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import compress
@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from textassay.agreement.correlation import number_or_none, pair_up, pearson
+from textassay.agreement.choice import alternatives, choices_of, share_interval
+from textassay.agreement.correlation import Codes, number_or_none, pair_up, pearson
+from textassay.agreement.intervals import CONFIDENCE
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
     Fold,
     Unseen,
     mean_if_all,
-    predict_over_folds,
+    predict,
 )
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import (
@@ -34,7 +36,7 @@ from textassay.learning.attribution import (
     t_interval,
 )
 from textassay.learning.splits import Mask, draw_groups, fold_masks
-from textassay.learning.training import Floats
+from textassay.learning.training import FOLDS, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Estimate, Note, Table, column, table_of
@@ -295,6 +297,8 @@ class Worth:
     alone: float | None = field(metadata=column("r alone", "number"))
     """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
     undefined."""
+    right: float | None = field(metadata=column("right alone", "number"))
+    """Share of the choices in which it is right, ties shared; `None` if people chose nothing."""
     gain: float = field(
         metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
     )
@@ -337,18 +341,31 @@ class Worth:
         """Return JSON values."""
         interval = self.per_dollar_interval
         return {
-            "juror": self.juror, "alone": self.alone, "gain": self.gain,
+            "juror": self.juror, "alone": self.alone, "right": self.right, "gain": self.gain,
             "low": self.low, "high": self.high, "cost": self.cost, "per_dollar": self.per_dollar,
             "per_dollar_ci": None if interval is None else list(interval),
             "leave_out": self.leave_out,
         }  # fmt: skip
 
 
-def worth_table(found: Sequence[Worth], mean: float | None = None) -> Table:
-    """Return what the jurors of a jury add, and who can be left out.
+@dataclass(frozen=True, slots=True)
+class JuryAgreement:
+    """How well the jurors together agree with people, on the texts that all of them scored."""
 
-    `mean` is the r of their plain mean, see `agreement_of_mean`.
-    """
+    name: str = field(metadata=column("jury"))
+    """How their scores become one."""
+    r: float | None = field(metadata=column("r", "number"))
+    """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
+    right: Estimate = field(metadata=column("right", "interval"))
+    """Share of the choices in which it is right, ties shared; no value if people chose nothing."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"name": self.name, "r": self.r, "right": self.right.as_dict()}
+
+
+def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:
+    """Return what each juror adds, who can be left out, and what the jurors reach together."""
     kept = [one.juror for one in found if not one.leave_out]
     advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
     if len(kept) == len(found):
@@ -357,22 +374,26 @@ def worth_table(found: Sequence[Worth], mean: float | None = None) -> Table:
         "gain: increase of the squared error on held-out sources without the juror, in units of "
         "the ratings' variance."
     )
-    notes = [Note(meaning), Note(advice), *map(Note, _lead(found, mean))]
-    return table_of(Worth, found, notes, "what each juror adds")
+    notes = [Note(meaning), Note(advice), *map(Note, _lead(found))]
+    title = "the jurors together, on the texts that all scored"
+    return [
+        table_of(Worth, found, notes, "what each juror adds"),
+        table_of(JuryAgreement, together, title=title),
+    ]
 
 
-def _lead(found: Sequence[Worth], mean: float | None) -> Iterator[str]:
+def _lead(found: Sequence[Worth]) -> Iterator[str]:
     """Yield by how much a juror leads, and what a plain mean of jurors is worth then."""
-    known = sorted(((one.alone, one.juror) for one in found if one.alone is not None), reverse=True)
+    by_choice = [(one.right, one.juror) for one in found if one.right is not None]
+    by_r = [(one.alone, one.juror) for one in found if one.alone is not None]
+    measure, scale, known = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
     if len(known) < 2:
         return
-    (best, name), (second, _) = known[:2]
-    lead = best - second
-    shown = f"{name} leads by {lead:.2f} of r ({best:.2f}, the next one {second:.2f})"
-    if mean is not None:
-        shown += f", and the plain mean of all has {mean:.2f}"
-    # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 (5 points of
-    # accuracy: 16 of 16 on RewardBench 2), and lost with one above .2 (10 points: 7 of 7)
+    (best, name), (second, _) = sorted(known, reverse=True)[:2]
+    lead = scale * (best - second)
+    # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 of r, and
+    # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
+    # accuracy, and lost in 7 of 7 with one above 10
     if lead < 0.1:
         verdict = "where jurors are so close, a plain mean nearly always beats the best"
     elif lead < 0.2:
@@ -382,57 +403,89 @@ def _lead(found: Sequence[Worth], mean: float | None) -> Iterator[str]:
             "a leader by so much is better alone, asked several times at a temperature above 0, or"
             " with learned weights"
         )
-    yield f"{shown}: {verdict}."
+    yield f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one: {verdict}."
 
 
-def agreement_alone(table: FeatureTable) -> dict[str, float | None]:
-    """Return each juror's r with the ratings, the mean over the aspects; `None` if undefined."""
-    return {
-        name: _mean_r(table, [at for at, one in enumerate(table.names) if _is_of(one, name, table)])
-        for name in jurors_in(table.names, table.aspects)
-    }
+def juries(
+    table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()
+) -> tuple[JuryAgreement, ...]:
+    """Return how well the best juror, means of all, and learned weights agree with people.
 
-
-def agreement_of_mean(table: FeatureTable) -> float | None:
-    """Return the r of the plain mean of all jurors with the ratings, the mean over the aspects."""
+    Weights are not negative, and learned from other sources (cross-fitted). `pairs` are the ids of
+    comparisons of two texts. Where judges are asked by several prompts (jurors `JUDGE/PROMPT`),
+    their means are averaged, too: a judge with many prompts should not outvote another one.
+    """
     members = jurors_in(table.names, table.aspects)
-    own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
-    return _mean_r(table, own)
+    plain = _means(table, members)
+    best = max(members, key=lambda name: _mean_r(_means(table, [name]), table) or -1.0)
+    prompts: dict[str, list[str]] = {}
+    for name in members:
+        prompts.setdefault(name.split("/")[0], []).append(name)
+    ways = {f"{best} alone": _means(table, [best]), "plain mean": plain}
+    if 1 < len(prompts) < len(members):
+        ways["mean by judge, then over judges"] = np.mean(
+            [_means(table, own) for own in prompts.values()], axis=0
+        )
+    ways["learned weights, none negative"] = _predict_unseen(table, fitter, members)
+    # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
+    ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
+    return tuple(
+        JuryAgreement(name, _mean_r(values, table), _share_right(values, table, pairs))
+        for name, values in ways.items()
+    )
 
 
-def _is_of(feature: str, juror: str, table: FeatureTable) -> bool:
-    return juror_of(feature, table.aspects) == juror
-
-
-def _mean_r(table: FeatureTable, columns: Sequence[int]) -> float | None:
-    """Return the r of the mean of each aspect's own columns, the mean over the aspects."""
-    found = []
+def _means(table: FeatureTable, members: Collection[str]) -> Floats:
+    """Return the mean score of these jurors, shape (n, aspects); NaN if one of them gave none."""
+    means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
-        own = [c for c in columns if juror_of(table.names[c], [aspect])]
-        if not own:
-            continue
-        values = table.features[:, own]
-        # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
-        pairs = pair_up(values.mean(axis=1), table.human[:, at])
-        found.append(pearson(pairs.scores, pairs.human))
-    return mean_if_all(found) if found else None
+        own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
+        if own:
+            means[:, at] = table.features[:, own].mean(axis=1)
+    return means
+
+
+def _mean_r(values: Floats, table: FeatureTable) -> float | None:
+    """Return the r with the ratings, the mean over the aspects that have values."""
+    pairs = [pair_up(x, y) for x, y in zip(values.T, table.human.T, strict=True)
+             if not np.isnan(x).all()]  # fmt: skip
+    return mean_if_all([pearson(one.scores, one.human) for one in pairs]) if pairs else None
+
+
+def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
+    """Return the share of right choices between the texts of pairs, or of sources with one best."""
+    shares, units = list[Floats](), list[Codes]()
+    for scores, ratings in zip(values.T, table.human.T, strict=True):
+        rated = ~np.isnan(ratings)
+        best = np.bincount(table.groups[rated], ratings[rated])
+        by_group = bool(np.isin(ratings[rated], (0, 1)).all() and (best == 1).all())
+        paired = [id_ in pairs for id_ in table.ids]
+        for one in alternatives(paired, table.groups.tolist(), by_group=by_group):
+            found = choices_of([one.column(scores)], one.column(ratings), one.groups)
+            shares.append(found.shares[0])
+            units.append(found.units)
+    if not sum(map(len, shares)):
+        return Estimate(None)
+    right = np.concatenate(shares)
+    interval = share_interval(right, np.concatenate(units)) or (None, None)
+    return Estimate(float(right.mean()), *interval)
 
 
 def worths(
     table: FeatureTable,
     fitter: Fitter,
     *,
-    aggregator: str = "nnls",
-    costs: Mapping[str, float | None] | None = None,
-    confidence: float = 0.95,
+    costs: Mapping[str, float | None] = {},
+    pairs: Set[str] = frozenset(),
 ) -> list[Worth]:
-    """Return the gain of each juror, and which jurors to leave out.
+    """Return what each juror adds to a jury without negative weights, and which to leave out.
 
+    `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts.
     Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
 
-    Jurors are left out one at a time, of those whose gain may be 0 the one that
-    costs most (or gains least, if costs are not known), until all that are left add something: two
-    jurors that say the same are not both needed, but one of them is.
+    Jurors are left out one at a time, of those whose gain may be 0 the one that costs most (or
+    gains least, if costs are not known), until all that are left add something: two jurors that
+    say the same are not both needed, but one of them is.
     """
     members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
@@ -442,9 +495,9 @@ def worths(
         )
     if len(np.unique(table.groups)) < MIN_SOURCES:
         raise DataError(f"fewer than {MIN_SOURCES} rated sources are too few for an interval")
-    known = {name: (costs or {}).get(name) for name in members}
+    known = {name: costs.get(name) for name in members}
     out = list[str]()
-    left = _gains(table, fitter, aggregator, members, confidence)
+    left = _gains(table, fitter, members)
     first = left
     while len(left) > 1:
         weak = [name for name, (_, low, _) in left.items() if low <= 0]
@@ -454,9 +507,12 @@ def worths(
         rest = [name for name in members if name not in out]
         if len(rest) == 1:
             break
-        left = _gains(table, fitter, aggregator, rest, confidence)
-    alone = agreement_alone(table)
-    found = [Worth(name, alone[name], *first[name], known[name], name in out) for name in members]
+        left = _gains(table, fitter, rest)
+    found = []
+    for name in members:
+        own = _means(table, [name])
+        alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
+        found.append(Worth(name, alone, right, *first[name], known[name], name in out))
     # a juror without a price cannot be ranked beside others by gain per dollar
     by_price = all(one.per_dollar is not None for one in found)
     value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
@@ -484,22 +540,35 @@ def juror_of(name: str, aspects: Iterable[str]) -> str:
 
 
 def _gains(
-    table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str], confidence: float
+    table: FeatureTable, fitter: Fitter, members: Sequence[str]
 ) -> dict[str, tuple[float, float, float]]:
     """Return each member's gain with its interval, in a jury of the members."""
-    whole = _errors(table, fitter, aggregator, members)
+    whole = _errors(table, fitter, members)
     found = dict[str, tuple[float, float, float]]()
     codes = np.unique(table.groups, return_inverse=True)[1]
     for name in members:
-        without = _errors(table, fitter, aggregator, [one for one in members if one != name])
+        without = _errors(table, fitter, [one for one in members if one != name])
         mean = (without - whole).mean()
         influences = np.bincount(codes, weights=without - whole - mean) / len(whole)
-        found[name] = (float(mean), *t_interval(mean, influences, confidence).tolist())
+        found[name] = (float(mean), *t_interval(mean, influences, CONFIDENCE).tolist())
     return found
 
 
-def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str]) -> Floats:
+def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
     """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
+    predicted = _predict_unseen(table, fitter, members)
+    # where no member rated a row, or none rises with the ratings, the mean is all that is known
+    predicted = np.where(np.isnan(predicted), np.nanmean(table.human, axis=0), predicted)
+    squared = (predicted - table.human) ** 2 / np.nanvar(table.human, axis=0)
+    rated = ~np.isnan(squared)
+    return np.asarray(np.where(rated, squared, 0.0).sum(axis=1) / np.maximum(1, rated.sum(axis=1)))
+
+
+def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
+    """Return what a jury without negative weights predicts, learned from other sources.
+
+    NaN for an aspect of which no member rises with the ratings: all weights would be 0.
+    """
     own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
     part = table.with_features(
         {
@@ -507,9 +576,18 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
             for at in own
         }
     )
-    predicted = predict_over_folds(aggregator, part, fitter)
-    # a row that no member rated has no prediction: the mean is all that is known of it
-    predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
-    squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)
-    rated = ~np.isnan(squared)
-    return np.asarray(np.where(rated, squared, 0.0).sum(axis=1) / np.maximum(1, rated.sum(axis=1)))
+    predicted = np.full(part.human.shape, np.nan)
+    for inside in fold_masks(part.groups, FOLDS, seed=fitter.seed):
+        rows = part.rows(~inside)
+        for at, aspect in enumerate(part.aspects):
+            if _any_rises(rows.features, rows.human[:, at]):
+                aggregator = fitter.fit("nnls", rows, aspect)
+                predicted[inside, at] = predict(aggregator, part.rows(inside))[:, 0]
+    return predicted
+
+
+def _any_rises(features: Floats, ratings: Floats) -> bool:
+    """Return whether any feature rises with the ratings, gaps counting as the feature's mean."""
+    rated = ~np.isnan(ratings) & ~np.isnan(features).all(axis=1)
+    x = np.nan_to_num(features[rated] - np.nanmean(features, axis=0))
+    return bool(((ratings[rated] - ratings[rated].mean()) @ x > 0).any())

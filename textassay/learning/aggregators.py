@@ -42,8 +42,6 @@ from textassay.learning.training import (
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 from textassay.runtime.storage.files import digest_of
 
-_REACH = 4.0
-"""Interquartile ranges from the median beyond which a value is clipped, in training as well."""
 FORMAT = 1
 """Version of what `to_dict` returns."""
 
@@ -58,7 +56,7 @@ def _one_blas_thread() -> Iterator[None]:
     """Let linear algebra use one thread while anything learns.
 
     Its matrices are so small that several threads wait for each other up to thirty times as long as
-    they work. The setting is that of the process, so the last of several fits at once restores it.
+    they work. It is set for the whole process, so the last of several fits at once restores it.
     """
     global _blas_users, _blas_limit
     from threadpoolctl import threadpool_limits
@@ -230,8 +228,8 @@ class Aggregator:
         Args:
             features: Shape (n, features), columns as in training; NaN or `None` if there is
                 none.
-            systems: System that wrote each row's text; those that the aggregator does not know, and
-                `None`, are predicted from the row's features alone.
+            systems: System that wrote each row's text; rows of unknown systems, and of `None`, are
+                predicted from their features alone.
             sources: Source of each row; likewise.
             clip: Keep predictions on the scale; without, they are what `contributions` add up to.
 
@@ -311,22 +309,22 @@ class Aggregator:
     @property
     def pools_systems(self) -> bool:
         """Whether the means of systems take part in the prediction of any aspect."""
-        return any(aspect.pooled is not None for aspect in self._require_fitted())
+        return any("pooled" in aspect.with_means for aspect in self._require_fitted())
 
     def pools_systems_for(self, target: str) -> bool:
         """Whether the means of systems take part in the prediction of one aspect."""
-        return self._require_fitted()[self.targets_.index(target)].pooled is not None
+        return "pooled" in self._require_fitted()[self.targets_.index(target)].with_means
 
     @property
     def pools_sources(self) -> bool:
         """Whether the distance from the mean of a row's source takes part in any prediction."""
-        return any(aspect.centered is not None for aspect in self._require_fitted())
+        return any("centered" in aspect.with_means for aspect in self._require_fitted())
 
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
 
         Systems that are known keep their means, and only an aggregator that was fitted with
-        `new_systems` takes further ones. Sources are those of the pool alone.
+        `new_systems` takes further ones. Sources are taken from the pool alone.
 
         Raises:
             ConfigurationError: Not fitted yet.
@@ -456,7 +454,7 @@ class Aggregator:
         return made
 
     def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
-        """Learn the means of systems and of sources, as far as rows have such labels."""
+        """Learn the means of systems and of sources if rows have such labels."""
         self._systems, self._sources = None, None
         if self.name in UNPOOLED or not (systems or sources):
             return
@@ -501,7 +499,7 @@ class Aggregator:
 class Standardizer:
     """From features as they come, with gaps, to standardized ones without."""
 
-    means: Floats  # mean of each feature, which stands for its gaps, shape (features,)
+    means: Floats  # mean of each feature, which fills its gaps, shape (features,)
     inverse_sds: Floats  # 1 / standard deviation; 0 for features that do not vary
     low: Floats  # values below are clipped to this, shape (features,); -inf without a bound
     high: Floats  # values above are clipped to this; inf without a bound
@@ -565,10 +563,11 @@ class Standardizer:
         return cls(means, inverse, low, high)
 
 
-def _bounds(values: Floats) -> tuple[float, float]:
+def _bounds(values: Floats, ranges: float = 4.0) -> tuple[float, float]:
+    """Return the ends of the values, or of so many interquartile ranges around the median."""
     lowest, highest = float(values.min()), float(values.max())
     lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    reach = _REACH * (upper - lower)
+    reach = ranges * (upper - lower)
     if reach == 0:  # most values are equal: the others distinguish rows and are not outliers
         return lowest, highest
     return max(lowest, median - reach), min(highest, median + reach)

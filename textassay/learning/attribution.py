@@ -62,7 +62,7 @@ class Importance:
 
         NaN below two groups.
 
-        It is that of the predictor as fitted, for rows like these. For a feature unrelated to the
+        It is for the predictor as fitted, and for rows like these. For a feature unrelated to the
         ratings it contains 0 as often as `confidence` says.
         """
         return t_interval(self.mean, self.influences, confidence)
@@ -111,7 +111,7 @@ def permutation_importance(
 
     Args:
         predict: From features (rows, features) to predictions (rows, targets) or (rows,). The rows
-            are those of `features`, in their order, once or several times over.
+            are the rows of `features`, in their order, once or several times over.
         features: Shape (n, features); NaN if absent.
         human: Ratings, shape (n, targets) or (n,); NaN if absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
@@ -167,7 +167,7 @@ def pool_importances(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
     If each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
-    of trials with features that tell nothing: a little less than promised for trees.
+    of trials with uninformative features: a little less than promised for trees.
 
     Parts in which an importance is NaN are left out of its mean.
     """
@@ -196,7 +196,7 @@ def sample_shapley(
         predict: From features (n, features) to predictions (n, targets) or (n,); gaps must not make
             it NaN.
         features: Rows to explain, shape (n, features).
-        background: Rows that stand for "nothing known", such as the training rows, shape (rows,
+        background: Rows for "nothing known", such as the training rows, shape (rows,
             features).
         samples: Number of passes, at least 2; two passes share an order and a background row.
         seed: Seed of orders and rows.
@@ -264,7 +264,7 @@ def explain(
 
     unclipped = partial(aggregator.predict, clip=False)
     sampled = sample_shapley(unclipped, features, background, samples=samples, seed=seed)
-    # what has no exact contributions takes no means
+    # an aggregator without exact contributions takes no means
     return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
 
 

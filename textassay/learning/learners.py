@@ -16,7 +16,7 @@ themselves (Yao et al., "Using stacking to average Bayesian predictive distribut
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +132,7 @@ class Blend:
 
     @property
     def _divisor(self) -> float:
-        # equal weights, as earlier versions wrote them, are divided once, bit for bit as before
+        # equal weights are divided once
         return 1.0 if self.weights else float(len(self.members))
 
 
@@ -210,10 +210,9 @@ class LearnedAspect:
     sd: float
     limits: tuple[float, float]
     notes: dict[str, Any]
-    pooled: Predictor | None = None  # over features and the means of the row's system beside them
-    # over these, or features alone if `pooled` is absent, and the distances from the means of the
-    # row's source
-    centered: Predictor | None = None
+    with_means: Mapping[str, Predictor] = field(default_factory=dict)
+    """Predictors that know more than the features: `pooled` the means of the row's system beside
+    them, `centered` also the distances from the means of its source. Empty if means do not help."""
 
     def members(self) -> tuple[str, ...]:
         """Return the names of what is blended, none if nothing is or its weights are settled."""
@@ -221,12 +220,13 @@ class LearnedAspect:
 
     def weighed(self, weights: Mapping[str, float]) -> LearnedAspect:
         """Return the same with other weights of the blended members, one of which has some."""
-        found = [
-            one.weighed(weights) if isinstance(one, Blend) else None
-            for one in (self.predictor, self.pooled, self.centered)
-        ]
-        assert found[0] is not None
-        return replace(self, predictor=found[0], pooled=found[1], centered=found[2])
+        own = {"": self.predictor, **self.with_means}
+        found = {
+            name: blended
+            for name, one in own.items()
+            if isinstance(one, Blend) and (blended := one.weighed(weights))
+        }
+        return replace(self, predictor=found.pop(""), with_means=found)
 
     def predict(self, rows: RowsWithMeans) -> Floats:
         """Return predicted ratings, on people's scale but not kept within it, shape (n,)."""
@@ -245,8 +245,8 @@ class LearnedAspect:
             assert isinstance(predictor, Explaining)  # like `predictor`, of the same learner
             every, start = predictor.contributions(beside)
             values[chosen] = every[:, :width]
-            means = every[:, width : 2 * width] if self.pooled is not None else every[:, :0]
-            if predictor is self.centered:
+            means = every[:, width : 2 * width] if "pooled" in self.with_means else every[:, :0]
+            if predictor is self.with_means.get("centered"):
                 # the distance from the source's mean belongs to the feature that it is taken of
                 values[chosen] += every[:, -width:]
             # such rows start elsewhere; the difference is due to their system and source
@@ -256,49 +256,40 @@ class LearnedAspect:
 
     def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
         """Yield predictors over more than features, and their rows; later ones know more."""
-        system = self.pooled is not None
-        for predictor, source in ((self.pooled, False), (self.centered, True)):
-            if predictor is None:
-                continue
+        system = "pooled" in self.with_means
+        for name, predictor in self.with_means.items():
+            source = name == "centered"
             chosen = rows.known(system=system, source=source)
             if chosen.any():
                 yield chosen, predictor, rows.rows(chosen, system=system, source=source)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        centered = {} if self.centered is None else {"centered": self.centered.to_dict()}
         return {
             "mean": self.mean,
             "sd": self.sd,
             "limits": list(self.limits),
             "notes": self.notes,
             "predictor": self.predictor.to_dict(),
-            "pooled": None if self.pooled is None else self.pooled.to_dict(),
-            **centered,
+            **{name: predictor.to_dict() for name, predictor in self.with_means.items()},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], width: int) -> LearnedAspect:
         """Build from `to_dict`, for rows of so many features."""
         low, high = data["limits"]
-        pooled, centered = data.get("pooled"), data.get("centered")
         made = cls(
             predictor_from(data["predictor"]),
             float(data["mean"]),
             float(data["sd"]),
             (low, high),
             data["notes"],
-            None if pooled is None else predictor_from(pooled),
-            None if centered is None else predictor_from(centered),
+            {name: predictor_from(data[name]) for name in ("pooled", "centered") if name in data},
         )
         # rows with means have further blocks of features
-        for predictor, blocks in (
-            (made.predictor, 1),
-            (made.pooled, 2),
-            (made.centered, 2 + (made.pooled is not None)),
-        ):
-            if predictor is not None:
-                _check_shape(predictor, blocks * width)
+        _check_shape(made.predictor, width)
+        for blocks, predictor in enumerate(made.with_means.values(), start=2):
+            _check_shape(predictor, blocks * width)
         return made
 
 
@@ -420,14 +411,15 @@ class AspectLearner:
             learned = self._learner(training)
             own = rows.only(used)
             pooled, of_systems = self._with_means(training, own, system=True, source=False)
-            system = pooled is not None
+            system = bool(pooled)
             centered, of_sources = self._with_means(training, own, system=system, source=True)
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        tried = {"systems": of_systems, "sources": of_sources}
-        notes |= {name: one for name, one in tried.items() if one is not None}
-        made = LearnedAspect(learned.predictor, mean, sd, limits, notes, pooled, centered)
+        notes |= {"systems": of_systems} if of_systems else {}
+        notes |= {"sources": of_sources} if of_sources else {}
+        with_means = {**pooled, **centered}
+        made = LearnedAspect(learned.predictor, mean, sd, limits, notes, with_means)
         self._refuse_constant(made, training.features, name)
         return made
 
@@ -480,14 +472,14 @@ class AspectLearner:
 
     def _with_means(
         self, training: Training, rows: RowsWithMeans, *, system: bool, source: bool
-    ) -> tuple[Predictor | None, dict[str, Any] | None]:
-        """Learn with means if they help, and return notes; neither if too few rows have them."""
+    ) -> tuple[dict[str, Predictor], dict[str, Any]]:
+        """Learn with means if they help, and return notes; both empty if too few rows have them."""
         known = rows.known(system=system, source=source)
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
         # the means of two systems are labels of them, to which any difference fits
         if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
-            return None, None
+            return {}, {}
         chosen = training.rows(known)
         # the means of a feature belong to the aspect that the feature belongs to
         without, beside = (
@@ -502,7 +494,7 @@ class AspectLearner:
             without, beside, group_codes(systems), new=new, least_gain=MIN_GAIN if source else 0.0
         )
         if comparison is None:
-            return None, None
+            return {}, {}
         improves, errors = comparison
         notes = {
             "used": improves,
@@ -510,4 +502,5 @@ class AspectLearner:
             "left_out": "sources and systems" if new else "sources",
             "held_out_error": errors,
         }
-        return self._learner(beside).predictor if improves else None, notes
+        name = "centered" if source else "pooled"
+        return {name: self._learner(beside).predictor} if improves else {}, notes

@@ -9,7 +9,7 @@ variances between and within systems (Gelman and Hill, "Data Analysis Using Regr
 Multilevel/Hierarchical Models", 2006, section 12.2).
 
 Whether means help is decided on rows that are left out (`compare_pooling`). If the systems to be
-judged are those of the training rows, sources are left out; if they are new, systems and sources
+judged are among the training rows, sources are left out; if they are new, systems and sources
 are, since what is learned of few systems need not hold for the next one.
 """
 
@@ -45,8 +45,6 @@ MIN_SOURCES = 4
 """Sources in training below which nothing can be learned of how sources differ."""
 MIN_GAIN = 0.01
 """Share by which the error of left-out sources must fall: a smaller gain is not worth a pool."""
-_MIN_GROUPS = 2
-"""Groups that ridge regression needs to choose its penalty."""
 WITHOUT, WITH = "without", "with"
 
 
@@ -231,13 +229,14 @@ def compare_pooling(
     """Compare learning without and with the means of systems, by ridge regression on both.
 
     Return whether the means lower the error, of new systems by more than one standard error, and
-    the errors, relative to that of predicting the mean; `None` if a row has too few groups.
+    the errors, relative to the error of predicting the mean; `None` if a row has too few groups.
     """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
     cells = _cells(without, systems, new=new)
-    if any(len(np.unique(without.groups[inside])) < _MIN_GROUPS for inside, _ in cells):
+    # ridge regression needs two groups to choose its penalty
+    if any(len(np.unique(without.groups[inside])) < 2 for inside, _ in cells):
         return None
     for inside, outside in cells:
         for name, rows in ((WITHOUT, without), (WITH, beside)):
@@ -254,7 +253,7 @@ def compare_pooling(
 
 def _cells(rows: Training, systems: GroupCodes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
-    if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
+    if len(np.unique(rows.groups)) < 2 or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]
     by_group = fold_masks(rows.groups, FOLDS, seed=rows.seed)
     if not new:

@@ -36,20 +36,12 @@ PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5)
 """Ridge penalties to try, per row."""
 MAX_KERNEL_ROWS = 800
 """Rows that are learned from; of more, whole groups are drawn at random."""
-_KERNEL_WIDTHS = (1.0, 4.0)
-"""Squared widths of the kernel to try, per feature that varies."""
-_KERNEL_DECIMALS = 3
-"""Decimals of the rows that the predictor keeps, in standard deviations: an evaluator stays small,
-and learning sees the same values as prediction."""
 _POINTS, _POINT_WEIGHTS = np.polynomial.legendre.leggauss(12)
 _NUMBERS_AT_ONCE = 2_000_000
 """Numbers in memory at once."""
 _HIDDEN_UNITS = 16
 _WEIGHT_DECAY = 30.0
 """Penalty on squared weights, against the sum of squared errors."""
-_NETS = 3
-"""Networks, from different starts, whose mean is the prediction."""
-_ROWS_AT_ONCE = 4096
 
 
 def fit_mean(training: Training) -> FitResult:
@@ -250,7 +242,8 @@ _LAST = _Distances()
 def fit_kernel(training: Training) -> FitResult:
     """Kernel ridge regression; width and penalty have the least error over folds of groups."""
     training = _few_rows(training)
-    rows = np.round(training.features, _KERNEL_DECIMALS)
+    # an evaluator stays small, and learning sees the same values as prediction
+    rows = np.round(training.features, 3)
     start = float(training.target.mean())
     target = training.target - start
     held_out = fold_masks(training.groups, FOLDS, seed=training.seed)
@@ -259,7 +252,7 @@ def fit_kernel(training: Training) -> FitResult:
     varying = max(1, int((rows.std(axis=0) > 0).sum()))
     least, found = np.inf, KernelSum(rows, np.zeros(len(rows)), 1.0, start)
     notes: dict[str, Any] = {}
-    for width in _KERNEL_WIDTHS:
+    for width in (1.0, 4.0):  # squared, per feature that varies
         scale = 2 * width * varying
         variances, axes = np.linalg.eigh(np.exp(-distances / scale))
         along = axes.T @ target
@@ -317,8 +310,7 @@ class Mlp(SavedArrays):
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
         predicted = np.empty(len(features))
-        for start in range(0, len(features), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
+        for part in _parts(len(features), len(self.outer)):
             # not a matrix product: see `dot` for why a score must not depend on its batch
             hidden = np.stack([dot(features[part], weights) for weights in self.inner], axis=1)
             active = np.maximum(hidden + self.bias, 0.0)
@@ -334,14 +326,15 @@ def fit_mlp(training: Training) -> FitResult:
 def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[FitResult]:
     """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
-    nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
+    # from different starts
+    nets = [_train_network(features, targets, rng) for _ in range(3)]
     # networks of one hidden layer side by side are one wider network, as is their mean
     inner, bias, outer = (np.concatenate(arrays) for arrays in list(zip(*nets, strict=True))[:3])
     intercepts = np.mean([intercept for *_, intercept in nets], axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
     return [
         FitResult(Mlp(inner, bias, np.ascontiguousarray(weights), float(intercept)), notes)
-        for weights, intercept in zip((outer / _NETS).T, intercepts, strict=True)
+        for weights, intercept in zip((outer / len(nets)).T, intercepts, strict=True)
     ]
 
 

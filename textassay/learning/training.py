@@ -22,13 +22,6 @@ Floats = NDArray[np.float64]
 FOLDS = 5
 ROWS_TO_COMPARE = 5_000
 """Rows that learners are compared on; of more, whole groups are left out at random."""
-_TEMPERATURE = 5.0
-"""A member whose error is 1/n-th above the least, over n groups, has its weight divided by e to the
-power of 1/5. Set on the data sets of docs/fit.md, where 5 and 8 are about equal, and 1.5 worse."""
-_MIN_WEIGHT = 0.01
-"""Weight below which a candidate is left out: it would cost time and space for nothing."""
-_MAX_MAGNITUDE = 1e100
-_LEAK = 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +127,27 @@ class HeldOut:
         del self.squared[name], self._predicted[name]
         self.failed[name] = why
 
-    def weights(self) -> dict[str, float]:
-        """Return the weight of each learner that is worth one; they sum to 1."""
+    def weights(self, *, temperature: float = 5.0, least_weight: float = 0.01) -> dict[str, float]:
+        """Return the weight of each learner that is worth one; they sum to 1.
+
+        A learner whose error is 1/n-th above the least, over n groups, has its weight divided by e
+        to the power of 1/temperature. It was set on the data sets of docs/fit.md, where 5 and 8 are
+        about equal, and 1.5 is worse. One with less than `least_weight` would cost time and space
+        for nothing.
+        """
         if not self.squared:
             failed = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
             raise DataError(f"no aggregator can be learned: {failed}")
         errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
         least = min(errors.values())
         # errors of one group rise and fall together, so groups are what is counted
-        sharpness = (self._groups.max() + 1) / _TEMPERATURE
+        sharpness = (self._groups.max() + 1) / temperature
         raw = {
             k: float(np.exp(-sharpness * (error - least) / least)) if least > 0 else error == least
             for k, error in errors.items()
         }
         total = sum(raw.values())
-        kept = {k: w for k, w in raw.items() if w >= _MIN_WEIGHT * total}
+        kept = {k: w for k, w in raw.items() if w >= least_weight * total}
         return {k: w / sum(kept.values()) for k, w in kept.items()}
 
     def add_mean(self, name: str, weights: Mapping[str, float]) -> None:
@@ -193,10 +192,10 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
     """Return which features speak of an aspect.
 
-    A feature names an aspect if a part of its name between slashes is the aspect's. Those that name
-    the target speak of it, and so do those that name no aspect at all, such as `rouge1` or `nli`;
-    those that name another aspect do not. If that leaves none, all do. The probability of a level
-    and an entropy never do: no mean of these and of ratings means anything.
+    A feature names an aspect if a part of its name between slashes is the aspect's. Features that
+    name the target speak of it, and so do features that name no aspect at all, such as `rouge1` or
+    `nli`; features that name another aspect do not. If no feature is left, all speak of it. The
+    probability of a level and an entropy never do: a mean of these and of ratings has no meaning.
 
     Args:
         target: The aspect.
@@ -236,7 +235,7 @@ def find_leaks(
                 len(x) >= 10
                 and np.ptp(x) > 0
                 and np.ptp(y) > 0
-                and abs(np.corrcoef(x, y)[0, 1]) > _LEAK
+                and abs(np.corrcoef(x, y)[0, 1]) > 0.999
             ):
                 leaks.append((feature, target))
     return leaks
@@ -255,7 +254,7 @@ def to_matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{name} must have rows and columns, not shape {array.shape}")
     # far below the limit of a double, since squares of features are summed
-    if (beyond := np.abs(array) > _MAX_MAGNITUDE).any():
+    if (beyond := np.abs(array) > 1e100).any():
         row, column = (int(i) for i in np.argwhere(beyond)[0])
         raise DataError(
             f"{name} contain {array[row, column]} in row {row}, column {column}; numbers must be"

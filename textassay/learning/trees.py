@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 from textassay.learning.training import FitResult, Floats, Training
 from textassay.runtime.errors import DataError
 
-_CLEAR_CORRELATION = 2.0
-"""Standard errors from 0 beyond which a feature's correlation with the target counts as having a
-direction."""
 Ints = NDArray[np.intp]
 _BINS = 64
 """Most values of a feature between which a tree may split."""
@@ -87,8 +84,6 @@ class Trees:
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 _FLOAT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?(e[-+]?[0-9]{1,3})?")
-_DEEPEST = 1000
-"""Splits on a way to a leaf; LightGBM explains predictions by recursion."""
 _FIXED = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1", "label_index": "0"}
 
 
@@ -111,7 +106,7 @@ def _check_text(text: str) -> None:
     # LightGBM finds the trees by their sizes if they are there
     sizes = known.get("tree_sizes")
     if sizes is not None and sizes != " ".join(str(len(tree)) for tree in trees):
-        raise ValueError("tree_sizes are not those of the trees")
+        raise ValueError("tree_sizes do not match the trees")
     for number, tree in enumerate(trees):
         _check_tree(number, tree, width)
 
@@ -148,7 +143,7 @@ def _check_tree(number: int, text: str, width: int) -> None:
                 raise ValueError(f"tree {number} has a split before the one that leads to it")
             if child > 0:
                 depth[child] = depth[node] + 1
-    if max(depth) > _DEEPEST:
+    if max(depth) > 1000:  # LightGBM explains predictions by recursion
         raise ValueError(f"tree {number} is too deep")
 
 
@@ -194,7 +189,7 @@ def fit_boosting(training: Training) -> FitResult:
 
 
 def boost(training: Training, directions: Ints) -> FitResult:
-    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1."""
+    """Gradient boosting that never falls in features of direction 1 nor rises in features of -1."""
     return _train(
         training,
         200,
@@ -210,13 +205,13 @@ def boost(training: Training, directions: Ints) -> FitResult:
 def clear_directions(training: Training) -> Ints:
     """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
-    Standard errors are those of the rows' products, which scatter widely for a feature that helps
-    at one end of its range and harms at the other (White, 1980).
+    Standard errors come from the rows' products, which scatter widely for a feature that helps at
+    one end of its range and harms at the other (White, 1980).
     """
     features = training.features - training.features.mean(axis=0)
     products = features * (training.target - training.target.mean())[:, None]
     sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
-    clear = np.abs(sums) > _CLEAR_CORRELATION * standard_errors
+    clear = np.abs(sums) > 2 * standard_errors
     return np.where(clear, np.sign(sums), 0).astype(np.intp)
 
 

@@ -36,15 +36,9 @@ from textassay.runtime.questions import DecisionRequest, DecisionResponse, combi
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress.edits import (
-    ALONE,
     EDITS,
-    LABEL_ORDER,
-    LETTERS,
     POSITION_TESTS,
-    QUESTION_ORDER,
     REPEAT,
-    SCALE_ORDER,
-    SWAP,
     Variants,
     check_must_see,
     read_must_see,
@@ -52,8 +46,6 @@ from textassay.stress.edits import (
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
-REPEAT_DRAW = 500_000
-"""Added to the draw of each request of the repeat, so that no cache answers it."""
 STRESS_FILE = "stress.json"
 FORMAT = 1
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
@@ -68,7 +60,7 @@ class StressPlan:
     # the run of the judge under test, in the folder of the result, or in none for dry runs; its
     # `stress` is filled in here
     request: RunRequest
-    tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
+    tests: tuple[str, ...] = ("all",)  # names of tests and families
     must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names say nothing
     seed: int = 0  # seed of the edits
     # points that a score may move although it should not; 5 % of the scale if left out
@@ -85,7 +77,7 @@ class StressPlan:
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
         return {
-            "tests": None if self.tests is None else list(self.tests),
+            "tests": list(self.tests),
             "must_see": list(self.must_see),
             "seed": self.seed,
             "margin": self.margin,
@@ -100,7 +92,7 @@ class StressPlan:
         data = {name: kept.get(name) for name in _OF_DATA}
         return cls(
             request=request.model_copy(update={**data, "stress": None}),
-            tests=None if kept.get("tests") is None else tuple(kept["tests"]),
+            tests=tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
             margin=kept.get("margin"),
@@ -125,8 +117,8 @@ class FreshSamples(Wrapper):
         """Ask for a later draw."""
         request = call.request
         if isinstance(request, Request | DecisionRequest):
-            # the draw is part of the cache's key and of the seed
-            call = call.about(request.model_copy(update={"draw": request.draw + REPEAT_DRAW}))
+            # the draw is part of the cache's key and of the seed; no run draws so often
+            call = call.about(request.model_copy(update={"draw": request.draw + 500_000}))
         return await ask(call)
 
 
@@ -366,9 +358,9 @@ class StressRun:
         """Return the sessions that show labels, the scale or questions in another way."""
         if isinstance(method, PromptMethod) and method.decides:
             changes: dict[str, type[TypedOrder]] = {
-                LABEL_ORDER: OptionsReversed,
-                QUESTION_ORDER: QuestionsReversed,
-                ALONE: QuestionsAlone,
+                "label-order": OptionsReversed,
+                "question-order": QuestionsReversed,
+                "alone": QuestionsAlone,
             }
             return [
                 Stage(test, observe=self._typed(test, order))
@@ -385,14 +377,14 @@ class StressRun:
         letters: dict[str, Any] = {} if form == "letters" else {"form": "letters"}
         stages = []
         if in_letters:
-            if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
-                stages.append(Stage(LETTERS, letters))
-            if LABEL_ORDER in self._tests:
-                turned = self._turning(LABEL_ORDER, reverse_labels)
-                stages.append(Stage(LABEL_ORDER, letters, observe=turned))
-        if form != "letters" and SCALE_ORDER in self._tests:
-            turned = self._turning(SCALE_ORDER, reverse_scale)
-            stages.append(Stage(SCALE_ORDER, observe=turned))
+            if letters and {"letters", "label-order"} & set(self._tests):
+                stages.append(Stage("letters", letters))
+            if "label-order" in self._tests:
+                turned = self._turning("label-order", reverse_labels)
+                stages.append(Stage("label-order", letters, observe=turned))
+        if form != "letters" and "scale-order" in self._tests:
+            turned = self._turning("scale-order", reverse_scale)
+            stages.append(Stage("scale-order", observe=turned))
         return stages
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
@@ -427,7 +419,7 @@ class StressRun:
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # `swap` needs a method that compares two texts
-        untested = [test for test in self._tests if test not in tested | {SWAP}]
+        untested = [test for test in self._tests if test not in tested | {"swap"}]
         return StressResult(
             [row for row in rows if row.test in self._tests],
             tuple(untested),

@@ -1,6 +1,6 @@
 """From scores to verdicts: the shift of each test with an interval over sources, beside the noise.
 
-The scores of each edited text are joined with those of its original, its repeat and its control. A
+The scores of each edited text are joined with the scores of its original, repeat and control. A
 defect is a shift that is larger than a margin and larger than chance allows; the p-values of all
 tests are adjusted together (Holm). If the user names the margin, the ends of the intervals decide.
 
@@ -31,10 +31,7 @@ from textassay.learning.splits import group_codes
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edits import (
     FAMILY_OF,
-    LABEL_ORDER,
-    LETTERS,
     REPEAT,
-    SWAP,
     Edit,
     Expects,
     MustSee,
@@ -50,7 +47,6 @@ MARGIN = 0.05
 points."""
 MIN_SOURCES = 5
 """Fewer sources hold nothing: they may agree by chance."""
-_MUST_FALL = ("lower", "higher")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +65,9 @@ class Measured:
     gain_only: bool = False  # whether only a better score is a defect
     # mean change when the same is asked again, in points; `None` if unknown
     noise: float | None = None
-    # how much more each score moved than when the same is asked again, shape (n,); `None` if moving
+    # how much more each score moved than when the same is asked again, shape (n,); empty if moving
     # about is no defect
-    excess: Floats | None = None
+    excess: Floats = field(default_factory=lambda: np.empty(0))
     unscored: int = 0  # texts that were left out because a score is missing
     declined: int = 0  # edited texts that the judge refused to rate
 
@@ -123,11 +119,6 @@ class StressRow:
         }
 
 
-ORDER, CHOICE = "order", "choice"
-"""Fields of the evidence of a comparison: which text came first, and how much better `output`
-is."""
-
-
 @dataclass
 class SessionScores:
     """Values by id and aspect of one session."""
@@ -152,7 +143,8 @@ class SessionScores:
                 answers.declined.add(key)
             if score.value is not None:
                 answers.scales.setdefault(score.aspect, score.scale)
-            orders = {str(e[ORDER]): float(e[CHOICE]) for e in score.evidence if ORDER in e}
+            # of a comparison: which text came first, and how much better `output` is
+            orders = {str(e["order"]): float(e["choice"]) for e in score.evidence if "order" in e}
             if orders:
                 answers.orders[key] = orders
         return answers
@@ -179,8 +171,7 @@ class JoinedSessions:
             rows += one.asked_again()
             for edit in edits:
                 expects = expectation(edit, aspect, must_see)
-                row = None if expects is None else one.edited(edit, expects)
-                rows += [] if row is None else [row]
+                rows += [] if expects is None else one.edited(edit, expects)
         order = list(dict.fromkeys(row.test for row in rows))
         return sorted(rows, key=lambda row: order.index(row.test))
 
@@ -192,8 +183,7 @@ class _OneAspect:
         self._joined, self._name = joined, aspect.label
         self._better = 1 if aspect.higher_is_better else -1
         self._ids = list(joined.sources)
-        self._x = {id_: self._value(joined.main, id_) for id_ in self._ids}
-        self._r = {id_: self._value(joined.repeat, id_) for id_ in self._ids}
+        self._x, self._r = self._scored(joined.main), self._scored(joined.repeat)
         self._scale = self._span()
         self._noise = self._noise_floor()
 
@@ -205,25 +195,22 @@ class _OneAspect:
         if both:
             # both orders come from the same session, so no further request is needed for the swap
             first, second = (
-                {id_: both.get(id_, {}).get(order) for id_ in self._ids}
-                for order in ("forth", "back")
+                {id_: pair[order] for id_, pair in both.items()} for order in ("forth", "back")
             )
-            rows.append(self._plain(SWAP, second, first))
-        # the mean of two answers is a steadier base than either
-        middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
-        sessions = {
-            test: {id_: self._value(other, id_) for id_ in self._ids}
-            for test, other in self._joined.others.items()
-        }
+            rows.append(self._plain("swap", second, first))
+        middle = {id_: self._middle(id_) for id_ in self._x}
+        sessions = {test: self._scored(other) for test, other in self._joined.others.items()}
         for test, values in sessions.items():
-            if test == LABEL_ORDER and LETTERS in sessions:  # against letters in the usual order
-                rows.append(self._plain(test, sessions[LETTERS], values))
+            if (
+                test == "label-order" and "letters" in sessions
+            ):  # against letters in the usual order
+                rows.append(self._plain(test, sessions["letters"], values))
             else:
                 rows.append(self._plain(test, middle, values, asked_for=self._x))
         return [row for row in rows if len(row.edited) or row.unscored]
 
-    def edited(self, edit: Edit, expects: Expects) -> Measured | None:
-        """Return the scores of one edit; `None` if it changes no text of the data."""
+    def edited(self, edit: Edit, expects: Expects) -> list[Measured]:
+        """Return the scores of one edit; nothing if it changes no text of the data."""
         rows: list[tuple[str, float, float]] = []
         unscored = declined = touched = 0
         for id_ in self._ids:
@@ -235,66 +222,64 @@ class _OneAspect:
             if y is None and key in self._joined.main.declined:
                 declined += 1
                 continue
-            base = self._base(id_, edit, expects)
-            if base is _NO_ROOM:
+            up = self._direction(edit, expects)
+            if id_ in self._x and not self._has_room(self._x[id_], up):
                 continue
-            if y is None or not isinstance(base, float):
+            base = self._base(id_, edit, up)
+            if y is None or base is None:
                 unscored += 1
             else:
                 rows.append((id_, base, y))
         if not touched:
-            return None
+            return []
         may_rise_only = edit.gain_only or edit.control is not None
-        return self._measured(
-            edit.test,
-            expects,
-            rows,
-            unscored,
-            declined,
-            gain_only=edit.gain_only,
-            origin=self._x if expects == "unchanged" and not may_rise_only else None,
-        )
+        origin = self._x if expects == "unchanged" and not may_rise_only else {}
+        return [
+            self._measured(edit.test, expects, rows, unscored, declined, gain_only=edit.gain_only,
+                           origin=origin)
+        ]  # fmt: skip
 
-    def _base(self, id_: str, edit: Edit, expects: Expects) -> float | object | None:
-        """Return the score that an edited text's is compared with.
+    def _direction(self, edit: Edit, expects: Expects) -> int:
+        """Return 1 if only a rise counts, -1 if only a fall does, else 0."""
+        if edit.gain_only:
+            return self._better
+        return 0 if expects == "unchanged" else -self._better
+
+    def _has_room(self, x: float, up: int) -> bool:
+        """Return whether a score can move on; at the end of the scale it would count as robust."""
+        low, high = self._scale
+        room = MARGIN * (high - low)
+        return not ((up > 0 and x > high - room) or (up < 0 and x < low + room))
+
+    def _base(self, id_: str, edit: Edit, up: int) -> float | None:
+        """Return the score that an edited text's is compared with; `None` if it is missing.
 
         If a score can move one way only, texts at that end are left out. That choice is made by
         the original's score, so the change is read against another: of the repeat or control.
         """
-        x, r = self._x[id_], self._r[id_]
-        if x is None:
+        if id_ not in self._x:
             return None
-        up = 0
-        if edit.gain_only:
-            up = self._better
-        elif expects != "unchanged":
-            up = -self._better
-        low, high = self._scale
-        # a score at the end of the scale cannot move further and would count as robust
-        room = MARGIN * (high - low)
-        if (up > 0 and x > high - room) or (up < 0 and x < low + room):
-            return _NO_ROOM
         if edit.control is not None:
             key = variant_id(id_, edit.test, control=True)
             return self._joined.main.values.get((key, self._name))
         # chosen by `x`, which is therefore biased away from that end (regression to the mean)
-        return _mean(x, r) if not up else r
+        return self._r.get(id_) if up else self._middle(id_)
+
+    def _middle(self, id_: str) -> float:
+        """Return the mean of both answers about an original, a steadier base than either."""
+        return (self._x[id_] + self._r.get(id_, self._x[id_])) / 2
 
     def _plain(
         self,
         test: str,
-        base: Mapping[str, float | None],
-        edited: Mapping[str, float | None],
+        base: Mapping[str, float],
+        edited: Mapping[str, float],
         *,
-        asked_for: Mapping[str, float | None] | None = None,
+        asked_for: Mapping[str, float] = {},
     ) -> Measured:
-        rows = [
-            (id_, x, y)
-            for id_ in self._ids
-            if (x := base[id_]) is not None and (y := edited[id_]) is not None
-        ]
+        rows = [(id_, base[id_], edited[id_]) for id_ in self._ids if id_ in base and id_ in edited]
         missing = len(self._ids) - len(rows)
-        origin = (asked_for or base) if test in self._joined.others else None
+        origin = (asked_for or base) if test in self._joined.others else {}
         return self._measured(test, "unchanged", rows, missing, 0, origin=origin)
 
     def _measured(
@@ -306,7 +291,7 @@ class _OneAspect:
         declined: int,
         *,
         gain_only: bool = False,
-        origin: Mapping[str, float | None] | None = None,
+        origin: Mapping[str, float] = {},
     ) -> Measured:
         """Return the scores of one test; changes are counted from `origin` if none is due."""
         return Measured(
@@ -315,55 +300,46 @@ class _OneAspect:
             edited=np.array([y for *_, y in rows], float),
             groups=group_codes(self._joined.sources[id_] for id_, *_ in rows),
             scale=self._scale, better=self._better, gain_only=gain_only, noise=self._noise,
-            excess=None if origin is None else self._excess(rows, origin),
+            excess=self._excess(rows, origin),
             unscored=unscored, declined=declined,
         )  # fmt: skip
 
     def _excess(
-        self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float | None]
-    ) -> Floats | None:
-        """Return how much more each score moved than when the same was asked again."""
-        excess = []
-        for id_, _, y in rows:
-            x, r, before = self._x[id_], self._r[id_], origin[id_]
-            if x is None or r is None or before is None:
-                return None
-            # movement in both directions cancels in the mean shift, not in absolute changes
-            excess.append(abs(y - before) - abs(r - x))
-        return np.array(excess, float)
+        self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float]
+    ) -> Floats:
+        """Return how much more each score moved than when the same was asked again.
 
-    def _value(self, answered: SessionScores, id_: str) -> float | None:
-        return answered.values.get((id_, self._name))
+        Nothing if no change from `origin` is due, or a row lacks one of the answers.
+        """
+        known = self._x.keys() & self._r.keys() & origin.keys()
+        if not all(id_ in known for id_, *_ in rows):
+            return np.empty(0)
+        # movement in both directions cancels in the mean shift, not in absolute changes
+        return np.array(
+            [abs(y - origin[id_]) - abs(self._r[id_] - self._x[id_]) for id_, _, y in rows], float
+        )
+
+    def _scored(self, answered: SessionScores) -> dict[str, float]:
+        """Return the score of each original that has one."""
+        found = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
+        return {id_: value for id_, value in found if value is not None}
 
     def _span(self) -> tuple[float, float]:
         """Return the scale; for unbounded scores the range of the originals."""
         scale = self._joined.main.scales.get(self._name)
         if scale is not None:
             return scale
-        known = [x for x in self._x.values() if x is not None] or [0.0]
+        known = list(self._x.values()) or [0.0]
         low, high = min(known), max(known)
         return (low, high) if low < high else (low - 0.5, high + 0.5)
 
     def _noise_floor(self) -> float | None:
-        pairs = [
-            (id_, abs(x - r))
-            for id_ in self._ids
-            if (x := self._x[id_]) is not None and (r := self._r[id_]) is not None
-        ]
-        if not pairs:
+        both = [id_ for id_ in self._ids if id_ in self._x and id_ in self._r]
+        if not both:
             return None
-        codes = group_codes(self._joined.sources[id_] for id_, _ in pairs)
-        changes = np.array([change for _, change in pairs])
+        codes = group_codes(self._joined.sources[id_] for id_ in both)
+        changes = np.array([abs(self._x[id_] - self._r[id_]) for id_ in both])
         return mean_over_groups(changes, codes).value
-
-
-_NO_ROOM = object()
-
-
-def _mean(x: float | None, r: float | None) -> float | None:
-    if x is None or r is None:
-        return x
-    return (x + r) / 2
 
 
 def verdicts(
@@ -401,7 +377,7 @@ class _UnadjustedRow:
 
 def _draft(one: Measured, margin: float | None, confidence: float) -> _UnadjustedRow:
     low, high = one.scale
-    must_fall = one.expects in _MUST_FALL
+    must_fall = one.expects != "unchanged"
     default = MARGIN * (high - low)
     # the user's margin is what a score may move; how far it must fall is not theirs to loosen
     limit = default if margin is None or must_fall else margin
@@ -414,7 +390,7 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Unadjuste
     if must_fall:
         return _UnadjustedRow(row, above(_scale(loss, -1, limit), 0), above(loss, 0), within=False)
     sides = [gain] if one.gain_only else [gain, loss]
-    if one.excess is not None:
+    if len(one.excess):
         excess = mean_over_groups(one.excess, one.groups)
         row = replace(row, excess=excess.estimate(confidence))
         sides.append(excess)
@@ -521,12 +497,12 @@ class StressResult(Displayed):
     @property
     def invariance(self) -> list[StressRow]:
         """Tests in which the score must stay."""
-        return [row for row in self.rows if row.expects not in _MUST_FALL]
+        return [row for row in self.rows if row.expects == "unchanged"]
 
     @property
     def sensitivity(self) -> list[StressRow]:
         """Tests in which the score must fall."""
-        return [row for row in self.rows if row.expects in _MUST_FALL]
+        return [row for row in self.rows if row.expects != "unchanged"]
 
     @property
     def summary(self) -> str:

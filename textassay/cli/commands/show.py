@@ -326,12 +326,12 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 
 
 def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
-    """Print what each juror adds to a jury without negative weights."""
-    from textassay.agreement.intervals import CONFIDENCE
+    """Print what each juror adds to a jury without negative weights, and what they reach."""
     from textassay.cli.rated import RatedInput
-    from textassay.fitting.importance import agreement_of_mean, worth_table, worths
+    from textassay.fitting.importance import juries, jury_tables, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.methods.fitted.evaluator import read_files
+    from textassay.runtime.data.material import OTHER_OUTPUT
     from textassay.runtime.data.ratings import LabelReader
 
     source = RatedInput(scores, human, given)
@@ -339,11 +339,13 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
     files = read_files((own,), level_features=False)
     rated = read_table(source.examples(needs_output=False), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
-    costs = _juror_costs(scores, rated.aspects)
-    found = worths(rated, fitter, aggregator="nnls", costs=costs, confidence=CONFIDENCE)
-    mean = agreement_of_mean(rated)
-    document = {"rows": [one.as_dict() for one in found], "mean": mean}
-    print_tables([worth_table(found, mean)], document, as_json=as_json)
+    pairs = {one.id for one in source.examples(needs_output=False) if OTHER_OUTPUT in one.meta}
+    found = worths(rated, fitter, costs=_juror_costs(scores, rated.aspects), pairs=pairs)
+    together = juries(rated, fitter, pairs)
+    document = {
+        "rows": [one.as_dict() for one in found], "juries": [one.as_dict() for one in together],
+    }  # fmt: skip
+    print_tables(jury_tables(found, together), document, as_json=as_json)
 
 
 def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:

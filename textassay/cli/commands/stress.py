@@ -78,7 +78,7 @@ def stress(
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(
         request=parsed.request,
-        tests=flags.split_names(tests),
+        tests=flags.split_names(tests) or ("all",),
         must_see=tuple(must_see or ()),
         seed=stress_seed,
         margin=fail_above,
