@@ -81,16 +81,17 @@ def validated_score(
         )
     fields = {**vars(yielded), **of_session}
     # what a score is made of may be a copy, too, that was never checked
-    for name in ("usage", "error"):
-        part = fields.get(name)
-        if part is not None and part is not CACHED and isinstance(part, BaseModel):
-            fields[name] = vars(part)
+    usage, error = fields.get("usage"), fields.get("error")
+    if usage is not CACHED and isinstance(usage, BaseModel):
+        fields["usage"] = vars(usage)
+    if error and isinstance(error, BaseModel):
+        fields["error"] = vars(error)
     try:
         if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
             fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
         return Score.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"
         field = str(first["loc"][0]) if first["loc"] else "value"
         return _refuse(
@@ -98,8 +99,8 @@ def validated_score(
             f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
             f"({field} {short_repr(vars(yielded).get(field))})",
         )
-    except (TypeError, ValueError, RecursionError) as error:
-        return _refuse("InvalidScore", f"the score cannot be written as JSON: {error}")
+    except (TypeError, ValueError, RecursionError) as reason:
+        return _refuse("InvalidScore", f"the score cannot be written as JSON: {reason}")
 
 
 def _refuse(kind: str, why: str) -> Failure:

@@ -367,23 +367,18 @@ def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
     return take_later
 
 
-class Waiters(Generic[R]):
-    """Those who wait for one result, each with a future of its own."""
+def give_result(futures: Iterable[asyncio.Future[R]], result: R) -> None:
+    """Set the result of all futures that are not canceled."""
+    for future in futures:
+        if not future.done():
+            future.set_result(result)
 
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[R]] = []
 
-    def answer(self, result: R) -> None:
-        """Give the result to all who were not canceled."""
-        for future in self.futures:
-            if not future.done():
-                future.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error where the result is awaited."""
-        for future in self.futures:
-            if not future.done():
-                future.set_exception(error)
+def give_error(futures: Iterable[asyncio.Future[R]], error: Exception) -> None:
+    """Raise an error where the futures that are not canceled are awaited."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
 
 
 class GroupRead(Generic[R]):
@@ -396,7 +391,7 @@ class GroupRead(Generic[R]):
     def __init__(self, find: Callable[[Collection[str]], Mapping[str, R]], missing: R) -> None:
         """Keep the function that reads the values of several names, and the value of the others."""
         self._find, self._missing = find, missing
-        self._requests: dict[asyncio.AbstractEventLoop, dict[str, Waiters[R]]] = {}
+        self._requests: dict[asyncio.AbstractEventLoop, dict[str, list[asyncio.Future[R]]]] = {}
 
     def request(self, name: str) -> asyncio.Future[R]:
         """Return the value of a name as it will be after this turn."""
@@ -404,10 +399,11 @@ class GroupRead(Generic[R]):
         if (requests := self._requests.get(loop)) is None:
             requests = self._requests[loop] = {}
             loop.call_soon(self._end_turn, loop)
-        if (request := requests.get(name)) is None:
-            request = requests[name] = Waiters()
         future: asyncio.Future[R] = loop.create_future()
-        request.futures.append(future)
+        if name in requests:
+            requests[name].append(future)
+        else:
+            requests[name] = [future]
         return future
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -415,14 +411,14 @@ class GroupRead(Generic[R]):
         try:
             found = self._find(requests)
         except Exception:  # of one name, it may be: that is an error only where this is awaited
-            for name, request in requests.items():
+            for name, futures in requests.items():
                 try:
-                    request.answer(self._find([name]).get(name, self._missing))
+                    give_result(futures, self._find([name]).get(name, self._missing))
                 except Exception as error:
-                    request.fail(error)
+                    give_error(futures, error)
             return
-        for name, request in requests.items():
-            request.answer(found.get(name, self._missing))
+        for name, futures in requests.items():
+            give_result(futures, found.get(name, self._missing))
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

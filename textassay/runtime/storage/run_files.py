@@ -29,8 +29,6 @@ MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.j
 BATCHES = "batches.jsonl"
 ROWS = "rows.jsonl"
 """The judged rows, of a run whose data came from memory."""
-_CALIBRATED = ("calibrated", "low", "high", "outside")
-"""Fields that only calibrated scores have."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _Unscored = tuple[Outcome, str]
@@ -50,13 +48,14 @@ class ScoreLine(NamedTuple):
 
 def score_row(score: Score) -> bytes:
     """Return a score as one line of `scores.jsonl`, without the line break."""
-    fields, usage = {**vars(score)}, score.usage
+    fields = vars(score).copy()
+    usage = fields["usage"]
     if isinstance(usage, Usage):
         fields["usage"] = vars(usage)  # a fifth of the time that `as_json` takes
-    if score.outside is score.calibrated is score.low is score.high is None:
-        for name in _CALIBRATED:
-            del fields[name]
-    if not score.text_digest:
+    # only calibrated scores have these
+    if fields["outside"] is fields["calibrated"] is fields["low"] is fields["high"] is None:
+        del fields["calibrated"], fields["low"], fields["high"], fields["outside"]
+    if not fields["text_digest"]:
         del fields["text_digest"]
     return encode(fields, default=as_json)
 
