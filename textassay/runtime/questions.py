@@ -1,6 +1,6 @@
 """Typed questions about a text, and the probabilities that answer them.
 
-A question is answered by a probability for every one of its options. `read_answers` is the one
+A question is answered by a probability for every one of its options. `read_answer` is the one
 place where the probabilities that a server sent are checked: what fails a check is no number.
 """
 
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
+from operator import mul
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -356,30 +357,39 @@ def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     any, and they add up to 1 but for rounding. The likeliest option and a mean level that were sent
     with them agree with them; a mean that does not is computed anew, with a note.
     """
+    return QuestionAnswer(**answer_fields(question, sent))
+
+
+def answer_fields(question: Question, sent: SentAnswer) -> Json:
+    """Return the fields of what `read_answer` returns: a response validates all of its answers."""
     try:
-        return _checked_answer(question, sent)
+        return _check_answer(question, sent)
     except ValueError as error:
-        return invalid("MalformedProbabilities", str(error))
+        return vars(invalid("MalformedProbabilities", str(error)))
 
 
-def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
+def _check_answer(question: Question, sent: SentAnswer) -> Json:
     if sent.kind != question.kind:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
-    is_rating = question.kind == "rating"
     options = question.wire_names
-    by_option = {str(option): _probability(p) for option, p in sent.probabilities}
-    if by_option.keys() != set(options) or len(sent.probabilities) != len(options):
-        given = [str(option) for option, _ in sent.probabilities]
-        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    by_option = {
+        # most are, and a call takes as long as the rest of the line
+        str(option): p if type(p) is float and 0.0 <= p <= 1.0 else _probability(p)
+        for option, p in sent.probabilities
+    }
+    is_whole = [*by_option] == options or by_option.keys() == set(options)
+    if not is_whole or len(sent.probabilities) != len(options):
+        names = [str(option) for option, _ in sent.probabilities]
+        raise ValueError(f"probabilities of {names!a:.200} were sent, not of the options asked")
     shares = [by_option[option] for option in options]
     total = math.fsum(shares)
     off = abs(total - 1) - SLACK
     if off > HALF_PRECISION and off > _rounding(shares):
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
+    fields: Json = {"probabilities": dict(zip(question.names, shares, strict=True))}
     notes: list[Json] = []
-    if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
+    if isinstance(sent.confidence, float) and math.isfinite(sent.confidence):
         notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
-    probabilities = dict(zip(question.names, shares, strict=True))
     if sent.choice is not None:
         chosen = by_option.get(str(sent.choice), 0.0)
         # two probabilities are rounded, and one may have been moved by .01 to make the sum 1
@@ -388,16 +398,21 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
                 f"{str(sent.choice)[:80]!a} was sent as the likeliest option, with probability"
                 f" {chosen:.3g} beside {max(shares):.3g}"
             )
-    score = None
-    if is_rating:
-        mean = math.fsum(level * share for level, share in enumerate(shares)) / total
-        is_number = isinstance(sent.score, int | float) and not isinstance(sent.score, bool)
-        score = float(sent.score) if is_number else math.nan  # type: ignore[arg-type]
+    if question.kind == "rating":
+        mean = math.fsum(map(mul, range(len(shares)), shares)) / total
+        score: Any = sent.score if type(sent.score) in (float, int) else math.nan
         if not abs(score - mean) <= OFF_BY * len(shares) + SLACK:
-            notes.append({"text": "the score that was sent is not the mean", "sent": str(score)})
+            notes.append({
+                "text": "the score that was sent is not the mean",
+                "sent": str(float(score)),
+            })  # fmt: skip
             score = mean
-    mass = None if sent.mass is None else _probability(sent.mass)
-    return QuestionAnswer(probabilities=probabilities, score=score, mass=mass, notes=tuple(notes))
+        fields["score"] = score
+    if sent.mass is not None:
+        fields["mass"] = _probability(sent.mass)
+    if notes:
+        fields["notes"] = tuple(notes)
+    return fields
 
 
 def _rounding(shares: Sequence[float]) -> float:

@@ -43,6 +43,7 @@ from textassay.runtime.questions import (
     DecisionResponse,
     Question,
     QuestionAnswer,
+    QuestionLimits,
     Way,
     combined,
     invalid,
@@ -243,16 +244,16 @@ class DecidingModel(Wrapper):
         return self._ask(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer by probabilities of a decision model, or in words."""
-        if self.capabilities.decide:
-            return await self._natively(request)
+        """Answer in the one way that the model allows."""
+        able = self.capabilities
+        if able.decide:
+            return await self._natively(request, able.question_limits)
         return await self._in_words(request)
 
     # ---- decision models ----
 
-    async def _natively(self, request: DecisionRequest) -> DecisionResponse:
-        """Send as few requests as the limits allow, which are learned from refusals."""
-        limits = self.capabilities.question_limits
+    async def _natively(self, request: DecisionRequest, limits: QuestionLimits) -> DecisionResponse:
+        """Ask as few requests as the limits allow, which are learned from refusals."""
         for question in request.questions:
             if (reason := limits.refuses(question)) is not None:
                 raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
@@ -261,16 +262,17 @@ class DecidingModel(Wrapper):
         own = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
         plain = request.model_copy(update=own) if differs else request
-        packages = list(self._packages(plain))
+        packages = list(self._packages(plain, limits))
         if len(packages) == 1:
             return await self._package(plain)
         responses = await gather([self._package(plain.about(part)) for part in packages])
         return combined([a for one in responses for a in one.answers], responses)
 
-    def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
-        """Yield the questions of each request: in order, and as many as the limits allow."""
+    def _packages(
+        self, request: DecisionRequest, known: QuestionLimits
+    ) -> Iterator[Sequence[Question]]:
+        """Yield the questions of each request, in order, as many as the limits allow."""
         questions = request.questions
-        known = self.capabilities.question_limits
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
         tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
