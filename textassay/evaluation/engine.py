@@ -82,7 +82,7 @@ def validated_score(
     fields = {**vars(yielded), **of_session}
     # what a score is made of may be a copy, too, that was never checked
     usage, error = fields.get("usage"), fields.get("error")
-    if usage is not CACHED and isinstance(usage, BaseModel):
+    if usage is not CACHED and usage is not NO_USAGE and isinstance(usage, BaseModel):
         fields["usage"] = vars(usage)
     if error and isinstance(error, BaseModel):
         fields["error"] = vars(error)
@@ -449,19 +449,18 @@ def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Sco
     """Return the scores with what none of them claims of the calls' usages added to the first."""
     if len(scores) == len(usages) == 1 and vars(scores[0].usage) == vars(usages[0]):
         return scores  # nearly always
-    claimed, paid = NO_USAGE, UsageTotal()
+    claimed, paid = UsageTotal(), UsageTotal()
     for score in scores:
-        claimed += score.usage
+        if score.usage is not NO_USAGE:  # of several aspects, all but the first
+            claimed.add(score.usage)
     for usage in usages:
         paid.add(usage)
-    if paid.equals(claimed) or not scores:
+    if vars(paid) == vars(claimed) or not scores:
         return scores
-    total = paid.usage
     # an agent may claim more than was counted, and usage below 0 could not be journaled
     rest = {
-        name: None if (a := getattr(total, name)) is None or (b := getattr(claimed, name)) is None
-        else max(0, a - b)
-        for name in Usage.model_fields
-    }  # fmt: skip
+        name: None if count is None or part is None else max(0, count - part)
+        for (name, count), part in zip(vars(paid).items(), vars(claimed).values(), strict=True)
+    }
     first = scores[0].model_copy(update={"usage": scores[0].usage + Usage(**rest)})
     return [first, *scores[1:]]

@@ -172,10 +172,6 @@ class UsageTotal:
         total.update(zip(_COUNTS, map(operator.add, _counts(total), _counts(more)), strict=True))
         self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
 
-    def equals(self, usage: Usage) -> bool:
-        """Return whether the sum so far is `usage`."""
-        return vars(self) == vars(usage)
-
     @property
     def usage(self) -> Usage:
         """The sum so far."""
