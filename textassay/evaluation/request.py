@@ -24,7 +24,7 @@ from pydantic import (
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
+from textassay.runtime.settings import DescribedMessage, Flag, Settings
 
 M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
@@ -91,18 +91,20 @@ class DataRequest(DescribedMessage, defer_build=True):
     """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
 
     aspects: Annotated[
-        tuple[str | Aspect, ...] | None, BeforeValidator(one_or_several), Flag(JUDGING, "A,B", "-a")
+        tuple[str | Aspect, ...] | None,
+        BeforeValidator(one_or_several),
+        Flag("Judging", "A,B", "-a"),
     ] = None
     """Aspects to judge (default: all of the task); may repeat. They are names of the task's
     aspects, or aspects of the caller's own."""
-    fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
+    fields: Annotated[dict[str, str], Flag("Data", "THEIRS=OURS", name="field")] = {}
     """Column of the data and the field that it stands for, such as text=output or
     coh=human.coherence; may repeat."""
-    missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(DATA, "MARK")] = ()
+    missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag("Data", "MARK")] = ()
     """Treat this cell text (such as N/A) as missing, ignoring case; may repeat."""
-    strict_columns: Annotated[bool, Flag(DATA)] = False
+    strict_columns: Annotated[bool, Flag("Data")] = False
     """Refuse data with a column that no judge sees, unless the field map sends it to meta."""
-    unit: Annotated[Unit | None, Flag(DATA)] = None
+    unit: Annotated[Unit | None, Flag("Data")] = None
     """Part of a conversation that is judged, with its history."""
     out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None
     """Folder to create for the result."""
@@ -111,12 +113,12 @@ class DataRequest(DescribedMessage, defer_build=True):
 class ModelRequest(DescribedMessage, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
-    task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
+    task: Annotated[str | None, Flag("Judging", "TASK", "-t")] = None
     """Task that defines the aspects, such as summarization (see `textassay list tasks`), or a TOML
     file."""
     options: dict[str, Any] = {}
     """Options of the method."""
-    limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
+    limit: Annotated[int | None, Field(ge=1), Flag("Data", "N")] = None
     """Read only the first N examples."""
     settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
     """How models are asked."""
@@ -131,17 +133,17 @@ class RunRequest(ModelRequest, DataRequest):
     models: Annotated[dict[str, str], Flag(metavar="[ROLE=]MODEL", short="-m", name="model")] = {}
     """Model to ask, or models by role: repeat it as ROLE=MODEL. The role `""` serves every role
     that is not named."""
-    tools: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(JUDGING, "A,B")] = ()
+    tools: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag("Judging", "A,B")] = ()
     """Metrics that assist the judge, such as rouge,nli; may repeat."""
     data: str | None = None
     """Path of the data; `None` if they came from memory."""
     conversation_chars: int | None = None
     """Longest text of a conversation that is shown; `None` for the default."""
-    pair: Annotated[Literal["system"] | None, Flag(DATA)] = None
+    pair: Annotated[Literal["system"] | None, Flag("Data")] = None
     """Compare the systems of each group in pairs (for --method pairwise)."""
     calibration: Annotated[str | None, Flag(metavar="DIR")] = None
     """Apply this calibration to every score."""
-    shard: Annotated[str | None, Flag(SCALE, "I/N")] = None
+    shard: Annotated[str | None, Flag("Scale", "I/N")] = None
     """Judge only the I-th of N parts of the data, counted from 1; `textassay merge` combines the
     parts into one run."""
     stress: dict[str, Any] | None = None

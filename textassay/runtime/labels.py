@@ -34,7 +34,6 @@ NONE_OF_THEM = "none of these"
 LEVEL_FEATURES = (": highest level", ": entropy")
 """Ends of the names of further features of a rating whose levels have probabilities."""
 _BOOLEAN = ("false", "true")
-_TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
 
@@ -83,7 +82,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 def nearest_label(value: float | None) -> float | None:
     """Return the label nearest to a mean of labels; `None` halfway between two."""
-    if value is None or abs(value % 1 - 0.5) < _TIE:
+    if value is None or abs(value % 1 - 0.5) < 1e-9:  # but for rounding
         return None
     return float(round(value))
 
