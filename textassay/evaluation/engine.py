@@ -52,9 +52,6 @@ from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
 
-NODE = "scores"
-"""What a failure names as the place where it came up."""
-
 
 def validated_score(
     yielded: object,
@@ -104,7 +101,7 @@ def validated_score(
 
 
 def _refuse(kind: str, why: str) -> Failure:
-    return Failure(node=NODE, type=kind, message=why)
+    return Failure(node="scores", type=kind, message=why)
 
 
 GRACE_SECONDS = 30.0
@@ -294,7 +291,7 @@ class EvaluationEngine:
             self._done += bool(scores)
             for score in scores:
                 self._outcomes[score.outcome] += 1
-                if score.spread is not None and score.samples is not None and score.samples > 1:
+                if score.spread is not None and (score.samples or 0) > 1:
                     self._sampled += 1
                     # ratings that are equal up to the rounding of their mean
                     self._unanimous += score.spread < 1e-9

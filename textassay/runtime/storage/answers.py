@@ -22,7 +22,6 @@ from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseRe
 from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, read_log, unusable
 from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
-_ROWS_PER_TRANSACTION = 2000
 _LOG_BYTES = 2_000_000
 """What may wait for a commit."""
 _COMMIT_SECONDS = 0.05
@@ -329,7 +328,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
             collect_logs(target, database.write)
             for source in sources:
                 entries = read_answers(source)
-                while batch := list(islice(entries, _ROWS_PER_TRANSACTION)):
+                while batch := list(islice(entries, 2000)):
                     database.write(dict(batch))
                     copied += len(batch)
         finally:

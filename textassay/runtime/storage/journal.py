@@ -20,11 +20,6 @@ from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode, open_regular
 
-SYNC_SECONDS = 1.0
-"""Longest time that rows are in the kernel only, where a power cut would lose them."""
-
-_BLOCK = 1 << 16
-
 
 class Journal(AsyncResource):
     """A file of JSON lines that this process alone appends to."""
@@ -119,7 +114,8 @@ class Journal(AsyncResource):
             reason.add_note(f"and rows that failed are left at the end of the file: {error}")
 
     def _sync_soon(self) -> None:
-        self._closing.wait(SYNC_SECONDS)
+        # Rows are in the kernel only for that long, where a power cut would lose them.
+        self._closing.wait(1.0)
         self._is_sync_due = False  # before the sync: what is appended meanwhile needs another
         try:
             self._sync()
@@ -191,7 +187,7 @@ def _mend_last_line(file: BinaryIO) -> None:
     # Read backwards in blocks, for the file of a long run may have gigabytes.
     start, tail = end, b""
     while start > 0 and b"\n" not in tail:
-        size = min(_BLOCK, start)
+        size = min(1 << 16, start)
         start -= size
         file.seek(start)
         tail = file.read(size) + tail

@@ -185,16 +185,14 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     return dict(value)
 
 
-_TOKEN_DETAILS = {
-    "reasoning_tokens": "of thoughts",
-    "cached_prompt_tokens": "from the provider's cache",
-    "cache_write_tokens": "written to it",
-}
-
-
 def token_details(usage: Mapping[str, Any]) -> str:
     """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
-    parts = [f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage[name]]
+    details = {
+        "reasoning_tokens": "of thoughts",
+        "cached_prompt_tokens": "from the provider's cache",
+        "cache_write_tokens": "written to it",
+    }
+    parts = [f"{usage[name]:,} {words}" for name, words in details.items() if usage[name]]
     return f" ({', '.join(parts)})" if parts else ""
 
 
