@@ -200,7 +200,7 @@ class Step:
                         return value
                 elif fetch is not None:
                     value = fetch(value)
-                elif inside and (failure := _unwanted_failure(value, inside)) is not None:
+                elif inside and (failure := _unwanted_failure(value, inside)):
                     return failure
                 arguments[parameter] = value
             if not self.mapped:
@@ -239,7 +239,7 @@ class Step:
                 if isinstance(item, Failure):
                     if not takes_failure:
                         return item
-                elif inside and (failure := _unwanted_failure(item, inside)) is not None:
+                elif inside and (failure := _unwanted_failure(item, inside)):
                     return failure
                 arguments[parameter] = item
             observer = WATCH.observer
@@ -294,7 +294,7 @@ def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure 
         if isinstance(item, Failure):
             if not here:
                 return item
-        elif deeper and (failure := _unwanted_failure(item, tuple(deeper))) is not None:
+        elif deeper and (failure := _unwanted_failure(item, tuple(deeper))):
             return failure
     return None
 

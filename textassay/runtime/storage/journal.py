@@ -60,7 +60,7 @@ class Journal(AsyncResource):
         if self._closed:
             raise StorageError(f"the journal {self.path} is closed")
         self._raise_sync_error()
-        if self._left is not None:
+        if self._left:
             raise self._write_error(self._left)
         self._write(lines)
         if not self._is_sync_due:
@@ -130,7 +130,7 @@ class Journal(AsyncResource):
 
     def _raise_sync_error(self) -> None:
         error, self._sync_error = self._sync_error, None
-        if error is not None:
+        if error:
             raise error
 
     def _write_error(self, error: OSError) -> StorageError:

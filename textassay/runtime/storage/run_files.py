@@ -220,21 +220,21 @@ class RunSummary:
 
     def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        error = "" if score.error is None else score.error.type
+        error = score.error.type if score.error else ""
         self._count(score.id, score.aspect, score.value, (score.outcome, error))
         self.pay(score.usage)
 
     def add_line(self, fields: Mapping[str, Any]) -> None:
         """Count a score as its line has it."""
         error = fields["error"]
-        kind = (fields["outcome"], "" if error is None else error["type"])
+        kind = (fields["outcome"], error["type"] if error else "")
         self._count(fields["id"], fields["aspect"], fields["value"], kind)
         self.pay(UsageTotal.read(fields["usage"]))
 
     def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
-        values = self._values.get(aspect)
-        if values is None:
-            values = self._values[aspect] = array("d")
+        if aspect not in self._values:
+            self._values[aspect] = array("d")
+        values = self._values[aspect]
         entry: int | _Unscored
         if value is not None:
             entry = len(values)
@@ -304,7 +304,7 @@ class RunSummary:
         if isinstance(entry, int):
             self._values[aspect][entry] = nan
             self._scored[aspect] -= 1
-        elif entry is not None:
+        elif entry:
             self._unscored[entry] -= 1
 
     def _mean(self, aspect: str) -> float | None:
