@@ -16,7 +16,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
 MODEL_VARIABLE = "TEXTASSAY_MODEL"
-"""Environment variable with the model that is asked where none is named."""
+"""Environment variable with the default model."""
 
 
 def with_default_model(

@@ -59,7 +59,7 @@ def validated_score(
     aspect: str,
     of_session: Mapping[str, Any] = MappingProxyType({}),
 ) -> Score | Failure:
-    """Return the score as it can be journaled, or the failure that stands for it.
+    """Return the score as it can be journaled, or a failure in its place.
 
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
     hold, a value that is not finite, off its scale or missing, a field of another type than
@@ -153,7 +153,7 @@ class EvaluationEngine:
 
     @property
     def progress(self) -> Progress:
-        """Where the session stands now."""
+        """The progress of the session by now."""
         failures: Counter[str] = Counter()
         for model in self._models:
             failures.update(model.failures)
@@ -338,7 +338,7 @@ class EvaluationEngine:
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel what is in work; `_result` tells this from a cancellation by the caller."""
+        """Cancel what is in work; `_result` tells it apart from a cancellation from outside."""
         for task in self._in_work:
             self._overdue.add(task)
             task.cancel()
@@ -380,7 +380,7 @@ def unmet_needs(
 ) -> dict[str, Score]:
     """Return the abstentions from aspects of which the example lacks the material, by label.
 
-    `needs` are those of the method's traits.
+    `needs` are taken from the method's traits.
     """
     example = assignment.example
     lacking = {
@@ -410,26 +410,25 @@ def unmet_needs(
 
 def _candidates(example: Example, field: str) -> str:
     """Name what may hold a field that is missing."""
-    held = [name for name, value in example.meta.items() if is_running_text(value)]
+    names = [name for name, value in example.meta.items() if is_running_text(value)]
     if field == "context" and example.references:
-        held.insert(0, "references")
-    return (
-        f"; if {' or '.join(held[:3])} holds it, map it: fields={{NAME: {field!r}}}" if held else ""
-    )
+        names.insert(0, "references")
+    holders = " or ".join(names[:3])
+    return f"; if {holders} holds it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     """Return the evidence that a conversation was shown shortened."""
-    found = count_left_out(example.source) if traits_of(method).shows_source else None
-    if found is None:
+    left_out = count_left_out(example.source) if traits_of(method).shows_source else None
+    if left_out is None:
         return ()
-    count, what = found
+    count, what = left_out
     text = f"the conversation was shortened: {count:,} characters of {what} were left out"
     return ({"text": text, "left_out": count},)
 
 
 def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
-    """Return the `error` score that a failure stands for."""
+    """Return the `error` score for a failure."""
     return Score(
         id=example.id,
         aspect=aspect.label,
@@ -443,7 +442,7 @@ def error_score(example: Example, aspect: Aspect, failure: Failure, method: Meth
 
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
-    """Return the scores with what none of them claims of the calls' usages added to the first."""
+    """Return the scores with usage of calls that no score claims added to the first."""
     if len(scores) == len(usages) == 1 and vars(scores[0].usage) == vars(usages[0]):
         return scores  # nearly always
     claimed, paid = UsageTotal(), UsageTotal()

@@ -79,7 +79,7 @@ def build_manifest(
 
 
 def _kept_files(request: RunRequest) -> dict[str, str]:
-    """Return the texts of the user's files that say what is asked, by path."""
+    """Return the texts of the user's files that decide what a model is asked, by path."""
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
@@ -297,7 +297,7 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
 
 
 async def open_folder(path: Path, stack: AsyncExitStack, *, resume: bool) -> RunFolder:
-    """Make the folder of a run, or open that of one that was begun; it is closed with the stack."""
+    """Make the folder of a run, or open the folder to resume; it is closed with the stack."""
     opened = RunFolder.resume if resume else RunFolder.create
     folder = await in_thread(lambda: opened(path), discard=RunFolder.close)
     stack.push_async_callback(folder.aclose)
@@ -326,7 +326,7 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 def settings_to_resume(
     folder: Path, manifest: Mapping[str, Any], request: RunRequest, given: Mapping[str, Any]
 ) -> Settings:
-    """Return the settings of a resumed run: those of the run, replaced by what is given now.
+    """Return the settings of a resumed run: its recorded settings, replaced by settings given now.
 
     A cost limit holds for one session, unless that submitted batches only. Keys, headers,
     certificates and proxies are never taken from the manifest, nor is an address to which a key

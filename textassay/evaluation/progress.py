@@ -21,7 +21,7 @@ class Progress:
     """How far a run has come."""
 
     done: int
-    """Examples finished, those of earlier sessions of the run that were passed by included."""
+    """Examples finished, with examples of earlier sessions that were skipped."""
     total: int | None
     """Examples of the run; `None` if the data have no known length."""
     seconds: float
@@ -35,7 +35,7 @@ class Progress:
     settled_before: int = 0
     """Those of `done` that an earlier session of the run had settled."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Failed attempts by error class, those that a retry mended included."""
+    """Failed attempts by error class, also where a retry succeeded."""
     sampled: int = 0
     """Scores of this session that are the mean of several samples."""
     unanimous: int = 0
@@ -67,7 +67,7 @@ class Progress:
 
 
 def sum_progress(parts: Iterable[Progress]) -> Progress:
-    """Return the progress of several workers together, the total of which none of them knows."""
+    """Return the progress of several workers together; no single worker knows the total."""
     known = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
     for part in known:
@@ -76,7 +76,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
     return Progress(
         done=sum(part.done for part in known),
         total=None,
-        # they run side by side, so the longest time is that of the whole
+        # they run side by side, so the whole takes the longest of their times
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),
@@ -105,7 +105,7 @@ def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
 
 
 def merge_limiters(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
-    """Return the state of each model's limiters; those of one name together."""
+    """Return the state of each model's limiters, one state for each name."""
     found: dict[str, LimiterState] = {}
     for name, state in states:
         found[name] = found[name] + state if name in found else state
@@ -139,7 +139,7 @@ def effort(now: Progress) -> list[str]:
     cost, unpriced = (usage.cost, []) if usage.cost is not None else known_cost(now.costs)
     if cost:
         parts.append(f"${cost:.4f}" + (" and more" if unpriced else ""))
-    # those of workers that have ended admit nothing more
+    # limiters of workers that have ended admit nothing more
     limiters = {name: state for name, state in now.limiters.items() if state.limit}
     for name, state in limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
@@ -166,8 +166,8 @@ def clock(seconds: float) -> str:
 
 
 OnProgress = bool | Callable[[Progress], object] | None
-"""`True` for a line, `False` for nothing, a function for every state; `None` for a line if somebody
-looks: in a notebook, or if standard error is a terminal."""
+"""`True` for a line, `False` for nothing, a function for every state; `None` for a line in
+a notebook, or if standard error is a terminal."""
 
 
 @asynccontextmanager

@@ -32,20 +32,20 @@ NOT_RECORDED = frozenset({"settings", "out", "resume"})
 without secrets, as an entry of their own."""
 
 
-def one_or_several(given: Any) -> Any:
+def one_or_several(value: Any) -> Any:
     """Return a name or aspect alone as one of several."""
-    return (given,) if isinstance(given, str | Aspect) else given
+    return (value,) if isinstance(value, str | Aspect) else value
 
 
-def _folder(given: Any) -> Any:
-    if isinstance(given, str) and not given.strip():
+def _check_out(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
         raise ValueError("must be the path of a folder")
-    return given
+    return value
 
 
-def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _accept_settings(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Take settings as they are: pydantic would run their validators once more."""
-    return given if isinstance(given, Settings) else validate(given)
+    return value if isinstance(value, Settings) else validate(value)
 
 
 MAX_SHARDS = 10_000
@@ -106,7 +106,7 @@ class DataRequest(DescribedMessage, defer_build=True):
     """Refuse data with a column that no judge sees, unless the field map sends it to meta."""
     unit: Annotated[Unit | None, Flag("Data")] = None
     """Part of a conversation that is judged, with its history."""
-    out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None
+    out: Annotated[Path | None, BeforeValidator(_check_out), Flag(metavar="DIR", short="-o")] = None
     """Folder to create for the result."""
 
 
@@ -120,7 +120,7 @@ class ModelRequest(DescribedMessage, defer_build=True):
     """Options of the method."""
     limit: Annotated[int | None, Field(ge=1), Flag("Data", "N")] = None
     """Read only the first N examples."""
-    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
+    settings: Annotated[Settings, WrapValidator(_accept_settings)] = Settings()
     """How models are asked."""
 
 
@@ -165,10 +165,10 @@ class RunRequest(ModelRequest, DataRequest):
 R = TypeVar("R", bound=BaseModel)
 
 
-def build_request(kind: type[R], **given: Any) -> R:
-    """Return a request of what a caller in Python gave; `None` is the default."""
+def build_request(kind: type[R], **arguments: Any) -> R:
+    """Return a request from arguments of a call in Python; `None` is the default."""
     try:
-        return kind(**{name: value for name, value in given.items() if value is not None})
+        return kind(**{name: value for name, value in arguments.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         reason = str(first["msg"]).removeprefix("Value error, ")
@@ -180,7 +180,7 @@ def build_request(kind: type[R], **given: Any) -> R:
 
 
 def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
-    """Return models by role, with the general model in those of `roles` that have none."""
+    """Return models by role, with the general model in `roles` without one of their own."""
     general = models.get("")
     if not isinstance(general, str):
         return dict(models)

@@ -186,7 +186,7 @@ def _is_message(item: Any) -> bool:
 
 
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
-    """Return the messages that one object stands for, mostly one."""
+    """Return the messages in one object, mostly one."""
     item = _inner(item, "message")
     kind = item.get("type")
     if kind == "reasoning" and "role" not in item:
@@ -308,7 +308,7 @@ def _find_passages(item: Mapping[str, Any]) -> tuple[Passage, ...]:
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a value is more than numbers, such as those of citations."""
+    """Return whether a value is more than numbers, such as numbers of citations."""
     items = value if isinstance(value, list | tuple) else [value]
     return any(item and isinstance(item, str | Mapping | Passage) for item in items)
 

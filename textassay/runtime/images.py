@@ -120,7 +120,7 @@ class ImageReader:
     def mark(self, part: Mapping[str, Any]) -> str:
         """Return the text in place of an image in a message.
 
-        A part that names none stands for the next of those given beside the texts.
+        A part that names no image means the next image beside the texts.
         """
         address = _address(part)
         if address is not None:

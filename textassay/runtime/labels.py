@@ -88,7 +88,7 @@ def nearest_label(value: float | None) -> float | None:
 
 
 def majority(votes: Iterable[V | None]) -> V | None:
-    """Return what most votes are for; `None` if two have equally many, or nobody voted."""
+    """Return the value with most votes; `None` for a tie, and without a vote."""
     counts = Counter(vote for vote in votes if vote is not None).most_common(2)
     if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
         return None
@@ -96,7 +96,7 @@ def majority(votes: Iterable[V | None]) -> V | None:
 
 
 def are_labels(values: Iterable[float | None], scale: LabelScale) -> bool:
-    """Return whether there are numbers, and all are those of an aspect's labels."""
+    """Return whether there are numbers, and all of them are numbers of an aspect's labels."""
     numbers = {value for value in values if value is not None}
     return bool(numbers) and numbers <= set(range(len(scale.names)))
 

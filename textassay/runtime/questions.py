@@ -74,7 +74,7 @@ class Question(Message):
 
     @cached_property
     def digest(self) -> str:
-        """32 hex digits that stand for the question with its options."""
+        """32 hex digits that identify the question with its options."""
         return sha256(self.shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @cached_property
@@ -156,7 +156,7 @@ class DecisionRequest(Message, defer_build=True):
     """The material: each text under a name of its own."""
     questions: tuple[Question, ...] = Field(min_length=1)
     images: tuple[Image, ...] = ()
-    """Images of the material, which stand before its texts."""
+    """Images of the material, sent before its texts."""
     draw: int = Field(default=0, ge=0)
     """Which repeat of an otherwise equal request this is."""
     joint: bool = False
@@ -329,18 +329,18 @@ class SentAnswer(NamedTuple):
     mass: object = None
 
 
-def invalid(kind: str, message: str) -> QuestionAnswer:
+def invalid_answer(kind: str, message: str) -> QuestionAnswer:
     """Return the answer that a question has instead of one that fails a check."""
     return QuestionAnswer(outcome="invalid", problem=ScoreError(type=kind, message=message))
 
 
-def refused(message: str) -> QuestionAnswer:
+def refused_answer(message: str) -> QuestionAnswer:
     """Return the answer to a question that the model refuses."""
     return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
 
 
 def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:
-    """Return probabilities by option as the answer to a question, checked as those of a server."""
+    """Return probabilities by option as the answer to a question, checked like a server's."""
     mean: object = None
     if question.kind == "rating":
         mean = math.fsum(i * probabilities.get(n, 0.0) for i, n in enumerate(question.names))
@@ -365,7 +365,7 @@ def answer_fields(question: Question, sent: SentAnswer) -> Json:
     try:
         return _check_answer(question, sent)
     except ValueError as error:
-        return vars(invalid("MalformedProbabilities", str(error)))
+        return vars(invalid_answer("MalformedProbabilities", str(error)))
 
 
 def _check_answer(question: Question, sent: SentAnswer) -> Json:
@@ -429,7 +429,7 @@ def _probability(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def combined(
+def combine_answers(
     answers: Sequence[QuestionAnswer], responses: Sequence[DecisionResponse]
 ) -> DecisionResponse:
     """Return answers that came in several responses as one; what they cost is added up."""

@@ -64,7 +64,7 @@ class Flag(NamedTuple):
     panel: Panel | None = None
     """Heading of the help under which it is listed."""
     metavar: str = ""
-    """What stands for its value in the help."""
+    """Placeholder of its value in the help."""
     short: str = ""
     """A one-letter form, such as `-c`."""
     name: str = ""
@@ -185,7 +185,7 @@ class EndpointSettings(DescribedMessage):
     query: dict[str, str] = {}
     """Further query parameters of every request; values may contain `${NAME}`."""
     ca: Path | None = None
-    """PEM file of certificate authorities to trust, instead of those of the system."""
+    """PEM file of certificate authorities to trust, in place of the system's."""
     client_cert: Path | None = None
     """PEM file of the certificate that identifies this client to the server (mutual TLS)."""
     client_key: Path | None = None
@@ -306,7 +306,7 @@ class Settings(EndpointSettings):
         return self.model_copy(update={**own, "endpoints": ()})
 
     def for_role(self, role: str) -> Settings:
-        """Return the settings of the model that serves `role`, without those of other roles.
+        """Return the settings of the model that serves `role`, without the settings of other roles.
 
         Raises:
             ValidationError: A setting of the role has a wrong value.
@@ -394,14 +394,14 @@ OF_BATCHES = frozenset({"submit_only"})
 """Settings that are refused where there are no batches: what was meant to be submitted would be
 asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
-"""Settings that are tables: those of a config file, and those of local models as keys of
+"""Settings that are tables of a config file; the keys of local models' tables are also keys of
 `--set`."""
 OF_ROLES = ("temperature", "seed")
 """Settings of single roles: for all of them, they are options of a method."""
 SETTABLE = tuple(
     name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES, *OF_ROLES)
 )
-"""Settings that `--set` reaches, beside those of local models."""
+"""Settings that `--set` takes, beside the keys of `LOADING`."""
 LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}
 """Tables of settings of how a model is loaded, whose keys `--set` takes as they are."""
 LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields)
@@ -409,7 +409,7 @@ LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields
 
 
 def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the flags and keys of a config file that are run-time settings."""
+    """Return the run-time settings among flags and keys of a config file."""
     return {
         name: flags[name]
         for name in Settings.model_fields
@@ -451,18 +451,18 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def checked_async(*args: P.args, **keywords: P.kwargs) -> Any:
+        async def call_async(*args: P.args, **keywords: P.kwargs) -> Any:
             check(keywords)
             return await function(*args, **keywords)
 
-        return cast("Callable[P, R]", checked_async)
+        return cast("Callable[P, R]", call_async)
 
     @wraps(function)
-    def checked(*args: P.args, **keywords: P.kwargs) -> R:
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
         check(keywords)
         return function(*args, **keywords)
 
-    return checked
+    return call
 
 
 def takes_arguments_of(

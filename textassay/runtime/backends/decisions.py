@@ -39,8 +39,8 @@ from textassay.runtime.questions import (
     QuestionLimits,
     SentAnswer,
     answer_fields,
-    invalid,
-    refused,
+    invalid_answer,
+    refused_answer,
 )
 
 WireForm = Literal["openai", "systemone", "google"]
@@ -359,7 +359,7 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
         name = names[index] if index < len(answers) else None
         if answer is not None and not are_unnamed and name != f"q{index + 1}":
             named = f"the answer at place {index + 1} names the question {str(name)[:40]!a}"
-            read.append(vars(invalid("OtherAnswer", f"{named}, not q{index + 1}")))
+            read.append(vars(invalid_answer("OtherAnswer", f"{named}, not q{index + 1}")))
         else:
             read.append(_read(question, answer, unasked))
     return read
@@ -368,11 +368,11 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
 def _read(question: Question, answer: Any, unasked: int) -> Json:
     """Return the fields of the answer to a question."""
     if answer is None:
-        return vars(invalid("MissingAnswer", "the server sent no answer to this question"))
+        return vars(invalid_answer("MissingAnswer", "the server sent no answer to this question"))
     if not isinstance(answer, dict):
-        return vars(invalid("MalformedProbabilities", f"the answer is {str(answer)[:40]!a}"))
+        return vars(invalid_answer("MalformedProbabilities", f"the answer is {str(answer)[:40]!a}"))
     if answer.get("type") == "refusal":
-        return vars(refused("the model refuses to answer this question"))
+        return vars(refused_answer("the model refuses to answer this question"))
     fields = answer_fields(question, _sent(answer))
     if unasked:
         note = {"text": f"{unasked} answers to questions that were not asked were sent as well"}

@@ -45,8 +45,8 @@ from textassay.runtime.questions import (
     QuestionAnswer,
     QuestionLimits,
     Way,
-    combined,
-    invalid,
+    combine_answers,
+    invalid_answer,
 )
 
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
@@ -266,7 +266,7 @@ class DecidingModel(Wrapper):
         if len(packages) == 1:
             return await self._package(plain)
         responses = await gather([self._package(plain.about(part)) for part in packages])
-        return combined([a for one in responses for a in one.answers], responses)
+        return combine_answers([a for one in responses for a in one.answers], responses)
 
     def _packages(
         self, request: DecisionRequest, known: QuestionLimits
@@ -311,7 +311,7 @@ class DecidingModel(Wrapper):
         if (place := _refused_place(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             rest = await self._package(request.about(_without(questions, place)))
-            answer = invalid("QuestionRefused", str(refused))
+            answer = invalid_answer("QuestionRefused", str(refused))
             answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
         parts = self._smaller(request, refused)
@@ -320,7 +320,7 @@ class DecidingModel(Wrapper):
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
         responses = [await self._package(request.about(part)) for part in parts]
-        return combined([a for one in responses for a in one.answers], responses)
+        return combine_answers([a for one in responses for a in one.answers], responses)
 
     def _smaller(
         self, request: DecisionRequest, error: RequestRefused
@@ -356,7 +356,7 @@ class DecidingModel(Wrapper):
             return await self._by_objects(worded)
         responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
         responses = [known, *responses] if known else responses
-        return combined([one.answers[0] for one in responses], responses)
+        return combine_answers([one.answers[0] for one in responses], responses)
 
     async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
         """Answer one question in the words of a wording: by probabilities, or by written answers.

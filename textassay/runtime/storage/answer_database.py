@@ -91,7 +91,7 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         return super().store(value, read, key)
 
     def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and a row of somebody else could name any."""
+        """Refuse: no value has a file of its own, and an untrusted row could name any file."""
         file = Path(self._directory) / DATABASE
         raise unusable(file, f"a value is in the file {file_path!r}, which textassay never writes")
 

@@ -119,7 +119,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return 64 hex digits that stand for a JSON object, whatever the order of its keys."""
+    """Return 64 hex digits that identify a JSON object, whatever the order of its keys."""
     # ASCII and the tightest separators: the digest must not depend on who formatted the file.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -109,7 +109,7 @@ class Journal(AsyncResource):
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            # what is written next would follow rows that nobody was told of
+            # rows that are written next would follow rows that failed
             self._left = reason
             reason.add_note(f"and rows that failed are left at the end of the file: {error}")
 

@@ -209,7 +209,7 @@ class RunSummary:
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the place of its value among those of its aspect, or why it has none."""
+        """By pair: the place of its value in `_values`, or why it has none."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()
@@ -312,19 +312,19 @@ class RunSummary:
         if not n:
             return None
         try:
-            return fsum(_kept(self._values[aspect])) / n
+            return fsum(_without_nan(self._values[aspect])) / n
         except OverflowError:
             from statistics import mean  # exact, but slow; its import takes milliseconds
 
-            return mean(_kept(self._values[aspect]))
+            return mean(_without_nan(self._values[aspect]))
 
 
-def _kept(values: Iterable[float]) -> Iterator[float]:
+def _without_nan(values: Iterable[float]) -> Iterator[float]:
     return (value for value in values if value == value)  # all but NaN
 
 
 def pair_digest(example_id: str, aspect: str) -> bytes:
-    """Return 16 bytes that stand for an example and an aspect."""
+    """Return 16 bytes that identify an example and an aspect."""
     # With the length before it, no other split of the same characters gives the same text.
     named = f"{len(example_id)}:{example_id}{aspect}"
     return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()
