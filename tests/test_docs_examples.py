@@ -26,7 +26,7 @@ from textassay.cli.app import app
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.messages import Assignment, Score
-from textassay.runtime.settings import LIMITS, Flag, Positive
+from textassay.runtime.settings import Flag, Positive
 from textassay.testing import check_model
 
 ROOT = Path(__file__).parents[1]
@@ -295,7 +295,7 @@ async def test_the_backend_passes_all_checks():
 
 def test_the_settings_are_a_flag_and_a_key():
     fields = indent(dedent(block("patience: Positive")), "    ")
-    names = {"Settings": Settings, "Positive": Positive, "LIMITS": LIMITS, "Flag": Flag}
+    names = {"Settings": Settings, "Positive": Positive, "Flag": Flag}
     source = f"class Extended(Settings):\n{fields}"
     extended = defined(source, Annotated=Annotated, **names)["Extended"]
     known = extended.model_fields

@@ -66,7 +66,6 @@ def test_a_terminal_line_never_wraps(columns):
     assert len(shown) < max(columns, 2)
     assert shown == whole or shown.endswith("…")
     assert (shown == whole) == (len(whole) < columns)
-    assert cut(whole, None) == whole
 
 
 def test_a_terminal_keeps_one_line(monkeypatch):

@@ -20,7 +20,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, NoLogprobs
 from textassay.runtime.messages import Assignment, Example, Score
 from textassay.runtime.model import Capabilities, Request
-from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused
+from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused_answer
 from textassay.tools.tool import Tool
 
 EXAMPLE = Example(
@@ -348,7 +348,7 @@ async def test_a_refused_question_is_no_number(method):
             if not asked:
                 asked.append(question)
             if question == asked[0]:
-                given.append(refused("the model refuses this question"))
+                given.append(refused_answer("the model refuses this question"))
             else:
                 given.append(dict.fromkeys(question.names, 1 / len(question.names)))
         return given

@@ -23,7 +23,6 @@ from textassay.cli.syntax import GroupColumn, argument, option, switch, typed_fl
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import (
-    CACHE,
     FLAGGED,
     LOADED,
     LOADING,
@@ -168,7 +167,7 @@ def _word(annotation: Any) -> Any:
 
 
 NO_CACHE = GroupColumn(
-    no_cache=Annotated[bool, option("", "Keep no answers on disk.", "--no-cache", panel=CACHE)]
+    no_cache=Annotated[bool, option("", "Keep no answers on disk.", "--no-cache", panel="Cache")]
 )
 RUNTIME = build_flags(Settings, *FLAGGED) | NO_CACHE
 """How models are asked: every setting that has a flag."""

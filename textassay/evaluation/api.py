@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.defaults import check_keys, default_method, with_default_model
-from textassay.evaluation.graph_code import code_digests, models_in
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
@@ -451,6 +450,8 @@ class GraphMethod(TaskMethod):
                 " 'input.example' and each('input.aspects')"
             )
         self.graph, self._task = graph, task
+        from textassay.evaluation.graph_code import code_digests, models_in  # few runs need it
+
         # once, as agents may keep what they learn of the first examples
         self._code, self._models = code_digests(graph), models_in(graph)
         self.graph = _Signed(graph, self.signature, self._digest)

@@ -16,9 +16,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
 MODEL_VARIABLE = "TEXTASSAY_MODEL"
-"""Environment variable with the model that is asked where none is named."""
-RUNS = Path("runs")
-"""Where runs go whose folder is not named."""
+"""Environment variable with the default model."""
 
 
 def with_default_model(
@@ -62,7 +60,7 @@ def default_folder(data: str, now: Callable[[], datetime] = datetime.now) -> Pat
     """Return a new run folder: `runs/DATA-DATE-TIME`, with a number if it is there already."""
     # all suffixes: data.jsonl.gz
     name = slug(re.split(r"[\\/]", data.rstrip("\\/"))[-1].partition(".")[0])
-    plain = RUNS / f"{name}-{now():%Y%m%d-%H%M%S}"
+    plain = Path("runs") / f"{name}-{now():%Y%m%d-%H%M%S}"
     folder, number = plain, 1
     while folder.exists():
         number += 1

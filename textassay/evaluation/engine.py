@@ -52,9 +52,6 @@ from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
 
-NODE = "scores"
-"""What a failure names as the place where it came up."""
-
 
 def validated_score(
     yielded: object,
@@ -62,7 +59,7 @@ def validated_score(
     aspect: str,
     of_session: Mapping[str, Any] = MappingProxyType({}),
 ) -> Score | Failure:
-    """Return the score as it can be journaled, or the failure that stands for it.
+    """Return the score as it can be journaled, or a failure in its place.
 
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
     hold, a value that is not finite, off its scale or missing, a field of another type than
@@ -81,16 +78,17 @@ def validated_score(
         )
     fields = {**vars(yielded), **of_session}
     # what a score is made of may be a copy, too, that was never checked
-    for name in ("usage", "error"):
-        part = fields.get(name)
-        if part is not None and part is not CACHED and isinstance(part, BaseModel):
-            fields[name] = vars(part)
+    usage, error = fields.get("usage"), fields.get("error")
+    if usage is not CACHED and usage is not NO_USAGE and isinstance(usage, BaseModel):
+        fields["usage"] = vars(usage)
+    if error and isinstance(error, BaseModel):
+        fields["error"] = vars(error)
     try:
         if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
             fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
         return Score.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"
         field = str(first["loc"][0]) if first["loc"] else "value"
         return _refuse(
@@ -98,12 +96,12 @@ def validated_score(
             f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
             f"({field} {short_repr(vars(yielded).get(field))})",
         )
-    except (TypeError, ValueError, RecursionError) as error:
-        return _refuse("InvalidScore", f"the score cannot be written as JSON: {error}")
+    except (TypeError, ValueError, RecursionError) as reason:
+        return _refuse("InvalidScore", f"the score cannot be written as JSON: {reason}")
 
 
 def _refuse(kind: str, why: str) -> Failure:
-    return Failure(node=NODE, type=kind, message=why)
+    return Failure(node="scores", type=kind, message=why)
 
 
 GRACE_SECONDS = 30.0
@@ -155,7 +153,7 @@ class EvaluationEngine:
 
     @property
     def progress(self) -> Progress:
-        """Where the session stands now."""
+        """The progress of the session by now."""
         failures: Counter[str] = Counter()
         for model in self._models:
             failures.update(model.failures)
@@ -293,7 +291,7 @@ class EvaluationEngine:
             self._done += bool(scores)
             for score in scores:
                 self._outcomes[score.outcome] += 1
-                if score.spread is not None and score.samples is not None and score.samples > 1:
+                if score.spread is not None and (score.samples or 0) > 1:
                     self._sampled += 1
                     # ratings that are equal up to the rounding of their mean
                     self._unanimous += score.spread < 1e-9
@@ -340,7 +338,7 @@ class EvaluationEngine:
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel what is in work; `_result` tells this from a cancellation by the caller."""
+        """Cancel what is in work; `_result` tells it apart from a cancellation from outside."""
         for task in self._in_work:
             self._overdue.add(task)
             task.cancel()
@@ -382,7 +380,7 @@ def unmet_needs(
 ) -> dict[str, Score]:
     """Return the abstentions from aspects of which the example lacks the material, by label.
 
-    `needs` are those of the method's traits.
+    `needs` are taken from the method's traits.
     """
     example = assignment.example
     lacking = {
@@ -412,26 +410,25 @@ def unmet_needs(
 
 def _candidates(example: Example, field: str) -> str:
     """Name what may hold a field that is missing."""
-    held = [name for name, value in example.meta.items() if is_running_text(value)]
+    names = [name for name, value in example.meta.items() if is_running_text(value)]
     if field == "context" and example.references:
-        held.insert(0, "references")
-    return (
-        f"; if {' or '.join(held[:3])} holds it, map it: fields={{NAME: {field!r}}}" if held else ""
-    )
+        names.insert(0, "references")
+    holders = " or ".join(names[:3])
+    return f"; if {holders} holds it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     """Return the evidence that a conversation was shown shortened."""
-    found = count_left_out(example.source) if traits_of(method).shows_source else None
-    if found is None:
+    left_out = count_left_out(example.source) if traits_of(method).shows_source else None
+    if left_out is None:
         return ()
-    count, what = found
+    count, what = left_out
     text = f"the conversation was shortened: {count:,} characters of {what} were left out"
     return ({"text": text, "left_out": count},)
 
 
 def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
-    """Return the `error` score that a failure stands for."""
+    """Return the `error` score for a failure."""
     return Score(
         id=example.id,
         aspect=aspect.label,
@@ -445,22 +442,21 @@ def error_score(example: Example, aspect: Aspect, failure: Failure, method: Meth
 
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
-    """Return the scores with what none of them claims of the calls' usages added to the first."""
+    """Return the scores with usage of calls that no score claims added to the first."""
     if len(scores) == len(usages) == 1 and vars(scores[0].usage) == vars(usages[0]):
         return scores  # nearly always
-    claimed, paid = NO_USAGE, UsageTotal()
+    claimed, paid = UsageTotal(), UsageTotal()
     for score in scores:
-        claimed += score.usage
+        if score.usage is not NO_USAGE:  # of several aspects, all but the first
+            claimed.add(score.usage)
     for usage in usages:
         paid.add(usage)
-    if paid.equals(claimed) or not scores:
+    if vars(paid) == vars(claimed) or not scores:
         return scores
-    total = paid.usage
     # an agent may claim more than was counted, and usage below 0 could not be journaled
     rest = {
-        name: None if (a := getattr(total, name)) is None or (b := getattr(claimed, name)) is None
-        else max(0, a - b)
-        for name in Usage.model_fields
-    }  # fmt: skip
+        name: None if count is None or part is None else max(0, count - part)
+        for (name, count), part in zip(vars(paid).items(), vars(claimed).values(), strict=True)
+    }
     first = scores[0].model_copy(update={"usage": scores[0].usage + Usage(**rest)})
     return [first, *scores[1:]]

@@ -119,7 +119,7 @@ def exchanges_of_run(
 ) -> AsyncGenerator[Exchange, None]:
     """Return what was asked and answered in a run, example by example, in the order of the data.
 
-    Whoever stops before the end closes the generator, which has the run's cache open.
+    A caller that stops before the end must close the generator, which has the run's cache open.
     """
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
@@ -135,7 +135,7 @@ def exchanges_of_run(
         role: RecordedIdentity(entry, recorded.for_role(role))
         for role, entry in manifest["models"].items()
     }
-    # nothing but the run's own cache: its settings may name a server, and none is asked here
+    # nothing but the run's own cache: its settings may name a server, and no server is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
     return _asked_again(source, request.model_copy(update=own), models, ids, manifest)
@@ -204,7 +204,7 @@ async def _dry_run(
 
 
 def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the run's cache if it is there; none is made."""
+    """Return the run's cache if it exists; no cache is created."""
     recorded = manifest.get("settings", {}).get("cache")
     cache = Path(recorded) if recorded else folder / ANSWERS
     return cache if cache.is_dir() else None

@@ -31,18 +31,7 @@ from pydantic import BaseModel
 
 from textassay.runtime.graph import Each, Fixed, Graph, Node
 
-_PACKAGE = Path(__file__).parents[1]
-_INSTALLED = tuple(
-    Path(path).resolve()
-    for key, path in sysconfig.get_paths().items()
-    if key in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 _SIMPLE = (bool, int, float, complex, str, type(None), type(Ellipsis), type(NotImplemented))
-
-
-MAX_DEPTH = 50
-"""Levels of objects inside of objects that are looked at; four or five calls each, of the thousand
-that Python allows."""
 
 
 def code_digests(graph: Graph) -> dict[str, str]:
@@ -92,7 +81,8 @@ class _Describer:
         if id(value) in self._seen:
             return f"#{self._seen[id(value)][0]}"
         self._seen[id(value)] = (len(self._seen), value)
-        if self._depth >= MAX_DEPTH:
+        # four or five calls each, of the thousand that Python allows
+        if self._depth >= 50:
             return type(value).__qualname__
         self._depth += 1
         try:
@@ -283,5 +273,7 @@ def _is_known(filename: str) -> bool:
     """Return whether a file of code belongs to Python, an installed package or this package."""
     if filename.startswith("<"):  # typed in, or made by the user
         return filename.startswith("<frozen")
-    path = Path(filename).resolve()
-    return path.is_relative_to(_PACKAGE) or any(map(path.is_relative_to, _INSTALLED))
+    path, places = Path(filename).resolve(), sysconfig.get_paths()
+    installed = (places[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
+    folders = (Path(__file__).parents[1], *(Path(place).resolve() for place in installed))
+    return any(map(path.is_relative_to, folders))

@@ -41,9 +41,6 @@ PATHS = ("ratings", "pool")
 KEPT_ENDINGS = (".jinja", ".toml", ".json")
 """Files of the user that say what is asked, such as tasks, trees and prompts: their texts are kept
 in the manifest. Ratings and examples, which may be large, end otherwise."""
-MAX_KEPT = 2**20
-"""Bytes of a file that is kept; a larger one says more than what is asked."""
-LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
 def build_manifest(
@@ -58,7 +55,9 @@ def build_manifest(
         "format": FORMAT,
         "textassay": __version__,
         "python": platform.python_version(),
-        "libraries": {name: _installed_version(name) for name in LIBRARIES},
+        "libraries": {
+            name: _installed_version(name) for name in ("litellm", "pydantic", "aiohttp")
+        },
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": request.recorded,
         "method": method.describe(),
@@ -80,7 +79,7 @@ def build_manifest(
 
 
 def _kept_files(request: RunRequest) -> dict[str, str]:
-    """Return the texts of the user's files that say what is asked, by path."""
+    """Return the texts of the user's files that decide what a model is asked, by path."""
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
@@ -92,7 +91,7 @@ def _kept_files(request: RunRequest) -> dict[str, str]:
             # with the files beside it that it includes; the package's are named without a folder
             texts = prompt_files(path)
             kept |= {name: text for name, text in texts.items() if Path(name).is_absolute()}
-        elif Path(path).stat().st_size <= MAX_KEPT:
+        elif Path(path).stat().st_size <= 2**20:  # a larger one holds more than a task or a tree
             kept[path] = Path(path).read_text(encoding="utf-8")
     return kept
 
@@ -278,10 +277,6 @@ def _comparable(what: str, value: Any) -> Any:
     return value
 
 
-CODE = "method code "
-"""Where a manifest has the digests of what the nodes of an own graph do."""
-
-
 def _difference(before: Any, after: Any, where: str) -> str | None:
     """Describe the first place where two JSON values differ; `None` if they do not."""
     if before == after:
@@ -294,19 +289,15 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return next((change for change in describe_change if change is not None), None)
     if where == "data":
         return "the data have changed"
-    if where.startswith(CODE) and before is not None and after is not None:
-        return (
-            f"the code of node {where.removeprefix(CODE)!r}, or a value that it uses, has changed"
-        )
+    # the digests of the code of a graph's nodes
+    node = where.removeprefix("method code ")
+    if node != where and before and after:
+        return f"the code of node {node!r}, or a value that it uses, has changed"
     return f"its {where} changed from {before!r} to {after!r}"
 
 
-_OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
-_ENDPOINT = frozenset(EndpointSettings.model_fields)
-
-
 async def open_folder(path: Path, stack: AsyncExitStack, *, resume: bool) -> RunFolder:
-    """Make the folder of a run, or open that of one that was begun; it is closed with the stack."""
+    """Make the folder of a run, or open the folder to resume; it is closed with the stack."""
     opened = RunFolder.resume if resume else RunFolder.create
     folder = await in_thread(lambda: opened(path), discard=RunFolder.close)
     stack.push_async_callback(folder.aclose)
@@ -335,7 +326,7 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 def settings_to_resume(
     folder: Path, manifest: Mapping[str, Any], request: RunRequest, given: Mapping[str, Any]
 ) -> Settings:
-    """Return the settings of a resumed run: those of the run, replaced by what is given now.
+    """Return the settings of a resumed run: its recorded settings, replaced by settings given now.
 
     A cost limit holds for one session, unless that submitted batches only. Keys, headers,
     certificates and proxies are never taken from the manifest, nor is an address to which a key
@@ -347,7 +338,7 @@ def settings_to_resume(
     roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
     given_roles = given.get("roles") or {}
     for role, name in in_every_role(request.models, {**roles, **given_roles}).items():
-        if name.partition("/")[0] in _OFFLINE:
+        if name.partition("/")[0] in ("llamacpp", "transformers", "replay", EMBEDDED):
             continue
         # what is given for a role replaces what is given for all, as in a run itself
         here = {**given, **given_roles.get(role, {})}
@@ -419,7 +410,7 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
         name: value
         for name, value in settings.items()
         # an address alone is kept, since `_check_endpoint` has made sure that no key goes with it
-        if name == "api_base" or (name not in _ENDPOINT and name != "endpoints")
+        if name == "api_base" or (name not in EndpointSettings.model_fields and name != "endpoints")
     }
 
 

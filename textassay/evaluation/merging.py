@@ -130,7 +130,7 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
 
 
 def _sources(run: Path) -> list[_Source]:
-    """Return the shards in order; refuse those that do not belong together."""
+    """Return the shards in order; refuse shards that do not belong together."""
     sources = []
     for path in shard_folders(run):
         manifest = read_manifest(path)

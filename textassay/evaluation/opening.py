@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 async def open_models(
     models: Mapping[str, str | Model], settings: Settings, stack: AsyncExitStack
 ) -> dict[str, Model]:
-    """Return models by role, those that are names connected under one budget.
+    """Return models by role; names are connected under one budget.
 
     A role that has settings and no model has the general one, asked with these settings. Roles with
     the same name and the same settings share one model. None of them has a cache of its own; see
@@ -130,7 +130,7 @@ async def open_book(
 def open_tools(
     method: str, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack
 ) -> tuple[Tool, ...]:
-    """Return a method's tools; those that are made here are closed with the stack."""
+    """Return a method's tools; tools that are made here are closed with the stack."""
     tools = tools_for(method, specs, models)
     for tool in tools:
         # tools that the caller handed over are the caller's to close
@@ -219,7 +219,7 @@ class ToolsByDefault(NamedTuple):
 def with_default_tools(
     request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
 ) -> tuple[RunRequest, ToolsByDefault | None]:
-    """Return the request with the tools that it takes, and those of them that are new defaults."""
+    """Return the request with the tools that it takes, and the new defaults among them."""
     if request.tools or given:
         return request, None
     taken, left_out = default_tools(request.method)
@@ -238,7 +238,7 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     }
     if not own:
         return settings
-    # models that keep answers themselves, as those of `fit` do, keep their batches as well
+    # models that keep answers themselves, as in `fit`, keep their batches as well
     own_batches = {"batch", *OF_BATCHES} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(own.values()))

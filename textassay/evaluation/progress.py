@@ -10,13 +10,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from textassay.runtime.calls.limits import LimiterState
 from textassay.runtime.messages import Usage
-
-MIN_SAMPLED = 20
-"""Scores after which equal samples are no coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Progress:
     """How far a run has come."""
 
     done: int
-    """Examples finished, those of earlier sessions of the run that were passed by included."""
+    """Examples finished, with examples of earlier sessions that were skipped."""
     total: int | None
     """Examples of the run; `None` if the data have no known length."""
     seconds: float
@@ -38,7 +35,7 @@ class Progress:
     settled_before: int = 0
     """Those of `done` that an earlier session of the run had settled."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Failed attempts by error class, those that a retry mended included."""
+    """Failed attempts by error class, also where a retry succeeded."""
     sampled: int = 0
     """Scores of this session that are the mean of several samples."""
     unanimous: int = 0
@@ -48,11 +45,11 @@ class Progress:
 
     @property
     def samples_never_differ(self) -> bool:
-        """Whether further samples changed nothing, over at least `MIN_SAMPLED` scores.
+        """Whether further samples changed nothing, over 20 scores or more.
 
         Either the server ignores the temperature, or the judge is certain of every rating.
         """
-        return self.unanimous == self.sampled >= MIN_SAMPLED
+        return self.unanimous == self.sampled >= 20
 
     @property
     def rate(self) -> float:
@@ -70,7 +67,7 @@ class Progress:
 
 
 def sum_progress(parts: Iterable[Progress]) -> Progress:
-    """Return the progress of several workers together, the total of which none of them knows."""
+    """Return the progress of several workers together; no single worker knows the total."""
     known = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
     for part in known:
@@ -79,7 +76,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
     return Progress(
         done=sum(part.done for part in known),
         total=None,
-        # they run side by side, so the longest time is that of the whole
+        # they run side by side, so the whole takes the longest of their times
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),
@@ -108,7 +105,7 @@ def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
 
 
 def merge_limiters(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
-    """Return the state of each model's limiters; those of one name together."""
+    """Return the state of each model's limiters, one state for each name."""
     found: dict[str, LimiterState] = {}
     for name, state in states:
         found[name] = found[name] + state if name in found else state
@@ -142,7 +139,7 @@ def effort(now: Progress) -> list[str]:
     cost, unpriced = (usage.cost, []) if usage.cost is not None else known_cost(now.costs)
     if cost:
         parts.append(f"${cost:.4f}" + (" and more" if unpriced else ""))
-    # those of workers that have ended admit nothing more
+    # limiters of workers that have ended admit nothing more
     limiters = {name: state for name, state in now.limiters.items() if state.limit}
     for name, state in limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
@@ -169,10 +166,8 @@ def clock(seconds: float) -> str:
 
 
 OnProgress = bool | Callable[[Progress], object] | None
-"""`True` for a line, `False` for nothing, a function for every state; `None` for a line if somebody
-looks: in a notebook, or if standard error is a terminal."""
-SECONDS = 0.25
-"""Time between two states."""
+"""`True` for a line, `False` for nothing, a function for every state; `None` for a line in
+a notebook, or if standard error is a terminal."""
 
 
 @asynccontextmanager
@@ -180,10 +175,10 @@ async def display_progress(
     progress: Callable[[], Progress],
     watch: OnProgress,
     *,
-    seconds: float = SECONDS,
+    seconds: float = 0.25,
     delay: float = 0.0,
 ) -> AsyncIterator[None]:
-    """Show the progress of what runs in the block, after a delay; the last state always."""
+    """Show the progress of the block every few `seconds`, after a delay; the last state always."""
     show = _display_for(watch)
     if show is None:
         yield
@@ -202,13 +197,12 @@ async def display_progress(
         task.cancel()
         # `wait` does not raise what the task raised: the block's own error must come first
         await asyncio.wait([task])
-        fault = None if task.cancelled() else task.exception()
-        if fault is None:
+        if task.cancelled():
             show(progress())
         if isinstance(show, TerminalLine):
             show.end()
-    if fault is not None:
-        raise fault
+    if not task.cancelled():
+        task.result()  # raises what showing it raised
 
 
 def _display_for(watch: OnProgress) -> Callable[[Progress], object] | None:
@@ -223,11 +217,10 @@ def _display_for(watch: OnProgress) -> Callable[[Progress], object] | None:
 
 
 def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
     # looked up in sys.modules: importing IPython to find out would cost a second outside of
     # notebooks
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+    ipython = sys.modules.get("IPython")
+    return bool(ipython) and hasattr(cast(Any, ipython).get_ipython(), "kernel")
 
 
 class TerminalLine:
@@ -247,20 +240,20 @@ class TerminalLine:
         print(f"\r\x1b[K{self._whole}", file=sys.stderr)  # noqa: T201
 
 
-def cut(text: str, columns: int | None) -> str:
-    """Return a text that fits into so many columns; `None` stands for any number."""
+def cut(text: str, columns: int) -> str:
+    """Return a text that fits into so many columns."""
     # the last column stays free: in many terminals a full line wraps already
-    if columns is None or len(text) < columns:
+    if len(text) < columns:
         return text
     return text[: max(columns - 2, 0)] + "…"
 
 
-def _columns() -> int | None:
+def _columns() -> int:
     try:
         # asked every time: windows change
-        return os.get_terminal_size(sys.stderr.fileno()).columns or None
-    except (OSError, ValueError):  # not a terminal, but somebody asked for a line
-        return None
+        return os.get_terminal_size(sys.stderr.fileno()).columns or sys.maxsize
+    except (OSError, ValueError):  # not a terminal, but a line was asked for
+        return sys.maxsize
 
 
 class NotebookLine:

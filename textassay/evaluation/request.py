@@ -24,7 +24,7 @@ from pydantic import (
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
+from textassay.runtime.settings import DescribedMessage, Flag, Settings
 
 M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
@@ -32,20 +32,20 @@ NOT_RECORDED = frozenset({"settings", "out", "resume"})
 without secrets, as an entry of their own."""
 
 
-def one_or_several(given: Any) -> Any:
+def one_or_several(value: Any) -> Any:
     """Return a name or aspect alone as one of several."""
-    return (given,) if isinstance(given, str | Aspect) else given
+    return (value,) if isinstance(value, str | Aspect) else value
 
 
-def _folder(given: Any) -> Any:
-    if isinstance(given, str) and not given.strip():
+def _check_out(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
         raise ValueError("must be the path of a folder")
-    return given
+    return value
 
 
-def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _accept_settings(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Take settings as they are: pydantic would run their validators once more."""
-    return given if isinstance(given, Settings) else validate(given)
+    return value if isinstance(value, Settings) else validate(value)
 
 
 MAX_SHARDS = 10_000
@@ -91,34 +91,36 @@ class DataRequest(DescribedMessage, defer_build=True):
     """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
 
     aspects: Annotated[
-        tuple[str | Aspect, ...] | None, BeforeValidator(one_or_several), Flag(JUDGING, "A,B", "-a")
+        tuple[str | Aspect, ...] | None,
+        BeforeValidator(one_or_several),
+        Flag("Judging", "A,B", "-a"),
     ] = None
     """Aspects to judge (default: all of the task); may repeat. They are names of the task's
     aspects, or aspects of the caller's own."""
-    fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
+    fields: Annotated[dict[str, str], Flag("Data", "THEIRS=OURS", name="field")] = {}
     """Column of the data and the field that it stands for, such as text=output or
     coh=human.coherence; may repeat."""
-    missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(DATA, "MARK")] = ()
+    missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag("Data", "MARK")] = ()
     """Treat this cell text (such as N/A) as missing, ignoring case; may repeat."""
-    strict_columns: Annotated[bool, Flag(DATA)] = False
+    strict_columns: Annotated[bool, Flag("Data")] = False
     """Refuse data with a column that no judge sees, unless the field map sends it to meta."""
-    unit: Annotated[Unit | None, Flag(DATA)] = None
+    unit: Annotated[Unit | None, Flag("Data")] = None
     """Part of a conversation that is judged, with its history."""
-    out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None
+    out: Annotated[Path | None, BeforeValidator(_check_out), Flag(metavar="DIR", short="-o")] = None
     """Folder to create for the result."""
 
 
 class ModelRequest(DescribedMessage, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
-    task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
+    task: Annotated[str | None, Flag("Judging", "TASK", "-t")] = None
     """Task that defines the aspects, such as summarization (see `textassay list tasks`), or a TOML
     file."""
     options: dict[str, Any] = {}
     """Options of the method."""
-    limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
+    limit: Annotated[int | None, Field(ge=1), Flag("Data", "N")] = None
     """Read only the first N examples."""
-    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
+    settings: Annotated[Settings, WrapValidator(_accept_settings)] = Settings()
     """How models are asked."""
 
 
@@ -131,17 +133,17 @@ class RunRequest(ModelRequest, DataRequest):
     models: Annotated[dict[str, str], Flag(metavar="[ROLE=]MODEL", short="-m", name="model")] = {}
     """Model to ask, or models by role: repeat it as ROLE=MODEL. The role `""` serves every role
     that is not named."""
-    tools: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(JUDGING, "A,B")] = ()
+    tools: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag("Judging", "A,B")] = ()
     """Metrics that assist the judge, such as rouge,nli; may repeat."""
     data: str | None = None
     """Path of the data; `None` if they came from memory."""
     conversation_chars: int | None = None
     """Longest text of a conversation that is shown; `None` for the default."""
-    pair: Annotated[Literal["system"] | None, Flag(DATA)] = None
+    pair: Annotated[Literal["system"] | None, Flag("Data")] = None
     """Compare the systems of each group in pairs (for --method pairwise)."""
     calibration: Annotated[str | None, Flag(metavar="DIR")] = None
     """Apply this calibration to every score."""
-    shard: Annotated[str | None, Flag(SCALE, "I/N")] = None
+    shard: Annotated[str | None, Flag("Scale", "I/N")] = None
     """Judge only the I-th of N parts of the data, counted from 1; `textassay merge` combines the
     parts into one run."""
     stress: dict[str, Any] | None = None
@@ -163,10 +165,10 @@ class RunRequest(ModelRequest, DataRequest):
 R = TypeVar("R", bound=BaseModel)
 
 
-def build_request(kind: type[R], **given: Any) -> R:
-    """Return a request of what a caller in Python gave; `None` is the default."""
+def build_request(kind: type[R], **arguments: Any) -> R:
+    """Return a request from arguments of a call in Python; `None` is the default."""
     try:
-        return kind(**{name: value for name, value in given.items() if value is not None})
+        return kind(**{name: value for name, value in arguments.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         reason = str(first["msg"]).removeprefix("Value error, ")
@@ -178,7 +180,7 @@ def build_request(kind: type[R], **given: Any) -> R:
 
 
 def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
-    """Return models by role, with the general model in those of `roles` that have none."""
+    """Return models by role, with the general model in `roles` without one of their own."""
     general = models.get("")
     if not isinstance(general, str):
         return dict(models)

@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
-_TEXTS = (
-    "id", "aspect", "outcome", "how", "explanation", "evidence", "signature", "text_digest",
-    "started", "system", "group",
-)  # fmt: skip
 Rows = tuple[list[str], list[dict[str, Any]]]
 """Names of the columns, and the rows."""
 
@@ -69,9 +65,9 @@ def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
     humans: dict[str, None] = {}
     rows = []
     for example in examples:
-        of_one = by_id.pop(example.id, None)
-        if of_one is None:
+        if example.id not in by_id:
             continue
+        of_one = by_id.pop(example.id)
         rated = _ratings_of(example, of_one.values())
         human = {f"human.{name}": value for name, value in rated.items()}
         humans |= dict.fromkeys(f"human.{name}" for name in example.human)
@@ -101,7 +97,11 @@ def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
         "usage": pa.struct(list(usage.items())),
         "error": pa.struct([("type", pa.string()), ("message", pa.string())]),
     }
-    kinds |= dict.fromkeys(_TEXTS, pa.string())
+    texts = (
+        "id", "aspect", "outcome", "how", "explanation", "evidence", "signature", "text_digest",
+        "started", "system", "group",
+    )  # fmt: skip
+    kinds |= dict.fromkeys(texts, pa.string())
     made = {}
     for name in columns:
         cells: Any = (row.get(name) for row in rows)
@@ -124,15 +124,6 @@ def _values(of_one: dict[str, Score]) -> dict[str, float | None]:
     return {aspect: score.value for aspect, score in of_one.items()}
 
 
-_MEANS = (
-    Column("aspect", "aspect"), Column("n", "scored", "count"), Column("mean", "mean", "number"),
-)  # fmt: skip
-_SCORES = (
-    Column("id", "id"), Column("aspect", "aspect"), Column("value", "value", "number"),
-    Column("reason", "reason"),
-)  # fmt: skip
-
-
 class Summary(dict[str, Any], Displayed):
     """What `summary.json` has of a run: a dictionary that prints as a table."""
 
@@ -142,7 +133,12 @@ class Summary(dict[str, Any], Displayed):
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
         title += f"; {self['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
         means = [(name, one["n"], one["mean"]) for name, one in self["aspects"].items()]
-        return [Table(_MEANS, means, title=title)]
+        columns = (
+            Column("aspect", "aspect"),
+            Column("n", "scored", "count"),
+            Column("mean", "mean", "number"),
+        )
+        return [Table(columns, means, title=title)]
 
     __str__ = Displayed.__str__
 
@@ -446,4 +442,10 @@ class Run(Displayed):
                 why = score.error.message if score.error else score.explanation or ""
                 rows.append((score.id, score.aspect, score.value, why))
         notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
-        return [*Summary(tally.summary(self.without_mean)).tables(), Table(_SCORES, rows, notes)]
+        columns = (
+            Column("id", "id"),
+            Column("aspect", "aspect"),
+            Column("value", "value", "number"),
+            Column("reason", "reason"),
+        )
+        return [*Summary(tally.summary(self.without_mean)).tables(), Table(columns, rows, notes)]

@@ -113,7 +113,7 @@ async def open_source(examples: Any, request: RunRequest) -> LocalSource:
 
 
 class FedExample(NamedTuple):
-    """One example, and those of the run's aspects that have a score already."""
+    """One example, and the aspects of the run that have a score already."""
 
     example: Example
     completed: tuple[str, ...] = ()

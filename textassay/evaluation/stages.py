@@ -183,7 +183,7 @@ class Records:
 async def open_records(
     request: RunRequest, models: SessionModels, plan: Plan, stack: AsyncExitStack, *, dry: bool
 ) -> Records:
-    """Make the run folder, or open that of the run that is resumed; a dry run writes nothing.
+    """Make the run folder, or open the folder of the resumed run; a dry run writes nothing.
 
     Raises:
         StorageError: The run folder or the cache cannot be opened.

@@ -198,77 +198,77 @@ def is_typed_dict(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, dict) and hasattr(hint, "__total__")
 
 
-def fits(given: Any, expected: Any) -> bool:
+def fits(actual: Any, expected: Any) -> bool:
     """Return whether every value of type `given` may be passed as a `wanted`.
 
     Containers are covariant, for messages are not mutated; int is taken for float; text is no
     sequence of texts. A protocol that cannot be checked by class is taken on trust.
     """
-    given_members, wanted_members = members(given), members(expected)
-    if Any in given_members or Any in wanted_members or object in wanted_members:
+    actual_members, wanted_members = members(actual), members(expected)
+    if Any in actual_members or Any in wanted_members or object in wanted_members:
         return True
-    return all(any(_fits(g, w) for w in wanted_members) for g in given_members)
+    return all(any(_fits(g, w) for w in wanted_members) for g in actual_members)
 
 
-def _fits(given: Any, expected: Any) -> bool:
-    if given == expected:
+def _fits(actual: Any, expected: Any) -> bool:
+    if actual == expected:
         return True
-    if get_origin(given) is Literal:
-        values = get_args(given)
+    if get_origin(actual) is Literal:
+        values = get_args(actual)
         if get_origin(expected) is Literal:
             return set(values) <= set(get_args(expected))
         return all(_fits(type(value), expected) for value in values)
     if hasattr(expected, "__supertype__"):  # a NewType: only itself will do
-        return hasattr(given, "__supertype__") and fits(given.__supertype__, expected)
-    if hasattr(given, "__supertype__"):
-        return fits(given.__supertype__, expected)
-    given_class, wanted_class = get_origin(given) or given, get_origin(expected) or expected
+        return hasattr(actual, "__supertype__") and fits(actual.__supertype__, expected)
+    if hasattr(actual, "__supertype__"):
+        return fits(actual.__supertype__, expected)
+    actual_class, wanted_class = get_origin(actual) or actual, get_origin(expected) or expected
     if is_typed_dict(wanted_class):
-        return _has_fields_of(given_class, wanted_class)
-    if wanted_class is float and given_class is int:
+        return _has_fields_of(actual_class, wanted_class)
+    if wanted_class is float and actual_class is int:
         return True
-    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
+    if not isinstance(actual_class, type) or not isinstance(wanted_class, type):
         return False
     try:
         # Raises TypeError for protocols with attributes, which cannot be recognized by class.
-        if not issubclass(given_class, wanted_class):
+        if not issubclass(actual_class, wanted_class):
             return False
     except TypeError:
         return True
-    return _arguments_fit(given_class, get_args(given), wanted_class, get_args(expected))
+    return _arguments_fit(actual_class, get_args(actual), wanted_class, get_args(expected))
 
 
-def _has_fields_of(given: Any, expected: Any) -> bool:
+def _has_fields_of(actual: Any, expected: Any) -> bool:
     """Return whether a value may be passed as a typed dict; a plain `dict` is taken on trust."""
-    if not is_typed_dict(given):
-        return given is dict
-    held, wanted = get_type_hints(given), get_type_hints(expected)
+    if not is_typed_dict(actual):
+        return actual is dict
+    held, wanted = get_type_hints(actual), get_type_hints(expected)
     required = expected.__required_keys__
-    if not required <= given.__required_keys__:
+    if not required <= actual.__required_keys__:
         return False
     return all(fits(held[key], wanted[key]) for key in held.keys() & wanted.keys())
 
 
 def _arguments_fit(
-    given_class: type, given: tuple[Any, ...], wanted_class: type, expected: tuple[Any, ...]
+    actual_class: type, actual: tuple[Any, ...], wanted_class: type, expected: tuple[Any, ...]
 ) -> bool:
     if not expected:
         return True
-    # To Python a text is a sequence of texts; given if a list is wanted it is always a mistake.
-    if issubclass(given_class, str | bytes):
+    # To Python a text is a sequence of texts; in place of a list it is always a mistake.
+    if issubclass(actual_class, str | bytes):
         return False
     callables: tuple[Any, ...] = (type, collections.abc.Callable)
-    if not given or given_class in callables or wanted_class in callables:
+    if not actual or actual_class in callables or wanted_class in callables:
         return True
-    if issubclass(given_class, tuple) and Ellipsis not in given:
+    if issubclass(actual_class, tuple) and Ellipsis not in actual:
         if issubclass(wanted_class, tuple) and Ellipsis not in expected:
-            return len(given) == len(expected) and all(map(fits, given, expected))
-        return all(fits(item, expected[0]) for item in given)
-    if issubclass(given_class, tuple):
+            return len(actual) == len(expected) and all(map(fits, actual, expected))
+        return all(fits(item, expected[0]) for item in actual)
+    if issubclass(actual_class, tuple):
         return (not issubclass(wanted_class, tuple) or Ellipsis in expected) and fits(
-            given[0], expected[0]
+            actual[0], expected[0]
         )
-    return all(map(fits, given, expected))
+    return all(map(fits, actual, expected))
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:

@@ -28,22 +28,14 @@ _ROLES = {
     "developer": "system",
     "function": "tool",
 }
-_LANGCHAIN = {"Human": "user", "AI": "assistant", "System": "system", "Tool": "tool"}
-_TYPES = frozenset({"human", "ai", "tool", "system", "function"})
 _SPEAKER = ("role", "from", "speaker", "author")
 _TEXT = ("content", "value", "text", "parts", "message", "utterance")
-_PASSAGE_TEXT = (
-    "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet", "document",
-    "excerpt", "cited_text",
-)  # fmt: skip
-_PASSAGE_ID = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
 _WITHOUT_TEXT = (
     "tool_calls", "function_call", "contents", "refusal", "attachments", "experimental_attachments",
 )  # fmt: skip
 """What a message may have in place of a text."""
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names under which messages and passages hold images beside their text."""
-_ATTACHED = ("attachments", "experimental_attachments")
 RETRIEVED = (
     "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
     "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
@@ -67,7 +59,6 @@ READ_IN_MESSAGES = frozenset({
 _CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULTS = ("tool_result", "function_response")
 """How the types of parts end that are calls of tools, and their results."""
-_PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
 def plain_name(name: str) -> str:
@@ -187,7 +178,7 @@ def _is_message(item: Any) -> bool:
         )
         return is_ours or any(name in item for name in (*_TEXT, *_WITHOUT_TEXT))
     kind = str(item.get("type"))
-    if kind in _TYPES:
+    if kind in ("human", "ai", "tool", "system", "function"):
         return "content" in item or isinstance(item.get("data"), Mapping)
     if kind in ("function_call", "function_call_output", "reasoning"):
         return True
@@ -195,7 +186,7 @@ def _is_message(item: Any) -> bool:
 
 
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
-    """Return the messages that one object stands for, mostly one."""
+    """Return the messages in one object, mostly one."""
     item = _inner(item, "message")
     kind = item.get("type")
     if kind == "reasoning" and "role" not in item:
@@ -266,7 +257,8 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     if "lc" in item and isinstance(item.get("kwargs"), Mapping):
         path = item.get("id")
         name = str(path[-1]) if isinstance(path, Sequence) and path else ""
-        role = next((ours for start, ours in _LANGCHAIN.items() if name.startswith(start)), "user")
+        classes = {"AI": "assistant", "System": "system", "Tool": "tool"}
+        role = next((ours for start, ours in classes.items() if name.startswith(start)), "user")
         return role, item["kwargs"]
     spoken = next((item[name] for name in _SPEAKER if isinstance(item.get(name), str)), None)
     role = str(spoken if spoken is not None else item.get("type", "user"))
@@ -277,7 +269,8 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 def _find_images(item: Mapping[str, Any]) -> list[Any]:
     """Return the images that are attached to a message."""
-    given = [item[name] for name in _ATTACHED if item.get(name)]
+    names = ("attachments", "experimental_attachments")
+    given = [item[name] for name in names if item.get(name)]
     attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
     for one in attached:
         if is_image_file(one):
@@ -315,7 +308,7 @@ def _find_passages(item: Mapping[str, Any]) -> tuple[Passage, ...]:
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a value is more than numbers, such as those of citations."""
+    """Return whether a value is more than numbers, such as numbers of citations."""
     items = value if isinstance(value, list | tuple) else [value]
     return any(item and isinstance(item, str | Mapping | Passage) for item in items)
 
@@ -434,7 +427,11 @@ def _passage_text(item: Any) -> str | None:
     if not isinstance(item, Mapping):
         return None
     item = _inner(item, "document")
-    return next((item[key] for key in _PASSAGE_TEXT if isinstance(item.get(key), str)), None)
+    names = (
+        "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet",
+        "document", "excerpt", "cited_text",
+    )  # fmt: skip
+    return next((item[key] for key in names if isinstance(item.get(key), str)), None)
 
 
 def _passage(item: Any, text: str) -> Passage:
@@ -443,8 +440,10 @@ def _passage(item: Any, text: str) -> Passage:
     item = _inner(item, "document")
     metadata = item.get("metadata")
     about = {**(metadata if isinstance(metadata, Mapping) else {}), **item}
-    score = next((about[key] for key in _PASSAGE_SCORE if _is_number(about.get(key))), None)
-    name = next((about[key] for key in _PASSAGE_ID if about.get(key) not in (None, "")), None)
+    scores = ("score", "similarity", "relevance_score", "distance")
+    ids = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
+    score = next((about[key] for key in scores if _is_number(about.get(key))), None)
+    name = next((about[key] for key in ids if about.get(key) not in (None, "")), None)
     title = about.get("title")
     return Passage(
         text=text,

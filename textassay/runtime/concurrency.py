@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import (
@@ -23,6 +24,7 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
+from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 T = TypeVar("T")
@@ -102,7 +104,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]
             yield error
 
 
-async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None) -> list[T]:
+async def gather(awaitables: Iterable[Awaitable[T]], *, limit: float = math.inf) -> list[T]:
     """Await all at once and return their results in the order given.
 
     The first exception cancels the rest and is raised as it is, never inside an exception group; so
@@ -110,21 +112,22 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
 
     Args:
         awaitables: Coroutines, tasks or futures; coroutines that never get to start are closed.
-        limit: How many may be under way at a time, at least 1; `None` for all.
+        limit: How many may be under way at a time, at least 1.
 
     Raises:
         ValueError: The limit is below 1.
     """
     pending = list(awaitables)
-    if limit is not None and limit < 1:
+    if limit < 1:
         _close(pending)
         raise ValueError(f"limit must be at least 1, not {limit}")
     if len(pending) < 2:
         return [await pending[0]] if pending else []
-    gate = asyncio.Semaphore(limit) if limit is not None and limit < len(pending) else None
+    gated = limit < len(pending)
+    wait = partial(_await_gated, asyncio.Semaphore(int(limit))) if gated else _await
 
     async def trunk(start: Start) -> list[asyncio.Task[T]]:
-        return [start(_await_gated, awaitable, gate) for awaitable in pending]
+        return [start(wait, awaitable) for awaitable in pending]
 
     try:
         tasks = await with_branches(trunk)
@@ -186,9 +189,11 @@ async def _guard(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T
         raise _CancelledInside from error
 
 
-async def _await_gated(awaitable: Awaitable[T], gate: asyncio.Semaphore | None) -> T:
-    if gate is None:
-        return await awaitable
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+async def _await_gated(gate: asyncio.Semaphore, awaitable: Awaitable[T]) -> T:
     async with gate:
         return await awaitable
 
@@ -207,7 +212,7 @@ async def run_workers(
     work: Callable[[T], Awaitable[R]],
     *,
     workers: int,
-    commit: Callable[[list[R]], None] | None = None,
+    commit: Callable[[list[R]], object] = lambda batch: None,
 ) -> AsyncGenerator[list[R], None]:
     """Yield `work(item)` for every item, in lists of what has finished, with a fixed crew.
 
@@ -265,7 +270,7 @@ class _ResultQueue(Generic[R]):
     for each item that need not wait.
     """
 
-    def __init__(self, capacity: int, commit: Callable[[list[R]], None] | None) -> None:
+    def __init__(self, capacity: int, commit: Callable[[list[R]], object]) -> None:
         self._commit = commit
         self._made: list[R] = []
         self._ready: list[R] = []
@@ -320,8 +325,7 @@ class _ResultQueue(Generic[R]):
     def _end_turn(self) -> None:
         batch, self._made = self._made, []
         try:
-            if self._commit is not None:
-                self._commit(batch)
+            self._commit(batch)
             self._ready += batch
         except Exception as error:  # raised where the results are awaited
             self._failure = self._failure or error
@@ -337,7 +341,7 @@ class _ResultQueue(Generic[R]):
         while not (self._ready or self._failure or self._ended):
             self._consumer = asyncio.get_running_loop().create_future()
             await self._consumer
-        if self._failure is not None and not self._ready:
+        if self._failure and not self._ready:
             raise self._failure
         return bool(self._ready)
 
@@ -367,23 +371,18 @@ def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
     return take_later
 
 
-class Waiters(Generic[R]):
-    """Those who wait for one result, each with a future of its own."""
+def give_result(futures: Iterable[asyncio.Future[R]], result: R) -> None:
+    """Set the result of all futures that are not canceled."""
+    for future in futures:
+        if not future.done():
+            future.set_result(result)
 
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[R]] = []
 
-    def answer(self, result: R) -> None:
-        """Give the result to all who were not canceled."""
-        for future in self.futures:
-            if not future.done():
-                future.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error where the result is awaited."""
-        for future in self.futures:
-            if not future.done():
-                future.set_exception(error)
+def give_error(futures: Iterable[asyncio.Future[R]], error: Exception) -> None:
+    """Raise an error where the futures that are not canceled are awaited."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
 
 
 class GroupRead(Generic[R]):
@@ -396,18 +395,20 @@ class GroupRead(Generic[R]):
     def __init__(self, find: Callable[[Collection[str]], Mapping[str, R]], missing: R) -> None:
         """Keep the function that reads the values of several names, and the value of the others."""
         self._find, self._missing = find, missing
-        self._requests: dict[asyncio.AbstractEventLoop, dict[str, Waiters[R]]] = {}
+        self._requests: dict[asyncio.AbstractEventLoop, dict[str, list[asyncio.Future[R]]]] = {}
 
     def request(self, name: str) -> asyncio.Future[R]:
         """Return the value of a name as it will be after this turn."""
         loop = asyncio.get_running_loop()
-        if (requests := self._requests.get(loop)) is None:
-            requests = self._requests[loop] = {}
+        if loop not in self._requests:
+            self._requests[loop] = {}
             loop.call_soon(self._end_turn, loop)
-        if (request := requests.get(name)) is None:
-            request = requests[name] = Waiters()
+        requests = self._requests[loop]
         future: asyncio.Future[R] = loop.create_future()
-        request.futures.append(future)
+        if name in requests:
+            requests[name].append(future)
+        else:
+            requests[name] = [future]
         return future
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -415,14 +416,14 @@ class GroupRead(Generic[R]):
         try:
             found = self._find(requests)
         except Exception:  # of one name, it may be: that is an error only where this is awaited
-            for name, request in requests.items():
+            for name, futures in requests.items():
                 try:
-                    request.answer(self._find([name]).get(name, self._missing))
+                    give_result(futures, self._find([name]).get(name, self._missing))
                 except Exception as error:
-                    request.fail(error)
+                    give_error(futures, error)
             return
-        for name, request in requests.items():
-            request.answer(found.get(name, self._missing))
+        for name, futures in requests.items():
+            give_result(futures, found.get(name, self._missing))
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -166,7 +166,7 @@ class Input(NamedTuple):
     """Whether a `Failure` is taken for the value, or for the item if the parameter is mapped."""
     inside: tuple[bool, ...]
     """Whether one is taken for its items, their items, as deep as there can be one; empty if all
-    are taken, so that nobody need look."""
+    are taken, so that no check is needed."""
 
 
 @dataclass(slots=True)
@@ -200,7 +200,7 @@ class Step:
                         return value
                 elif fetch is not None:
                     value = fetch(value)
-                elif inside and (failure := _unwanted_failure(value, inside)) is not None:
+                elif inside and (failure := _unwanted_failure(value, inside)):
                     return failure
                 arguments[parameter] = value
             if not self.mapped:
@@ -239,7 +239,7 @@ class Step:
                 if isinstance(item, Failure):
                     if not takes_failure:
                         return item
-                elif inside and (failure := _unwanted_failure(item, inside)) is not None:
+                elif inside and (failure := _unwanted_failure(item, inside)):
                     return failure
                 arguments[parameter] = item
             observer = WATCH.observer
@@ -294,7 +294,7 @@ def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure 
         if isinstance(item, Failure):
             if not here:
                 return item
-        elif deeper and (failure := _unwanted_failure(item, tuple(deeper))) is not None:
+        elif deeper and (failure := _unwanted_failure(item, tuple(deeper))):
             return failure
     return None
 
@@ -469,49 +469,49 @@ class Wiring:
         return annotation
 
     def _connect(self, node: Node, edge: Edge, expected: Any) -> Input:
-        end, (given, steps) = self._outputs[edge.source], self._given(node, edge)
+        end, (actual, steps) = self._outputs[edge.source], self._type_over(node, edge)
         # A field of a message holds no failures: a failed node yields a `Failure` and has no
         # fields.
         depth = 0 if edge.path else end.failure_depth
         where = f"{edge.source}.{edge.path}" if edge.path else edge.source
         says = f"{'node ' if edge.source != INPUT else ''}{where!r} yields"
         if edge.fans_out:
-            item = item_of(given)
+            item = item_of(actual)
             if item is None:
                 raise self._error(
-                    f"{says} {type_name(given)}, which is not a list that each() of {node.name!r}"
+                    f"{says} {type_name(actual)}, which is not a list that each() of {node.name!r}"
                     " could go through"
                 )
-            given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
-        self._check_fit(says, given, node, edge.parameter, expected)
+            actual, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
+        self._check_fit(says, actual, node, edge.parameter, expected)
         fetch = _fetcher(edge.path, steps)
         here, *inside = _takes_failure(expected, depth)
         return Input(edge.parameter, end.index, fetch, here, () if all(inside) else tuple(inside))
 
-    def _given(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
+    def _type_over(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
         """Return the type that comes over the wire, and its fields: name, whether it is a key."""
-        given, so_far = self._outputs[edge.source].type, edge.source
+        actual, so_far = self._outputs[edge.source].type, edge.source
         steps = list[tuple[str, bool]]()
         for name in edge.path.split(".") if edge.path else ():
             try:
-                owners = [get_origin(member) or member for member in members(given)]
-                given, so_far = field_of(given, name), f"{so_far}.{name}"
+                owners = [get_origin(member) or member for member in members(actual)]
+                actual, so_far = field_of(actual, name), f"{so_far}.{name}"
                 steps.append((name, any(map(is_typed_dict, owners))))
             except AttributeError:
-                at = f"{so_far!r} yields {type_name(given)}, which has no annotated field {name!r}"
+                at = f"{so_far!r} yields {type_name(actual)}, which has no annotated field {name!r}"
                 hint = f"; nodes: {', '.join(self._nodes)}" if so_far == INPUT else ""
                 raise self._error(
                     f"wire {edge.parameter!r} of node {node.name!r}: {at}{hint}"
                 ) from None
-        return given, steps
+        return actual, steps
 
-    def _check_fit(self, says: str, given: Any, node: Node, parameter: str, expected: Any) -> None:
-        if not fits(given, expected):
+    def _check_fit(self, says: str, actual: Any, node: Node, parameter: str, expected: Any) -> None:
+        if not fits(actual, expected):
             wants = f"{node.name!r} expects {type_name(expected)} for its parameter {parameter!r}"
-            item = item_of(given)
+            item = item_of(actual)
             goes_through = item is not None and fits(item, expected)
             hint = "; each(...) around the wire passes its items one by one" if goes_through else ""
-            raise self._error(f"{says} {type_name(given)}, but {wants}{hint}")
+            raise self._error(f"{says} {type_name(actual)}, but {wants}{hint}")
 
 
 def _fetcher(path: str, steps: Sequence[tuple[str, bool]]) -> Callable[[Any], Any] | None:

@@ -31,18 +31,9 @@ MAX_LOADED_BYTES = 64_000_000
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".PNG", ".JPG", ".JPEG", ".GIF", ".WEBP")
 """How names of images end, in the formats that OpenAI, Anthropic and Gemini have in common."""
 
-_KINDS = frozenset({"image", "image_url", "image_file", "input_image", "output_image"})
-_TYPED = frozenset({"number", "name", "place"})
-"""Fields of an image of ours in JSON."""
-_FILES = frozenset({"file", "media"})
-"""Kinds of parts that may be images, by the type of their content."""
-_MEDIA_TYPE = ("mimeType", "mime_type", "mediaType", "media_type")
-_BYTES = ("data", "base64", "bytes")
-_NAMED = ("image_url", "image", "source", "url", "uri", "fileUri", "file_uri", "path")
 _GEMINI = ("inlineData", "inline_data", "fileData", "file_data")
 # PNG, JPEG, GIF and RIFF as base64 begins them
 _BASE64 = re.compile(r"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/\s]{40,}={0,2}\s*")
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
 class Image(BaseModel):
@@ -105,7 +96,10 @@ class ImageReader:
     def take(self, value: Any) -> None:
         """Take the images that are given beside the texts."""
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, Image) or (isinstance(item, Mapping) and item.keys() >= _TYPED):
+            if isinstance(item, Image) or (
+                # as an image of ours is written in JSON
+                isinstance(item, Mapping) and item.keys() >= {"number", "name", "place"}
+            ):
                 image = item if isinstance(item, Image) else Image(**item)
                 self.images.append(image)
                 self._by_name[image.name] = image
@@ -126,7 +120,7 @@ class ImageReader:
     def mark(self, part: Mapping[str, Any]) -> str:
         """Return the text in place of an image in a message.
 
-        A part that names none stands for the next of those given beside the texts.
+        A part that names no image means the next image beside the texts.
         """
         address = _address(part)
         if address is not None:
@@ -153,7 +147,11 @@ class ImageReader:
         if name.startswith(("http://", "https://")):
             return Image(number=number, name=name, place=name)
         path = Path(url2pathname(urlsplit(name).path)) if name.startswith("file:") else Path(name)
-        if not name.startswith("file:") and _SCHEME.match(name) and not path.is_file():
+        if (
+            not name.startswith("file:")
+            and re.match("[a-zA-Z][a-zA-Z0-9+.-]+:", name)
+            and not path.is_file()
+        ):
             raise ValueError(
                 f"names the image {_short(name)}, an address that models are not given; use a"
                 " path, an address that begins with https:// or http:// or a data: URI"
@@ -178,7 +176,8 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
     if kind is not None:
         if not isinstance(kind, str):
             return False
-        return kind in _KINDS or (kind in _FILES and _says_image(part))
+        kinds = ("image", "image_url", "image_file", "input_image", "output_image")
+        return kind in kinds or (kind in ("file", "media") and _says_image(part))
     held = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
     return isinstance(part.get("image"), Mapping) if held is None else _says_image(held)
 
@@ -332,7 +331,8 @@ def _too_large(what: str, size: int) -> str:
 
 
 def _says_image(part: Mapping[str, Any]) -> bool:
-    return any(str(part.get(name)).startswith("image/") for name in _MEDIA_TYPE)
+    names = ("mimeType", "mime_type", "mediaType", "media_type")
+    return any(str(part.get(name)).startswith("image/") for name in names)
 
 
 def _address(value: Any) -> str | None:
@@ -341,11 +341,12 @@ def _address(value: Any) -> str | None:
         return value or None
     if not isinstance(value, Mapping):
         return None
-    for name in _BYTES:
+    for name in ("data", "base64", "bytes"):
         if isinstance(body := value.get(name), str) and body:
             return body if body.startswith("data:") else f"data:;base64,{body}"
-    found = (_address(value.get(name)) for name in (*_NAMED, *_GEMINI))
-    return next((address for address in found if address), None)
+    names = ("image_url", "image", "source", "url", "uri", "fileUri", "file_uri", "path", *_GEMINI)
+    addresses = (_address(value.get(name)) for name in names)
+    return next((address for address in addresses if address), None)
 
 
 def _short(name: str) -> str:

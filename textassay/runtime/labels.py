@@ -34,7 +34,6 @@ NONE_OF_THEM = "none of these"
 LEVEL_FEATURES = (": highest level", ": entropy")
 """Ends of the names of further features of a rating whose levels have probabilities."""
 _BOOLEAN = ("false", "true")
-_TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
 
@@ -83,13 +82,13 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 def nearest_label(value: float | None) -> float | None:
     """Return the label nearest to a mean of labels; `None` halfway between two."""
-    if value is None or abs(value % 1 - 0.5) < _TIE:
+    if value is None or abs(value % 1 - 0.5) < 1e-9:  # but for rounding
         return None
     return float(round(value))
 
 
 def majority(votes: Iterable[V | None]) -> V | None:
-    """Return what most votes are for; `None` if two have equally many, or nobody voted."""
+    """Return the value with most votes; `None` for a tie, and without a vote."""
     counts = Counter(vote for vote in votes if vote is not None).most_common(2)
     if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
         return None
@@ -97,7 +96,7 @@ def majority(votes: Iterable[V | None]) -> V | None:
 
 
 def are_labels(values: Iterable[float | None], scale: LabelScale) -> bool:
-    """Return whether there are numbers, and all are those of an aspect's labels."""
+    """Return whether there are numbers, and all of them are numbers of an aspect's labels."""
     numbers = {value for value in values if value is not None}
     return bool(numbers) and numbers <= set(range(len(scale.names)))
 

@@ -90,7 +90,7 @@ class Usage(Message):
     """Requests that were answered from the cache, or by sharing an equal request in flight; they
     cost nothing."""
     prompt_tokens: Count = 0
-    """Prompt tokens of `calls`, those that the provider had cached included."""
+    """Prompt tokens of `calls`, tokens that the provider had cached included."""
     completion_tokens: Count = 0
     """Sampled tokens of `calls`, over all samples, thoughts included."""
     reasoning_tokens: Count = 0
@@ -164,17 +164,13 @@ class UsageTotal:
         return total
 
     def add(self, usage: Usage | UsageTotal) -> None:
-        """Count one more usage, or a ledger's; an unknown cost makes that of the sum unknown."""
+        """Count one more usage, or a ledger's; with an unknown cost, the sum's is unknown."""
         if usage is CACHED:  # a replay adds nothing else, several times per score
             self.cached_calls += 1
             return
         total, more = vars(self), vars(usage)
         total.update(zip(_COUNTS, map(operator.add, _counts(total), _counts(more)), strict=True))
         self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
-
-    def equals(self, usage: Usage) -> bool:
-        """Return whether the sum so far is `usage`."""
-        return vars(self) == vars(usage)
 
     @property
     def usage(self) -> Usage:
@@ -186,7 +182,7 @@ class Example(Message):
     """One text to judge, with what it was made from and what people said of it."""
 
     id: str = Field(default="", min_length=1)
-    """Unique in a data set; a hash of the content if none is given."""
+    """Unique in a data set; by default a hash of the content."""
     output: str
     """The text under evaluation."""
     source: str | None = None

@@ -139,7 +139,7 @@ class Sample(Message):
     thought: str | None = None
     """What the model thought before it answered, as far as the server shows it; bounded."""
     from_thought: bool = False
-    """Whether `text` is JSON that satisfies the schema and stood where thoughts stand, beside an
+    """Whether `text` is JSON that satisfies the schema and came in place of a thought, beside an
     empty answer: some servers bind the thought to the schema."""
 
     native: Json | None = None
@@ -158,7 +158,7 @@ LEFT_OUT = "\n[...]\n"
 
 
 def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
-    """Return as evidence what the judge thought before the first of these answers that tells."""
+    """Return as evidence the judge's thought before the first of these answers that has one."""
     thought = next((sample.thought for sample in samples if sample.thought), None)
     if thought is None:
         return ()

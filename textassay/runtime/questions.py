@@ -1,6 +1,6 @@
 """Typed questions about a text, and the probabilities that answer them.
 
-A question is answered by a probability for every one of its options. `read_answers` is the one
+A question is answered by a probability for every one of its options. `read_answer` is the one
 place where the probabilities that a server sent are checked: what fails a check is no number.
 """
 
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
+from operator import mul
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -73,7 +74,7 @@ class Question(Message):
 
     @cached_property
     def digest(self) -> str:
-        """32 hex digits that stand for the question with its options."""
+        """32 hex digits that identify the question with its options."""
         return sha256(self.shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @cached_property
@@ -145,17 +146,17 @@ class NamedText(Message):
     text: str
 
     def __hash__(self) -> int:
-        return hash((self.name, self.text))  # half the time of pydantic's
+        return hash(self.text)  # which a text remembers; all questions about it look for it
 
 
-class DecisionRequest(Message):
+class DecisionRequest(Message, defer_build=True):
     """Asks several questions about the same material; every field is part of the cache key."""
 
     texts: tuple[NamedText, ...] = Field(min_length=1)
     """The material: each text under a name of its own."""
     questions: tuple[Question, ...] = Field(min_length=1)
     images: tuple[Image, ...] = ()
-    """Images of the material, which stand before its texts."""
+    """Images of the material, sent before its texts."""
     draw: int = Field(default=0, ge=0)
     """Which repeat of an otherwise equal request this is."""
     joint: bool = False
@@ -223,7 +224,7 @@ class Way(Message):
     words: str = ""
     """Digest of the words that a chat model is shown; empty for decision models."""
 
-    @property
+    @cached_property
     def facts(self) -> str:
         """What signatures say of it, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
         parts = [f"how:{self.how}"]
@@ -242,7 +243,7 @@ DECIDED = Way(how="decision")
 DECIDED_JOINTLY = Way(how="decision", joint=True)
 
 
-class QuestionAnswer(Message):
+class QuestionAnswer(Message, defer_build=True):
     """The probabilities of one question's options, or why there are none."""
 
     probabilities: dict[str, Number] = Field(default_factory=dict)
@@ -297,12 +298,12 @@ class QuestionAnswer(Message):
         shares = list(self.probabilities.values())
         values = (1, 0) if self.score is None else range(len(shares))
         total = math.fsum(shares)
-        mean = math.fsum(v * p for v, p in zip(values, shares, strict=True)) / total
-        squares = (p * (v - mean) ** 2 for v, p in zip(values, shares, strict=True))
+        mean = math.fsum(map(mul, values, shares)) / total
+        squares = [p * (v - mean) ** 2 for v, p in zip(values, shares, strict=True)]
         return math.sqrt(math.fsum(squares) / total)
 
 
-class DecisionResponse(Message):
+class DecisionResponse(Message, defer_build=True):
     """Answers to a `DecisionRequest`."""
 
     answers: tuple[QuestionAnswer, ...] = Field(min_length=1)
@@ -328,18 +329,18 @@ class SentAnswer(NamedTuple):
     mass: object = None
 
 
-def invalid(kind: str, message: str) -> QuestionAnswer:
+def invalid_answer(kind: str, message: str) -> QuestionAnswer:
     """Return the answer that a question has instead of one that fails a check."""
     return QuestionAnswer(outcome="invalid", problem=ScoreError(type=kind, message=message))
 
 
-def refused(message: str) -> QuestionAnswer:
+def refused_answer(message: str) -> QuestionAnswer:
     """Return the answer to a question that the model refuses."""
     return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
 
 
 def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:
-    """Return probabilities by option as the answer to a question, checked as those of a server."""
+    """Return probabilities by option as the answer to a question, checked like a server's."""
     mean: object = None
     if question.kind == "rating":
         mean = math.fsum(i * probabilities.get(n, 0.0) for i, n in enumerate(question.names))
@@ -356,30 +357,39 @@ def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     any, and they add up to 1 but for rounding. The likeliest option and a mean level that were sent
     with them agree with them; a mean that does not is computed anew, with a note.
     """
+    return QuestionAnswer(**answer_fields(question, sent))
+
+
+def answer_fields(question: Question, sent: SentAnswer) -> Json:
+    """Return the fields of what `read_answer` returns: a response validates all of its answers."""
     try:
-        return _checked_answer(question, sent)
+        return _check_answer(question, sent)
     except ValueError as error:
-        return invalid("MalformedProbabilities", str(error))
+        return vars(invalid_answer("MalformedProbabilities", str(error)))
 
 
-def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
+def _check_answer(question: Question, sent: SentAnswer) -> Json:
     if sent.kind != question.kind:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
-    is_rating = question.kind == "rating"
     options = question.wire_names
-    by_option = {str(option): _probability(p) for option, p in sent.probabilities}
-    if by_option.keys() != set(options) or len(sent.probabilities) != len(options):
-        given = [str(option) for option, _ in sent.probabilities]
-        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    by_option = {
+        # most are, and a call takes as long as the rest of the line
+        str(option): p if type(p) is float and 0.0 <= p <= 1.0 else _probability(p)
+        for option, p in sent.probabilities
+    }
+    is_whole = [*by_option] == options or by_option.keys() == set(options)
+    if not is_whole or len(sent.probabilities) != len(options):
+        names = [str(option) for option, _ in sent.probabilities]
+        raise ValueError(f"probabilities of {names!a:.200} were sent, not of the options asked")
     shares = [by_option[option] for option in options]
     total = math.fsum(shares)
     off = abs(total - 1) - SLACK
     if off > HALF_PRECISION and off > _rounding(shares):
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
+    fields: Json = {"probabilities": dict(zip(question.names, shares, strict=True))}
     notes: list[Json] = []
-    if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
+    if isinstance(sent.confidence, float) and math.isfinite(sent.confidence):
         notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
-    probabilities = dict(zip(question.names, shares, strict=True))
     if sent.choice is not None:
         chosen = by_option.get(str(sent.choice), 0.0)
         # two probabilities are rounded, and one may have been moved by .01 to make the sum 1
@@ -388,16 +398,21 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
                 f"{str(sent.choice)[:80]!a} was sent as the likeliest option, with probability"
                 f" {chosen:.3g} beside {max(shares):.3g}"
             )
-    score = None
-    if is_rating:
-        mean = math.fsum(level * share for level, share in enumerate(shares)) / total
-        is_number = isinstance(sent.score, int | float) and not isinstance(sent.score, bool)
-        score = float(sent.score) if is_number else math.nan  # type: ignore[arg-type]
+    if question.kind == "rating":
+        mean = math.fsum(map(mul, range(len(shares)), shares)) / total
+        score: Any = sent.score if type(sent.score) in (float, int) else math.nan
         if not abs(score - mean) <= OFF_BY * len(shares) + SLACK:
-            notes.append({"text": "the score that was sent is not the mean", "sent": str(score)})
+            notes.append({
+                "text": "the score that was sent is not the mean",
+                "sent": str(float(score)),
+            })  # fmt: skip
             score = mean
-    mass = None if sent.mass is None else _probability(sent.mass)
-    return QuestionAnswer(probabilities=probabilities, score=score, mass=mass, notes=tuple(notes))
+        fields["score"] = score
+    if sent.mass is not None:
+        fields["mass"] = _probability(sent.mass)
+    if notes:
+        fields["notes"] = tuple(notes)
+    return fields
 
 
 def _rounding(shares: Sequence[float]) -> float:
@@ -414,7 +429,7 @@ def _probability(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def combined(
+def combine_answers(
     answers: Sequence[QuestionAnswer], responses: Sequence[DecisionResponse]
 ) -> DecisionResponse:
     """Return answers that came in several responses as one; what they cost is added up."""

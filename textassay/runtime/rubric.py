@@ -34,7 +34,7 @@ class Criterion(BaseModel):
     tags: tuple[str, ...] = ()
     """What it is about, such as `axis:accuracy`."""
     id: str = Field(min_length=1)
-    """Unique in its rubric; the position, from 0, if none is given."""
+    """Unique in its rubric; by default the position, from 0."""
     prerequisites: tuple[str, ...] = ()
     """Ids of the criteria whose verdicts must be yes for this one to count as met."""
     human: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
@@ -49,7 +49,7 @@ _NAMES = {
     "prerequisites": ("prerequisites",),
     "human": ("human", "satisfied"),
 }
-"""Keys of a criterion, ours first; the others are those of published rubrics."""
+"""Keys of a criterion, ours first, then names in published rubrics."""
 _FIELDS = {key: field for field, keys in _NAMES.items() for key in keys}
 
 
@@ -124,7 +124,7 @@ def _id(given: Any) -> Any:
 def with_prerequisites(
     rubric: Sequence[Criterion], verdicts: Sequence[bool | None]
 ) -> list[bool | None]:
-    """Return whether each criterion counts as met: its own verdict and those of its prerequisites.
+    """Return whether each criterion counts as met: its own verdict and its prerequisites'.
 
     As in DevAI's tables, verdicts of prerequisites count by themselves: what these depend on in
     turn counts only if it is named as well.

@@ -51,6 +51,9 @@ SHARED_BY_ROLES = frozenset({"max_cost", "cache", "submit_only", "local", "trans
 """Settings that all models of a run share."""
 
 
+Panel = Literal["Data", "Judging", "Scale", "Server", "Limits and budget", "Cache", "Batches"]
+
+
 class Flag(NamedTuple):
     """Marks a field that is a flag (`--name`) of the command line.
 
@@ -58,19 +61,14 @@ class Flag(NamedTuple):
     `--set`.
     """
 
-    panel: str | None = None
+    panel: Panel | None = None
     """Heading of the help under which it is listed."""
     metavar: str = ""
-    """What stands for its value in the help."""
+    """Placeholder of its value in the help."""
     short: str = ""
     """A one-letter form, such as `-c`."""
     name: str = ""
     """Its name, if that is not the field's."""
-
-
-DATA, JUDGING, SCALE = "Data", "Judging", "Scale"
-SERVER, LIMITS = "Server", "Limits and budget"
-CACHE, BATCHES = "Cache", "Batches"
 
 
 class DescribedMessage(Message):
@@ -173,10 +171,10 @@ class EndpointSettings(DescribedMessage):
     # addresses and headers may hold passwords, and errors are printed and logged
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    api_base: Annotated[str | None, Flag(SERVER, "URL")] = None
+    api_base: Annotated[str | None, Flag("Server", "URL")] = None
     """Base URL of the server, ending in `/v1` if its documentation says so. A query in it is
     sent with every request."""
-    api_key_env: Annotated[str | None, Flag(SERVER, "NAME")] = None
+    api_key_env: Annotated[str | None, Flag("Server", "NAME")] = None
     """Name of the environment variable that holds the API key. Without it, litellm looks for the
     variable of its provider."""
     api_key_header: str | None = None
@@ -187,7 +185,7 @@ class EndpointSettings(DescribedMessage):
     query: dict[str, str] = {}
     """Further query parameters of every request; values may contain `${NAME}`."""
     ca: Path | None = None
-    """PEM file of certificate authorities to trust, instead of those of the system."""
+    """PEM file of certificate authorities to trust, in place of the system's."""
     client_cert: Path | None = None
     """PEM file of the certificate that identifies this client to the server (mutual TLS)."""
     client_key: Path | None = None
@@ -233,19 +231,19 @@ class OneOfEndpoints(EndpointSettings):
 class Settings(EndpointSettings):
     """One frozen set of run-time settings, handed down from the top."""
 
-    concurrency: Annotated[int, Flag(LIMITS, "N", "-c")] = Field(default=64, ge=1)
+    concurrency: Annotated[int, Flag("Limits and budget", "N", "-c")] = Field(default=64, ge=1)
     """Maximum concurrent calls per model. Fewer are used while the server asks for that. For a
     local model, which queues calls itself, only the number of examples in progress."""
-    rpm: Annotated[Positive | None, Flag(LIMITS, "N")] = None
+    rpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
     """Maximum requests per minute."""
-    tpm: Annotated[Positive | None, Flag(LIMITS, "N")] = None
+    tpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
     """Maximum tokens per minute, prompt and answer together."""
-    effort: Annotated[Effort | None, Flag(JUDGING, "LEVEL")] = None
+    effort: Annotated[Effort | None, Flag("Judging", "LEVEL")] = None
     """How much the model thinks before it answers: none, minimal, low, medium, high, xhigh or max.
     The default is the provider's."""
     thinking_tokens: int | None = Field(default=None, ge=0)
     """Maximum tokens of a thought, for models that take a number instead of `effort`."""
-    extra: Annotated[dict[str, Any], Flag(SERVER, "KEY=JSON")] = {}
+    extra: Annotated[dict[str, Any], Flag("Server", "KEY=JSON")] = {}
     """Further field of the body of every request; may repeat."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature of the model of one role."""
@@ -266,23 +264,23 @@ class Settings(EndpointSettings):
     outage_wait: NotNegative = 300.0
     """Seconds to wait, with growing pauses, for a server that fails every call after it has
     answered; then the run stops and can be resumed. 0 stops at once."""
-    max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
+    max_cost: Annotated[Positive | None, Flag("Limits and budget", "USD")] = None
     """Stop before the run costs more than this (USD); it can be resumed."""
     price: Annotated[
         Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=4)]
         | None,
-        Flag(LIMITS, "IN,OUT[,CACHED[,WRITTEN]]"),
+        Flag("Limits and budget", "IN,OUT[,CACHED[,WRITTEN]]"),
     ] = None
     """US dollars per million prompt tokens, per million completion tokens and, if their prices
     differ, per million prompt tokens that the provider had cached, and that it wrote to its cache;
     for models whose price is not known."""
-    cache: Annotated[Path | Literal[False] | None, Flag(CACHE, "DIR")] = None
+    cache: Annotated[Path | Literal[False] | None, Flag("Cache", "DIR")] = None
     """Folder of cached answers, which runs may share. By default answers are kept in the run
     folder, if there is one; `False` keeps none on disk."""
-    batch: Annotated[bool, Flag(BATCHES)] = False
+    batch: Annotated[bool, Flag("Batches")] = False
     """Ask through the provider's batch API: half the price, answers within 24 hours. Needs a run
     folder."""
-    submit_only: Annotated[bool, Flag(BATCHES)] = False
+    submit_only: Annotated[bool, Flag("Batches")] = False
     """Submit every batch that is ready, then stop; resume the run later."""
     batch_poll: Positive = 60.0
     """Maximum time between two checks of a batch, in seconds."""
@@ -308,7 +306,7 @@ class Settings(EndpointSettings):
         return self.model_copy(update={**own, "endpoints": ()})
 
     def for_role(self, role: str) -> Settings:
-        """Return the settings of the model that serves `role`, without those of other roles.
+        """Return the settings of the model that serves `role`, without the settings of other roles.
 
         Raises:
             ValidationError: A setting of the role has a wrong value.
@@ -396,14 +394,14 @@ OF_BATCHES = frozenset({"submit_only"})
 """Settings that are refused where there are no batches: what was meant to be submitted would be
 asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
-"""Settings that are tables: those of a config file, and those of local models as keys of
+"""Settings that are tables of a config file; the keys of local models' tables are also keys of
 `--set`."""
 OF_ROLES = ("temperature", "seed")
 """Settings of single roles: for all of them, they are options of a method."""
 SETTABLE = tuple(
     name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES, *OF_ROLES)
 )
-"""Settings that `--set` reaches, beside those of local models."""
+"""Settings that `--set` takes, beside the keys of `LOADING`."""
 LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}
 """Tables of settings of how a model is loaded, whose keys `--set` takes as they are."""
 LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields)
@@ -411,7 +409,7 @@ LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields
 
 
 def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the flags and keys of a config file that are run-time settings."""
+    """Return the run-time settings among flags and keys of a config file."""
     return {
         name: flags[name]
         for name in Settings.model_fields
@@ -453,18 +451,18 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def checked_async(*args: P.args, **keywords: P.kwargs) -> Any:
+        async def call_async(*args: P.args, **keywords: P.kwargs) -> Any:
             check(keywords)
             return await function(*args, **keywords)
 
-        return cast("Callable[P, R]", checked_async)
+        return cast("Callable[P, R]", call_async)
 
     @wraps(function)
-    def checked(*args: P.args, **keywords: P.kwargs) -> R:
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
         check(keywords)
         return function(*args, **keywords)
 
-    return checked
+    return call
 
 
 def takes_arguments_of(

@@ -156,7 +156,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         Limiter, budget and failures stay this model's.
         """
         if self._dialect is not None:
-            backend = self.backend if identity is None else WithIdentity(self.backend, identity)
+            backend = _known_as(self.backend, identity)
             batched = self._add_batches(backend, store, book, self._dialect)
             return with_cache(batched, store, adaptation=self.adaptation)
         limited = [
@@ -209,8 +209,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         identity: Mapping[str, Any] | None,
     ) -> Model:
         """Return a backend with masking, a time limit, and storage of its answers."""
-        if identity is not None:
-            backend = WithIdentity(backend, identity)
+        backend = _known_as(backend, identity)
         if not self._splits_thoughts(backend):
             backend = SplitThoughts(backend)
         secrets = () if self._is_local else secrets_of(settings)
@@ -407,6 +406,11 @@ def with_cache(
     return DecidingModel(outer, memory=adapting)
 
 
+def _known_as(model: Model, identity: Mapping[str, Any] | None) -> Model:
+    """Return the model under an identity that is not its own, if there is one."""
+    return WithIdentity(model, identity) if identity else model
+
+
 def _not_opened(name: str) -> str:
     return (
         f"model {name!r} was connected with cache=, which `async with` opens: "
@@ -449,14 +453,14 @@ def with_store(
     if dry:
         walked = dry_run_model(model, rounds)
         return with_cache(
-            walked if identity is None else WithIdentity(walked, identity),
+            _known_as(walked, identity),
             store,
             # one of its own: what a dry run "answers" teaches nothing
             adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
-    core = model if identity is None else WithIdentity(model, identity)
+    core = _known_as(model, identity)
     return with_cache(
         core if store is None else StoringModel(core, store),
         store,

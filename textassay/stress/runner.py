@@ -32,7 +32,7 @@ from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import AnyResponse, ChatMessage, Model, Request
-from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, combine_answers
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress.edits import (
@@ -202,7 +202,7 @@ class QuestionsAlone(TypedOrder):
         """Ask one by one."""
         self.changed += len(request.questions) > 1
         responses = await gather([decide(request.about((q,))) for q in request.questions])
-        return combined([one.answers[0] for one in responses], responses)
+        return combine_answers([one.answers[0] for one in responses], responses)
 
 
 class LazyExamples:

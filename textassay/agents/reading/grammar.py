@@ -436,8 +436,8 @@ _WEIGHED = lazy_pattern(
     r"\b(?:considered|tempted|debated|hesitated|torn|inclined|thought\sabout|at\sfirst|initially"
     r"|(?:could|might|would)\shave)\b"
 )
-_ONLY_SO = re.compile(rf"(?:{SO}\s?,?\s?)*")
-_REASON = re.compile(
+_ONLY_SO = lazy_pattern(rf"(?:{SO}\s?,?\s?)*")
+_REASON = lazy_pattern(
     r"(?:based|given|considering|taking|because|since|although|though|while|despite|due|overall)\b"
 )
 _SENTENCE = 5
@@ -457,7 +457,7 @@ _REPORTS = lazy_pattern(
     r"|author|reviewers?|critics?|readers?|users?)\b"
 )
 # summary 2 out of 5 is one of five summaries
-_COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
+_COUNTED = lazy_pattern(rf"\b{TEXTS}\s?\Z")
 
 
 # 5 from me   3 it is

@@ -37,7 +37,7 @@ def is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:
     )
 
 
-HAS_NUMBER = re.compile(rf"(?i){NUMBER}")
+HAS_NUMBER = lazy_pattern(rf"(?i){NUMBER}")
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
     rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)\s?"

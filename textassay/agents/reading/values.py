@@ -84,7 +84,7 @@ def number_in(text: str) -> float:
     return number + (0.5 if half else 0.0)
 
 
-_AND_HALF = re.compile(HALF)
+_AND_HALF = lazy_pattern(HALF)
 
 
 def is_quoted(plain: str, line: int, at: int) -> bool:
@@ -95,7 +95,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
     return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
 
 
-_COUNTS = re.compile(
+_COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
     r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
     rf"|(?:(?<=[ -])(?!{NO_NOUN}\b)[^\W\d_]))"

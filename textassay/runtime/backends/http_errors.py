@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import email.utils
 import errno
-import html
 import json
 import re
 import socket
@@ -146,10 +145,12 @@ def _page_title(body: bytes | str) -> str:
     """Return the title of a web page, or its text if it has none."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     title = re.search(r"(?is)<title[^>]*>(.*?)</title", text)
-    return html.unescape(title[1]) if title and title[1].strip() else _page_text(text)
+    return _page_text(title[1] if title and title[1].strip() else text)
 
 
 def _page_text(text: str) -> str:
+    import html  # its table of entities takes a millisecond, and pages are rare
+
     return html.unescape(_TAGS.sub(" ", text))
 
 

@@ -39,7 +39,7 @@ from textassay.runtime.batches.dialect import (
 from textassay.runtime.calls.cache import encode_answer, look_up
 from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.concurrency import Waiters, gather
+from textassay.runtime.concurrency import gather, give_error, give_result
 from textassay.runtime.errors import (
     AnswerTooLong,
     CapabilityError,
@@ -215,12 +215,12 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
         raise StorageError(f"{path} cannot be written: {error}") from error
 
 
-class PendingRequest(Waiters[AnyResponse]):
+class PendingRequest:
     """A request, the callers that wait for its answer, and the batch that will answer it."""
 
     def __init__(self, key: str, call: Call) -> None:
-        super().__init__()
         self.key, self.call = key, call
+        self.futures: list[asyncio.Future[AnyResponse]] = []
         self.batch: Batch | None = None
         self.spent = NO_USAGE
         """Usage of answers that could not be used."""
@@ -229,7 +229,11 @@ class PendingRequest(Waiters[AnyResponse]):
         """Give the answer to all callers, with the usage of earlier ones added."""
         if self.spent is not NO_USAGE:
             result = result.model_copy(update={"usage": self.spent + result.usage})
-        super().answer(result)
+        give_result(self.futures, result)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error where the answer is awaited."""
+        give_error(self.futures, error)
 
     @property
     def request(self) -> Request | ChoicesRequest:

@@ -43,9 +43,10 @@ from textassay.runtime.questions import (
     DecisionResponse,
     Question,
     QuestionAnswer,
+    QuestionLimits,
     Way,
-    combined,
-    invalid,
+    combine_answers,
+    invalid_answer,
 )
 
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
@@ -243,16 +244,16 @@ class DecidingModel(Wrapper):
         return self._ask(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer by probabilities of a decision model, or in words."""
-        if self.capabilities.decide:
-            return await self._natively(request)
+        """Answer in the one way that the model allows."""
+        able = self.capabilities
+        if able.decide:
+            return await self._natively(request, able.question_limits)
         return await self._in_words(request)
 
     # ---- decision models ----
 
-    async def _natively(self, request: DecisionRequest) -> DecisionResponse:
-        """Send as few requests as the limits allow, which are learned from refusals."""
-        limits = self.capabilities.question_limits
+    async def _natively(self, request: DecisionRequest, limits: QuestionLimits) -> DecisionResponse:
+        """Ask as few requests as the limits allow, which are learned from refusals."""
         for question in request.questions:
             if (reason := limits.refuses(question)) is not None:
                 raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
@@ -261,16 +262,17 @@ class DecidingModel(Wrapper):
         own = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
         plain = request.model_copy(update=own) if differs else request
-        packages = list(self._packages(plain))
+        packages = list(self._packages(plain, limits))
         if len(packages) == 1:
             return await self._package(plain)
         responses = await gather([self._package(plain.about(part)) for part in packages])
-        return combined([a for one in responses for a in one.answers], responses)
+        return combine_answers([a for one in responses for a in one.answers], responses)
 
-    def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
-        """Yield the questions of each request: in order, and as many as the limits allow."""
+    def _packages(
+        self, request: DecisionRequest, known: QuestionLimits
+    ) -> Iterator[Sequence[Question]]:
+        """Yield the questions of each request, in order, as many as the limits allow."""
         questions = request.questions
-        known = self.capabilities.question_limits
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
         tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
@@ -309,7 +311,7 @@ class DecidingModel(Wrapper):
         if (place := _refused_place(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
             rest = await self._package(request.about(_without(questions, place)))
-            answer = invalid("QuestionRefused", str(refused))
+            answer = invalid_answer("QuestionRefused", str(refused))
             answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
         parts = self._smaller(request, refused)
@@ -318,7 +320,7 @@ class DecidingModel(Wrapper):
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
         responses = [await self._package(request.about(part)) for part in parts]
-        return combined([a for one in responses for a in one.answers], responses)
+        return combine_answers([a for one in responses for a in one.answers], responses)
 
     def _smaller(
         self, request: DecisionRequest, error: RequestRefused
@@ -354,7 +356,7 @@ class DecidingModel(Wrapper):
             return await self._by_objects(worded)
         responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
         responses = [known, *responses] if known else responses
-        return combined([one.answers[0] for one in responses], responses)
+        return combine_answers([one.answers[0] for one in responses], responses)
 
     async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
         """Answer one question in the words of a wording: by probabilities, or by written answers.

@@ -23,7 +23,7 @@ from textassay.runtime.model import (
     Sample,
     thought_note,
 )
-from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid
+from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid_answer
 
 MIN_MASS = 0.1
 """Least total probability of the reported options if another option is not reported.
@@ -69,11 +69,13 @@ class QuestionWording:
         mass = response.mass
         if not known:
             why = f"{name!r} would answer something other than {join_or(labels)}"
-            return invalid("NoLabelMass", f"{why}: none of them is among its likeliest tokens")
+            return invalid_answer(
+                "NoLabelMass", f"{why}: none of them is among its likeliest tokens"
+            )
         if unreported and mass < MIN_MASS:
             why = f"{join_or(labels, 'and')} together have probability {mass:.3g} for {name!r}"
             lacking = f"{join_or(unreported, 'and')} not among its likeliest tokens"
-            answer = invalid("NoLabelMass", f"{why}, less than {MIN_MASS:g} ({lacking})")
+            answer = invalid_answer("NoLabelMass", f"{why}, less than {MIN_MASS:g} ({lacking})")
             return answer.model_copy(update={"mass": mass})
         top = max(known)
         weights = [0.0 if one is None else math.exp(one - top) for one in logprobs]
@@ -90,7 +92,7 @@ class QuestionWording:
         given = [vote for vote in votes if vote is not None]
         if 2 * len(given) < len(votes) or not given:
             cut = all(sample.finish_reason == "length" for sample in samples)
-            return invalid(
+            return invalid_answer(
                 "NoAnswerFound",
                 f"{len(given)} of {len(votes)} written answers name {join_or(self.forms)}; the"
                 f" first says: {samples[0].text.strip()[:200]!r}"

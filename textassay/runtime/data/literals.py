@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from textassay.lazy import lazy_pattern
+
 _SPACE = re.compile(r"\s*")
-_STRING = re.compile(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_STRING = lazy_pattern(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*|<NA>")
 _WORDS = {

@@ -11,7 +11,6 @@ import codecs
 import csv
 import gzip
 import io
-import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,7 +171,7 @@ _IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
 _LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
-_OTHER_ENCODING = re.compile(
+_OTHER_ENCODING = lazy_pattern(
     r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„][^\W\d_]|[À-ÖØ-öø-ÿ]{4}"
     r"|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]|[\x80-\x9f�]"
 )

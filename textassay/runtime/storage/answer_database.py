@@ -48,8 +48,6 @@ _SETTINGS: dict[str, Any] = {
 _VALUES_PER_QUERY = 500
 """SQLite takes 999 values in a query, or more."""
 _LOCK_SECONDS = 60.0
-_POLL_SECONDS = 0.002
-"""Between two looks whether the lock is free: a commit takes some milliseconds."""
 
 
 @contextmanager
@@ -60,7 +58,8 @@ def locked(folder: Path) -> Iterator[None]:
     """
     lock = filelock.FileLock(folder / ".lock", thread_local=False)
     try:
-        lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
+        # a commit takes some milliseconds
+        lock.acquire(timeout=_LOCK_SECONDS, poll_interval=0.002)
     except filelock.Timeout as error:
         raise StorageError(
             f"the cache folder {folder} has been locked by another process for {_LOCK_SECONDS:g} s"
@@ -92,7 +91,7 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         return super().store(value, read, key)
 
     def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and a row of somebody else could name any."""
+        """Refuse: no value has a file of its own, and an untrusted row could name any file."""
         file = Path(self._directory) / DATABASE
         raise unusable(file, f"a value is in the file {file_path!r}, which textassay never writes")
 

@@ -84,7 +84,7 @@ class AnswerLog:
             raise unusable(Path(self._lock.lock_file), error) from error
 
     def _close_file(self) -> None:
-        if self._file is not None:
+        if self._file:
             self._file.close()
             self._file = None
 

@@ -22,7 +22,6 @@ from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseRe
 from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, read_log, unusable
 from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
-_ROWS_PER_TRANSACTION = 2000
 _LOG_BYTES = 2_000_000
 """What may wait for a commit."""
 _COMMIT_SECONDS = 0.05
@@ -129,12 +128,12 @@ class _AnswerWriter:
         with self._lock:
             if self._closed:
                 raise StorageError(f"the cache folder {self._folder} is closed")
-            if self._failure is None:
+            if not self._failure:
                 try:
                     self._log.append(key, value)
                 except StorageError as error:
                     self._failure = error
-            if self._failure is not None:
+            if self._failure:
                 self._failure_reported = True
                 raise StorageError(str(self._failure)) from self._failure
             if not self._taken and not self._in_work:
@@ -150,7 +149,7 @@ class _AnswerWriter:
             self._thread.submit(self._end).result()
         finally:
             self._thread.shutdown()
-        if self._failure is not None and not self._failure_reported:
+        if self._failure and not self._failure_reported:
             raise self._failure
 
     def _commit(self) -> None:
@@ -165,7 +164,7 @@ class _AnswerWriter:
                 self._database.write(self._in_work)
             log.unlink(missing_ok=True)
         except Exception as error:  # no caller would learn of it
-            if self._failure is None:
+            if not self._failure:
                 self._failure = error if isinstance(error, StorageError) else unusable(log, error)
             return
         with self._lock:
@@ -174,7 +173,7 @@ class _AnswerWriter:
                 self._thread.submit(self._commit)
 
     def _end(self) -> None:
-        if self._taken and self._failure is None:
+        if self._taken and not self._failure:
             self._commit()
         try:
             if self._folder.exists():
@@ -329,7 +328,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
             collect_logs(target, database.write)
             for source in sources:
                 entries = read_answers(source)
-                while batch := list(islice(entries, _ROWS_PER_TRANSACTION)):
+                while batch := list(islice(entries, 2000)):
                     database.write(dict(batch))
                     copied += len(batch)
         finally:

@@ -30,7 +30,6 @@ from textassay.runtime.storage.files import (
 
 FORMAT = 1
 MARKER = "textassay-cache.json"
-MAX_PROBLEMS = 100
 
 
 class StoreInfo(NamedTuple):
@@ -50,7 +49,7 @@ class Verification(NamedTuple):
     entries: int
     """Entries that were read and are well."""
     problems: tuple[str, ...]
-    """What is damaged: file, and key if it is known; at most `MAX_PROBLEMS`."""
+    """What is damaged: file, and key if it is known; the first hundred."""
 
     @property
     def ok(self) -> bool:
@@ -142,7 +141,7 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
                 sound += 1
     except StorageError as error:
         problems.append(f"{folder / DATABASE}: {error.__cause__ or error}")
-    return Verification(folder=folder, entries=sound, problems=tuple(problems[:MAX_PROBLEMS]))
+    return Verification(folder=folder, entries=sound, problems=tuple(problems[:100]))
 
 
 def clear(folder: str | Path) -> StoreInfo:

@@ -22,11 +22,6 @@ import orjson
 
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
 
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-# Opening a named pipe waits for its other end, unless it is opened without blocking.
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
-_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
 
 def write_json(path: Path, value: Any) -> None:
     """Atomically replace the file at `path` by `value` as indented JSON.
@@ -78,12 +73,16 @@ def is_unfinished(name: str) -> bool:
 
 def open_regular(path: Path, flags: int) -> int:
     """Return a descriptor of a regular file, which is created if `flags` say so."""
+    # opening a named pipe waits for its other end, unless it is opened without blocking
+    names = ["O_NONBLOCK", "O_BINARY", "O_CLOEXEC"]
     if flags & (os.O_WRONLY | os.O_RDWR):
-        flags |= _NO_LINKS
+        names.append("O_NOFOLLOW")
         # Without O_NOFOLLOW (Windows), this check is the only one; with it, it gives the reason.
         if path.is_symlink():
             raise OSError(errno.ELOOP, "is a link, through which nothing is written", str(path))
-    descriptor = os.open(path, flags | _NO_WAITING | _BINARY, 0o666)
+    for name in names:
+        flags |= getattr(os, name, 0)  # no system has all of them
+    descriptor = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
@@ -120,7 +119,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return 64 hex digits that stand for a JSON object, whatever the order of its keys."""
+    """Return 64 hex digits that identify a JSON object, whatever the order of its keys."""
     # ASCII and the tightest separators: the digest must not depend on who formatted the file.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -20,11 +20,6 @@ from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode, open_regular
 
-SYNC_SECONDS = 1.0
-"""Longest time that rows are in the kernel only, where a power cut would lose them."""
-
-_BLOCK = 1 << 16
-
 
 class Journal(AsyncResource):
     """A file of JSON lines that this process alone appends to."""
@@ -65,7 +60,7 @@ class Journal(AsyncResource):
         if self._closed:
             raise StorageError(f"the journal {self.path} is closed")
         self._raise_sync_error()
-        if self._left is not None:
+        if self._left:
             raise self._write_error(self._left)
         self._write(lines)
         if not self._is_sync_due:
@@ -114,12 +109,13 @@ class Journal(AsyncResource):
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            # what is written next would follow rows that nobody was told of
+            # rows that are written next would follow rows that failed
             self._left = reason
             reason.add_note(f"and rows that failed are left at the end of the file: {error}")
 
     def _sync_soon(self) -> None:
-        self._closing.wait(SYNC_SECONDS)
+        # Rows are in the kernel only for that long, where a power cut would lose them.
+        self._closing.wait(1.0)
         self._is_sync_due = False  # before the sync: what is appended meanwhile needs another
         try:
             self._sync()
@@ -134,7 +130,7 @@ class Journal(AsyncResource):
 
     def _raise_sync_error(self) -> None:
         error, self._sync_error = self._sync_error, None
-        if error is not None:
+        if error:
             raise error
 
     def _write_error(self, error: OSError) -> StorageError:
@@ -191,7 +187,7 @@ def _mend_last_line(file: BinaryIO) -> None:
     # Read backwards in blocks, for the file of a long run may have gigabytes.
     start, tail = end, b""
     while start > 0 and b"\n" not in tail:
-        size = min(_BLOCK, start)
+        size = min(1 << 16, start)
         start -= size
         file.seek(start)
         tail = file.read(size) + tail

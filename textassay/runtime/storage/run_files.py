@@ -29,8 +29,6 @@ MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.j
 BATCHES = "batches.jsonl"
 ROWS = "rows.jsonl"
 """The judged rows, of a run whose data came from memory."""
-_CALIBRATED = ("calibrated", "low", "high", "outside")
-"""Fields that only calibrated scores have."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _Unscored = tuple[Outcome, str]
@@ -50,13 +48,14 @@ class ScoreLine(NamedTuple):
 
 def score_row(score: Score) -> bytes:
     """Return a score as one line of `scores.jsonl`, without the line break."""
-    fields, usage = {**vars(score)}, score.usage
+    fields = vars(score).copy()
+    usage = fields["usage"]
     if isinstance(usage, Usage):
         fields["usage"] = vars(usage)  # a fifth of the time that `as_json` takes
-    if score.outside is score.calibrated is score.low is score.high is None:
-        for name in _CALIBRATED:
-            del fields[name]
-    if not score.text_digest:
+    # only calibrated scores have these
+    if fields["outside"] is fields["calibrated"] is fields["low"] is fields["high"] is None:
+        del fields["calibrated"], fields["low"], fields["high"], fields["outside"]
+    if not fields["text_digest"]:
         del fields["text_digest"]
     return encode(fields, default=as_json)
 
@@ -186,16 +185,14 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     return dict(value)
 
 
-_TOKEN_DETAILS = {
-    "reasoning_tokens": "of thoughts",
-    "cached_prompt_tokens": "from the provider's cache",
-    "cache_write_tokens": "written to it",
-}
-
-
 def token_details(usage: Mapping[str, Any]) -> str:
     """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
-    parts = [f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage[name]]
+    details = {
+        "reasoning_tokens": "of thoughts",
+        "cached_prompt_tokens": "from the provider's cache",
+        "cache_write_tokens": "written to it",
+    }
+    parts = [f"{usage[name]:,} {words}" for name, words in details.items() if usage[name]]
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -212,7 +209,7 @@ class RunSummary:
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the place of its value among those of its aspect, or why it has none."""
+        """By pair: the place of its value in `_values`, or why it has none."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()
@@ -223,21 +220,21 @@ class RunSummary:
 
     def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        error = "" if score.error is None else score.error.type
+        error = score.error.type if score.error else ""
         self._count(score.id, score.aspect, score.value, (score.outcome, error))
         self.pay(score.usage)
 
     def add_line(self, fields: Mapping[str, Any]) -> None:
         """Count a score as its line has it."""
         error = fields["error"]
-        kind = (fields["outcome"], "" if error is None else error["type"])
+        kind = (fields["outcome"], error["type"] if error else "")
         self._count(fields["id"], fields["aspect"], fields["value"], kind)
         self.pay(UsageTotal.read(fields["usage"]))
 
     def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
-        values = self._values.get(aspect)
-        if values is None:
-            values = self._values[aspect] = array("d")
+        if aspect not in self._values:
+            self._values[aspect] = array("d")
+        values = self._values[aspect]
         entry: int | _Unscored
         if value is not None:
             entry = len(values)
@@ -307,7 +304,7 @@ class RunSummary:
         if isinstance(entry, int):
             self._values[aspect][entry] = nan
             self._scored[aspect] -= 1
-        elif entry is not None:
+        elif entry:
             self._unscored[entry] -= 1
 
     def _mean(self, aspect: str) -> float | None:
@@ -315,19 +312,19 @@ class RunSummary:
         if not n:
             return None
         try:
-            return fsum(_kept(self._values[aspect])) / n
+            return fsum(_without_nan(self._values[aspect])) / n
         except OverflowError:
             from statistics import mean  # exact, but slow; its import takes milliseconds
 
-            return mean(_kept(self._values[aspect]))
+            return mean(_without_nan(self._values[aspect]))
 
 
-def _kept(values: Iterable[float]) -> Iterator[float]:
+def _without_nan(values: Iterable[float]) -> Iterator[float]:
     return (value for value in values if value == value)  # all but NaN
 
 
 def pair_digest(example_id: str, aspect: str) -> bytes:
-    """Return 16 bytes that stand for an example and an aspect."""
+    """Return 16 bytes that identify an example and an aspect."""
     # With the length before it, no other split of the same characters gives the same text.
     named = f"{len(example_id)}:{example_id}{aspect}"
     return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -274,7 +274,7 @@ def has_begun(path: Path) -> bool:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse to write to a run folder with links, which one of somebody else may hold."""
+    """Refuse to write to a run folder with links, which an untrusted one may contain."""
     for name in _FILES:
         if (path / name).is_symlink():
             raise RunFolderError(
