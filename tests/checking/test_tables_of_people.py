@@ -276,6 +276,22 @@ def test_a_table_without_people_says_what_is_needed(tmp_path):
         textassay.check(table)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Quelltext", "Rater A", "Rater B", "Maschine"),
+        ("text", "annotator_1", "annotator_2", "bot"),
+    ],
+)
+def test_what_wrote_the_texts_is_no_judge_of_them(tmp_path, header):
+    table = written(
+        tmp_path / "a.csv", header,
+        lambda t: (f"t{t.number}", t.raters[0], t.raters[1], "WXYZ"[t.number % 4]),
+    )  # fmt: skip
+    with pytest.raises(ConfigurationError, match="no column with a judge's scores"):
+        textassay.check(table)
+
+
 def test_people_who_rate_different_things_are_not_taken_for_raters_of_one(tmp_path):
     table = written(
         tmp_path / "a.csv", ["human_coherence", "human_fluency", "judge"],

@@ -178,6 +178,11 @@ def _sides(
         judges = _strongest(sides, "judge")
     if open_people:
         people = _strongest(sides, "human")
+    are_ratings = any(columns[one].kind == "number" for one in people)
+    if open_judge and are_ratings and all(_are_names(columns[one]) for one in judges):
+        # "machine" may be what wrote the texts that people rate
+        judges = []
+        candidates = [one for one in candidates if not _are_names(columns[one])]
     if open_people:
         people = _fitting(columns, sides, "human", people, judges)
     if open_judge:
@@ -239,6 +244,11 @@ def _alike(
     kinds = {_form(columns[name]) for name in known}
     fitting = [name for name in left if _form(columns[name]) in kinds]
     return fitting, [name for name in left if name not in fitting]
+
+
+def _are_names(cells: CellReader) -> bool:
+    """Return whether a column has words that are no yes and no."""
+    return cells.kind == "words" and polarity(map(str, set(cells.filled))) is None
 
 
 def _form(cells: CellReader) -> tuple[str, float]:

@@ -465,6 +465,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
             if table is not None:
                 raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
+            if key in ("set", "settings"):
+                raise ConfigurationError(
+                    f"--config {path}: there is no {key!r}; write settings such as timeout above"
+                    " all tables, and options of the method below [options]"
+                )
             raise UnknownName("key", key, allowed, where=str(path))
     for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):

@@ -563,9 +563,9 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
     console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    for line in _commonest_messages(run):
+        console.print(printable(with_flags(line)), markup=False)
     if unscored.get("error"):
-        for line in _commonest_messages(run):
-            console.print(printable(line), markup=False)
         console.print(
             printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
         )

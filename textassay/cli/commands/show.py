@@ -73,9 +73,14 @@ def show(
             run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
     from textassay.agreement.joined import map_entries
+    from textassay.methods.fitted.evaluator import is_evaluator
     from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 
+    if is_evaluator(run):
+        raise ConfigurationError(
+            f"{run} is a fitted evaluator; write its report with: textassay report {run} --out FILE"
+        )
     source = open_run(run)
     source.table.read_all()
     data = open_data(source, open_examples(run, human, given))

@@ -460,14 +460,12 @@ class FieldReader:
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
-            ours = self.fields.get(key)
-            if ours is not None:
-                mapped.setdefault(ours, []).append(key)
-                continue
-            field, _, rest = key.partition(".")
-            aspect, dot, rater = rest.rpartition(".")
-            if field == "annotators" and dot and aspect and rater:
+            field, _, rest = self.fields.get(key, key).partition(".")
+            aspect, _, rater = rest.rpartition(".")
+            if field == "annotators" and aspect and rater:
                 by_aspect.setdefault(aspect, []).append(key)
+            elif key in self.fields:
+                mapped.setdefault(self.fields[key], []).append(key)
         all_mapped = list(self.fields.values())
         for ours, group in mapped.items():
             field, _, aspect = ours.partition(".")
@@ -482,8 +480,11 @@ class FieldReader:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return what the columns of an aspect's raters are called, in order of the raters."""
-        names = self._columns.get(aspect, {})
-        return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
+        prefix = f"annotators.{aspect}."
+        named = ((key, self.fields.get(key, key)) for key in self._columns.get(aspect, {}))
+        return tuple(
+            ours.removeprefix(prefix) if ours.startswith(prefix) else key for key, ours in named
+        )
 
     def _target(self, key: str) -> tuple[str, int]:
         """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
@@ -615,6 +616,8 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         problem = _problem(first["type"], first["input"], first["msg"])
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
+        elif name == "annotators" and first["type"] == "tuple_type":
+            problem += " of ratings; the column of one rater is annotators.ASPECT.RATER"
         raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
 
 

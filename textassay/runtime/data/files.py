@@ -178,7 +178,15 @@ def _iter_lists(items: Any) -> Any:
         return items
     inner = items.get("testRunData", items)  # DeepEval's latest run
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
+    if not any(lists):
+        # such as `data` of SQuAD; beside another list nothing says which has the examples
+        lists = [value for value in inner.values() if _are_objects(value)]
+        lists = lists if len(lists) == 1 else []
     return [item for one in lists for item in one] if any(lists) else items
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 class JsonList(TableFile):
@@ -193,15 +201,18 @@ class JsonList(TableFile):
         try:
             items = orjson.loads(text)
         except orjson.JSONDecodeError as error:
+            # the first object is whole if something follows it
+            is_lines = "after document" in error.msg
+            hint = "; a file with one object per line ends in .jsonl" if is_lines else ""
             raise DataError(
                 f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
-                f" {error.colno}"
+                f" {error.colno}{hint}"
             ) from None
         items = _iter_lists(items)
         if not isinstance(items, list):
             raise DataError(
-                f"{self.name}: is not a list of objects; a file with one object per line ends in "
-                ".jsonl"
+                f"{self.name}: is not a list of objects, nor one object that holds such a list;"
+                " a file with one object per line ends in .jsonl"
             )
         yield from enumerate(items, start=1)
 

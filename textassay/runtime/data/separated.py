@@ -16,7 +16,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -250,30 +250,40 @@ class Csv(TableFile):
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         rows = below_titles(self._cells(), self._notes)
         header: Sequence[str] = ()
+        short: list[int] = []
+        broken = _BrokenRows(0)
         for start, cells in rows:
             if not header:
                 header = [cell.strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
+                broken = _BrokenRows(len(header))
                 continue
             if len(header) > 1 and not any(cell.strip() for cell in cells):
                 continue
-            if len(cells) < len(header):
+            if broken.add(cells[: len(header)]):
                 raise self.error(
                     start,
-                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
-                    f" contain {self._delimiter!r} or a line break",
+                    "seems to continue a text of the line above: together they have as many cells"
+                    " as the header; quote cells that contain a line break, or write the empty"
+                    " cells at the end of rows",
                 )
+            if len(cells) < len(header):
+                short.append(start)
             if any(cell.strip() for cell in cells[len(header) :]):
                 raise self.error(
                     start,
                     f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
                     f" contain {self._delimiter!r}",
                 )
-            row = dict(zip(header, cells, strict=False))
+            row: dict[str, str | None] = dict(zip_longest(header, cells[: len(header)]))
             if "" in row:
                 self._drop_unnamed(start, header, cells)
                 del row[""]
             yield start, row
+        if short:
+            lack = f"{len(short):,} rows lack" if len(short) > 1 else "a row lacks"
+            note = f"{lack} the last cells, which count as missing (the first at line {short[0]})"
+            self._notes[note] = None
 
     def _drop_unnamed(self, start: int, header: Sequence[str], cells: Sequence[str]) -> None:
         """Check that columns without a name are empty, but for an index in the first one."""
@@ -301,6 +311,34 @@ class Csv(TableFile):
                 start = reader.line_num + 1
         except csv.Error as error:
             raise self.error(start, f"broken CSV: {error}") from error
+
+
+class _BrokenRows:
+    """Finds rows that a line break within a text has cut into several short ones.
+
+    Spreadsheets and scripts leave out empty cells at the end of a row, so that a short row alone
+    proves nothing.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._joined = 0
+        """Cells of the short rows above, joined where they may have been cut; 0 for none."""
+        self._end = ""
+        """The last cell above."""
+
+    def add(self, cells: Sequence[str]) -> bool:
+        """Return whether a row and the short ones above it are the pieces of one whole row."""
+        # ids have no blank, so that a row which begins with one continues no text
+        is_piece = self._joined and " " in cells[0].strip() and not _is_numeral(self._end)
+        joined = self._joined - 1 + len(cells)
+        if is_piece and joined == self._width:
+            return True
+        if not is_piece or joined > self._width:
+            joined = len(cells)
+        self._joined = joined if joined < self._width else 0
+        self._end = cells[-1]
+        return False
 
 
 def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
@@ -345,4 +383,8 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _is_name(cell: Any) -> bool:
-    return isinstance(cell, str) and read_numeral(cell, ",") is None
+    return isinstance(cell, str) and not _is_numeral(cell)
+
+
+def _is_numeral(text: str) -> bool:
+    return read_numeral(text, ",") is not None
