@@ -141,17 +141,21 @@ class Rouge(Computed):
         )
 
 
-LEAST_LATIN = 0.6
-"""Share of the letters of a text that must be a-z for ROUGE. Sentences full of accents have more
-(French .67, Icelandic .64); texts in another script have what names and brands in them have."""
+LEAST_LATIN = 0.5
+"""Share of the words of a text that must have one of a-z for ROUGE. Accented words have one; texts
+in another script have so many only if they are hardly more than names, brands and addresses."""
+_WITHOUT_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Letters of scripts that put no blank between words; each of them counts as a word."""
+_WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\W\d_{_WITHOUT_BLANKS}]+")
 _LETTER, _LATIN_LETTER = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z]")
 
 
 @lru_cache(maxsize=4096)
 def _is_latin(text: str) -> bool:
     """Return whether a text is one that rouge-score's tokenizer reads."""
-    letters = len(_LETTER.findall(text))
-    return len(_LATIN_LETTER.findall(text)) >= LEAST_LATIN * letters
+    words = _WORD.findall(text)
+    latin = sum(_LATIN_LETTER.search(word) is not None for word in words)
+    return latin >= LEAST_LATIN * len(words)
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
