@@ -69,8 +69,8 @@ def annotate(
     Raters see no scores, no system names and no answers of other raters.
 
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
-    again to continue. Decide how many ratings to collect before you look at an estimate: one that
-    is looked at after every batch misses more often than its interval says.
+    again to continue. Decide how many ratings to collect before you look at an estimate: an
+    interval that is looked at after every batch misses the mean more often than it says.
 
     Examples:
         textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl

@@ -66,8 +66,8 @@ def compare(
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
-    Texts are paired by id, or else by source; what has no counterpart, such as the texts of two
-    weeks of traffic, is compared as independent samples.
+    Texts are paired by id, or else by source. Texts without a counterpart, such as the traffic of
+    two weeks, are compared as independent samples.
 
     Examples:
         textassay compare runs/new runs/old

@@ -246,7 +246,7 @@ def report(
         list[Path],
         syntax.argument(
             "RUN...",
-            "Run folder. A second one is compared with it. Or a fitted evaluator's folder.",
+            "Run folder; a second one is compared with it. Or the folder of a fitted evaluator.",
         ),
     ],
     *,
@@ -255,8 +255,8 @@ def report(
         Literal["html", "latex", "csv", "markdown"] | None,
         syntax.option(
             "",
-            "Format of a fitted evaluator's tables: by default by the ending of FILE (.tex, .csv,"
-            " .md), else html.",
+            "Format of a fitted evaluator's report (default: by the ending of FILE: .tex, .csv or"
+            " .md, otherwise html).",
             "--format",
         ),
     ] = None,
@@ -275,7 +275,7 @@ def report(
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
-    Of a fitted evaluator it shows the report of fit, also as LaTeX, CSV or Markdown.
+    For the folder of a fitted evaluator, write the report of `fit`, also as LaTeX, CSV or Markdown.
 
     Examples:
         textassay report runs/first --out report.html
