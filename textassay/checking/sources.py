@@ -34,8 +34,6 @@ _SCORES = "scores.jsonl"
 """File of the scores of a run, as `runtime/storage/run_files.py` calls it."""
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
-_LONGEST_NAME = 30
-"""Characters of the names of several raters that a table shows."""
 
 
 class FoundSource(NamedTuple):
@@ -286,7 +284,8 @@ def _shown(name: str) -> str:
 def _joined(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
     every = ", ".join(given)
-    return every if len(every) <= _LONGEST_NAME else f"{given[0]} and {len(given) - 1} more"
+    # the table has no room for more
+    return every if len(every) <= 30 else f"{given[0]} and {len(given) - 1} more"
 
 
 def _word(value: float | str) -> str:

@@ -26,12 +26,6 @@ from textassay.runtime.labels import PAIRS
 
 TableColumnKind = Literal["number", "words", "text", "empty"]
 
-_SEPARATED = (".csv", ".tsv", ".txt")
-_MOSTLY = 0.8
-"""Share of the filled cells that must be numbers for the others to count as missing."""
-_LONGEST_WORD = 60
-"""Characters beyond which a cell is a text and no category."""
-_MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
 _YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
 _WITH_UNIT = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
@@ -105,7 +99,7 @@ def read_table(source: Any) -> RawTable:
         DataError: It cannot be read, or has no rows.
     """
     table: RowSource
-    if isinstance(source, str | PathLike) and _suffix(Path(source)) in _SEPARATED:
+    if isinstance(source, str | PathLike) and _suffix(Path(source)) in (".csv", ".tsv", ".txt"):
         table = Csv(Path(source))
     else:
         from textassay.runtime.data.files import open_table
@@ -170,7 +164,8 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
     counts = Counter(text for text in texts if text is not None)
-    filled = {text: n for text, n in counts.items() if text.casefold() not in _MISSING}
+    missing = vocabulary.words("missing")
+    filled = {text: n for text, n in counts.items() if text and text.casefold() not in missing}
     if not filled:
         return CellReader(name, "empty", [None] * len(cells))
     unscored = {text for text in filled if _is_unscored(text, filled)}
@@ -182,8 +177,9 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     usable, total = sum(answers[text] for text in read), sum(answers.values())
     tops = {top for _, top in read.values()}
     without_verdict = sum(filled[text] for text in unscored)
-    # one scale for all of them: "4/5" beside "4/10" are two scales, and plain numbers have none
-    if not usable or usable < _MOSTLY * total or len(tops) > 1:
+    # where four of five cells are numbers, the others count as missing; and one scale for all of
+    # them: "4/5" beside "4/10" are two scales, and plain numbers have none
+    if not usable or usable < 0.8 * total or len(tops) > 1:
         return _words(name, texts, answers, without_verdict)
     values = [read[text][0] if text in read else None for text in texts]
     wrong = next((text for text in answers if text not in read), "")
@@ -217,7 +213,7 @@ def _text(cell: Any) -> str | None:
 
 def _is_unscored(text: str, filled: Iterable[str]) -> bool:
     plain = text.casefold().strip("<>[]. ")
-    if plain not in _UNSCORED:
+    if plain not in vocabulary.words("unscored"):
         return False
     # `invalid` beside `valid` is a verdict
     opposite = next((pair[1] for pair in PAIRS if pair[0] == plain), None)
@@ -261,7 +257,8 @@ def _words(
         known.discard("none")
     values = [None if text is None else plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
-    is_label = len(known) <= MAX_LABELS and longest <= _LONGEST_WORD
+    # a longer cell is a text and no category
+    is_label = len(known) <= MAX_LABELS and longest <= 60
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"
