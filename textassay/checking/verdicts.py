@@ -325,8 +325,8 @@ class _Assessment:
         if self.follow.high is not None and self.follow.high < 0:
             return UseVerdict(
                 "no",
-                f"The judge runs against people ({self._followed(self.follow)}). If a low value is the"
-                " better one in its column, turn it around first.",
+                f"The judge runs against people ({self._followed(self.follow)}). If a low value is"
+                " the better one in its column, turn it around first.",
             )
         return None
 

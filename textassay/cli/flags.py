@@ -279,9 +279,6 @@ SAMPLING = GroupColumn(
 )
 """How answers are drawn."""
 
-SHARDING = build_flags(RunRequest, "shard")
-"""Which part of the data is judged."""
-
 WORKERS = GroupColumn(
     processes=Annotated[
         int | None,
@@ -314,7 +311,7 @@ WORKERS = GroupColumn(
 
 SCORE = (
     CONFIG | SET | DRY_RUN | PROGRESS | LOG | CRITERIA | JURY | JUDGING | SAMPLING | READING
-    | SHARDING | WORKERS | RUNTIME
+    | build_flags(RunRequest, "shard") | WORKERS | RUNTIME
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (

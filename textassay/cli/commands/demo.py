@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from textassay.cli import Status
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import results, say
-from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
+from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS
 from textassay.cli.progress import Style
 from textassay.cli.syntax import AsJson, Given, option
@@ -88,7 +89,7 @@ def demo(
             "judge": None if judged is None else judged.to_dict(),
         }
         typer.echo(json.dumps(content, allow_nan=False))
-    return UNSCORED if judged is not None and judged.unscored else 0
+    return Status.UNSCORED if judged is not None and judged.unscored else 0
 
 
 def _check() -> Check:

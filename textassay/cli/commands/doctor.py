@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async, with_flags
+from textassay.cli.exits import run_async, with_flags
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.errors import (
     CapabilityError,
@@ -368,7 +368,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
         typer.echo(json.dumps({"model": name, "rows": rows}))
     # a model without log-probabilities or seeds is usable; one that answers in no form is not
     answers = any(f.verdict == "yes" for f in findings if f.ability in FORMS)
-    return 0 if answers else UNSCORED
+    return 0 if answers else Status.UNSCORED
 
 
 def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import UNSCORED, Stopped, run_async, with_flags
+from textassay.cli.exits import Stopped, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
@@ -175,7 +175,7 @@ async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
-    return UNSCORED if unscored else 0
+    return Status.UNSCORED if unscored else 0
 
 
 def _flags_to_apply(typed: Mapping[str, Any]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.exits import run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in
@@ -138,7 +138,7 @@ def merge(
             style="yellow",
         )
         # a partial merge is a finished run with scores missing, which is what status 1 says
-        return UNSCORED
+        return Status.UNSCORED
     return status
 
 
