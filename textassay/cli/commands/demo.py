@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
-CHECK_PAGE, PAGE = "check.html", "report.html"
 VERDICTS = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
 
 
@@ -72,12 +71,12 @@ def demo(
     checked = judged = None
     if only != "judge":
         checked = _check()
-        _write_check(checked, folder / CHECK_PAGE)
+        _write_check(checked, folder / "check.html")
         if not as_json:
-            _print_check(checked, folder / CHECK_PAGE)
+            _print_check(checked, folder / "check.html")
     if only != "check" and not missing:
         judged = run_async(_judge(folder, given.get("progress") or "auto"))
-        page = folder / PAGE
+        page = folder / "report.html"
         _write_page(judged, page)
         if not as_json:
             _print_judged(judged, page)

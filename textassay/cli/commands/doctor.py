@@ -67,10 +67,6 @@ _SCHEMA: Json = {
     "additionalProperties": False,
 }
 
-GREEDY = (
-    "; methods that ask once send 0, and makers of some models that think advise against it: see"
-    " the model's card, and give --temperature"
-)
 """What to know of a model that thinks and takes a temperature."""
 
 
@@ -169,7 +165,10 @@ class Examiner:
         detail = "samples differ" if differ else "samples are equal: more than one may add nothing"
         thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
         if thinks and "temperature" not in self.refused:
-            detail += GREEDY
+            detail += (
+                "; methods that ask once send 0, and makers of some models that think advise"
+                " against it: see the model's card, and give --temperature"
+            )
         self._add("temperature", "yes" if differ else "unknown", detail)
         if "seed" in self.refused:
             return "no", "it is refused"

@@ -45,8 +45,6 @@ FLAGS = (
     | flags.JUDGING.only("task", "aspects") | flags.SAMPLING | flags.READING | flags.RATINGS
     | flags.RUNTIME
 )  # fmt: skip
-OF_A_MODEL = ("dry_run", "n", "temperature", "max_cost")
-"""Flags without effect if no model is asked, beside those of `fit_request`."""
 PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))
 """Flags that are parameters of `textassay.fit`."""
 
@@ -131,7 +129,8 @@ def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     if given.get("method") is None:
         if chosen:
             raise UnknownName("setting of fit without a model", next(iter(chosen)))
-        for name in OF_A_MODEL:
+        # beside those of `fit_request`
+        for name in ("dry_run", "n", "temperature", "max_cost"):
             if typed.get(name) is not None:
                 raise ConfigurationError(
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"

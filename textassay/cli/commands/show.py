@@ -196,10 +196,6 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             typer.echo()
 
 
-_POLITE = 10
-"""Steps by which the viewer's priority is lower than other processes'."""
-
-
 @command("view", panel=LOOKING)
 def view(
     run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
@@ -235,7 +231,7 @@ def view(
                 await asyncio.Event().wait()
 
     if hasattr(os, "nice"):
-        os.nice(_POLITE)  # on a busy machine the run that is watched goes first
+        os.nice(10)  # on a busy machine the run that is watched goes first
     with suppress(KeyboardInterrupt):
         run_async(serving())
 
@@ -304,9 +300,6 @@ def report(
     say(f"wrote {out}")
 
 
-_FORMAT_OF = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
-
-
 def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None, note: str) -> None:
     """Write the report of a fitted evaluator."""
     from textassay.fitting.report import Fit
@@ -315,7 +308,8 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     from textassay.table import to_csv, to_latex, to_markdown
 
     tables = list(map(portable, Fit.load(folder).tables()))
-    chosen = format_ or _FORMAT_OF.get(out.suffix.lower(), "html")
+    by_ending = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
+    chosen = format_ or by_ending.get(out.suffix.lower(), "html")
     if chosen == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
     elif chosen == "csv":

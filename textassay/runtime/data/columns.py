@@ -55,14 +55,8 @@ from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
-_MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
-_TYPED = frozenset({"messages", "images", "tools", "tools_called"})
-_GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may be at the end of messages."""
-_READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
-"""Columns that commands read from `meta`, so that no notice names them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -372,7 +366,7 @@ class FieldReader:
         layout = self._layouts.get(keys)
         if layout is None:
             # Rows with random keys must not fill the memory.
-            if len(self._layouts) >= _MAX_LAYOUTS:
+            if len(self._layouts) >= 256:
                 self._layouts.clear()
             layout = self._layouts[keys] = self._laid_out(tuple(row), exported=exported)
         return layout
@@ -389,13 +383,16 @@ class FieldReader:
         claimed = self._claims([key for key in keys if key not in of_raters])
         claims, meta = claimed.fields, claimed.meta
         self.seen.update(key for key in keys if key in self.fields)
-        if self._needs_output and claims.keys().isdisjoint(_GIVE_OUTPUT):
+        # an answer may be at the end of messages
+        if self._needs_output and claims.keys().isdisjoint(("output", "messages", "source")):
             raise _no_output(keys)
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
+        # commands read these from `meta`, so that no notice names them
+        read = {*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY}
         rank, output = claims.get("output", (0, ""))
         is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
         return _ColumnLayout(
@@ -404,13 +401,12 @@ class FieldReader:
             tuple(raters.items()),
             tuple(claimed.further),
             tuple(
-                key
-                for key, target in meta.items()
-                if key not in _READ_IN_META and target not in MATERIAL
+                key for key, target in meta.items() if key not in read and target not in MATERIAL
             ),
             tuple((key, target) for key, target in meta.items() if target in MATERIAL),
             output if is_generic else None,
-            bool(claimed.further) or not claims.keys().isdisjoint(_TYPED),
+            bool(claimed.further)
+            or not claims.keys().isdisjoint(("messages", "images", "tools", "tools_called")),
         )
 
     def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:

@@ -68,8 +68,6 @@ MAX_LISTED_IMAGES = 1000
 
 _optional = itemgetter(*OPTIONAL)
 
-_EXAMPLE_BYTES = 1000  # of an example in memory, besides its texts
-
 
 class DataInfo(Message):
     """What is known of a data set that was checked."""
@@ -363,7 +361,7 @@ class Examples:
             content.update(line)
             rated = with_means(example, self._labels)
             if kept is not None:
-                room -= len(line) + _EXAMPLE_BYTES
+                room -= len(line) + 1000  # of an example in memory, besides its texts
                 if room < 0:
                     kept = None
                 else:

@@ -313,8 +313,6 @@ _FORMATS: dict[str, type[TableFile]] = {
     ".parquet": Parquet,
     ".xlsx": Xlsx,
 }
-_ONCE_PACKED = (".parquet", ".xlsx")
-"""Formats that are packed by themselves, and not read from `.gz`."""
 
 
 def _short_path(path: Path) -> str:
@@ -344,7 +342,9 @@ def _open_file(path: Path) -> RowSource:
     suffix = _suffix(path)
     if suffix == ".tsv":
         return Csv(path, "\t")
-    if suffix not in _FORMATS or (suffix in _ONCE_PACKED and path.suffix.lower() == ".gz"):
+    # these two are packed by themselves
+    is_packed_twice = suffix in (".parquet", ".xlsx") and path.suffix.lower() == ".gz"
+    if suffix not in _FORMATS or is_packed_twice:
         raise DataError(
             f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
             " .parquet or .xlsx"

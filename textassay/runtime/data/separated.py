@@ -74,7 +74,6 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
 MAX_LINE = 64 * 2**20
 """Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
 attack."""
-_BOM = b"\xef\xbb\xbf"
 
 
 class _Utf16Lines:
@@ -143,7 +142,7 @@ class TableFile(RowSource):
                             f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
                             "every line is one example"
                         )
-                    yield number, line if number > 1 else line.removeprefix(_BOM)
+                    yield number, line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
         except UnicodeDecodeError as error:
