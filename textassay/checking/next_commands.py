@@ -114,9 +114,9 @@ def _rooms(
         if output is None:
             return ()
         fields[output] = "output"
-    if group is not None and group != "group":
+    if group not in (None, "group"):
         fields[group] = "group"
-    if system is not None and system != "system":
+    if system not in (None, "system"):
         fields[system] = "system"
     typed = [part for theirs, ours in fields.items() for part in ("--field", f"{theirs}={ours}")]
     return (str(path), str(path), *typed)

@@ -305,7 +305,7 @@ def _numbers(values: Iterable[float | str | None], number: Mapping[str, int]) ->
 
 
 def _floats(cells: CellReader) -> Floats:
-    return np.array([math.nan if one is None else float(one) for one in cells.values], float)
+    return np.array(cells.values, float)  # None becomes NaN
 
 
 def _mean(raters: Floats) -> Floats:
@@ -321,7 +321,7 @@ def _majority(raters: Floats) -> Floats:
     if raters.shape[1] == 1:
         return raters[:, 0].copy()
     votes = (majority(None if math.isnan(one) else one for one in row) for row in raters.tolist())
-    return np.array([math.nan if one is None else one for one in votes], float)
+    return np.array(list(votes), float)  # None becomes NaN
 
 
 def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:

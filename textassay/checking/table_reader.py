@@ -163,9 +163,9 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     """
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
-    counts = Counter(text for text in texts if text is not None)
+    counts = Counter(filter(None, texts))
     missing = vocabulary.words("missing")
-    filled = {text: n for text, n in counts.items() if text and text.casefold() not in missing}
+    filled = {text: n for text, n in counts.items() if text.casefold() not in missing}
     if not filled:
         return CellReader(name, "empty", [None] * len(cells))
     unscored = {text for text in filled if _is_unscored(text, filled)}
@@ -201,11 +201,12 @@ def is_plain(cells: Iterable[Any]) -> bool:
     )
 
 
-def _text(cell: Any) -> str | None:
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return None
-    if type(cell).__name__ in ("NAType", "NaTType"):
-        return None
+def _text(cell: Any) -> str:
+    """Return what a cell says; nothing if it is a missing value."""
+    if isinstance(cell, float) and math.isnan(cell):
+        return ""
+    if type(cell).__name__ in ("NoneType", "NAType", "NaTType"):
+        return ""
     if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
         cell = cell.item()
     return str(cell).strip()
@@ -247,7 +248,7 @@ def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, f
 
 
 def _words(
-    name: str, texts: Sequence[str | None], answers: Mapping[str, int], unscored: int
+    name: str, texts: Sequence[str], answers: Mapping[str, int], unscored: int
 ) -> CellReader:
     plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
     known = set(plain.values())
@@ -255,7 +256,7 @@ def _words(
     if "none" in known and (known - {"none"}) <= (_YES | _NO):
         plain = {text: word for text, word in plain.items() if word != "none"}
         known.discard("none")
-    values = [None if text is None else plain.get(text) for text in texts]
+    values = [plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
     # a longer cell is a text and no category
     is_label = len(known) <= MAX_LABELS and longest <= 60

@@ -101,14 +101,11 @@ def compare(
     if listed is not None:
         document["changes"] = found.changes.as_dicts(most=listed)
         tables.append(found.changes.table(most=listed))
+    notes = []
     if systems is not None:
         document["systems"] = list(systems)
-    print_tables(
-        tables,
-        document,
-        as_json=as_json,
-        notes=[] if systems is None else [Note(f"a is {systems[0]}, b is {systems[1]}")],
-    )
+        notes.append(Note(f"a is {systems[0]}, b is {systems[1]}"))
+    print_tables(tables, document, as_json=as_json, notes=notes)
     if fail_below is None:
         return 0
     verdict = gate(found.rows, fail_below)
@@ -265,8 +262,10 @@ def _numbers(typed: list[str] | None) -> list[int]:
 
 
 def _threshold(typed: str | None) -> float | Literal["auto"] | None:
-    if typed is None or typed == "auto":
-        return None if typed is None else "auto"
+    if typed is None:
+        return None
+    if typed == "auto":
+        return "auto"
     if (number := finite(typed)) is None:
         raise ConfigurationError(f"--threshold takes a number or auto, not {typed!r}")
     return number

@@ -67,7 +67,7 @@ def demo(
     if missing and only == "judge":
         say(missing)
         return 2
-    folder = out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+    folder = out or Path(tempfile.mkdtemp(prefix="textassay-demo-"))
     checked = judged = None
     if only != "judge":
         checked = _check()
@@ -84,11 +84,11 @@ def demo(
         say(f"The second part of the demo judges texts with a small local model. {missing}")
     if as_json:
         content: dict[str, Any] = {
-            "check": None if checked is None else checked.to_dict(),
-            "judge": None if judged is None else judged.to_dict(),
+            "check": checked and checked.to_dict(),
+            "judge": judged and judged.to_dict(),
         }
         typer.echo(json.dumps(content, allow_nan=False))
-    return Status.UNSCORED if judged is not None and judged.unscored else 0
+    return Status.UNSCORED if judged and judged.unscored else 0
 
 
 def _check() -> Check:

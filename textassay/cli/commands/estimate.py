@@ -84,7 +84,7 @@ def estimate(
             estimate_means(
                 columns,
                 scales=rated.scales_of(columns),
-                by_system=by is not None,
+                by_system=by == "system",
                 confidence=confidence,
                 chosen=labels == CHOSEN,
                 calibration=learned,

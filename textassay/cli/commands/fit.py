@@ -118,12 +118,12 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
     strict = bool(by_model and typed.get("strict_columns"))
     data = Examples(typed["data"], needs_output=by_model, **reading, strict_columns=strict)
     rated = with_ratings(data, typed["ratings"], missing=marks)
-    return {**typed, "data": rated, **dict.fromkeys(reading)}
+    return {**{name: given for name, given in typed.items() if name not in reading}, "data": rated}
 
 
 def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
-    given = {name: typed[name] for name in PARAMETERS if typed.get(name) is not None}
+    given = {name: typed[name] for name in PARAMETERS if name in typed}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:
@@ -131,14 +131,14 @@ def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
             raise UnknownName("setting of fit without a model", next(iter(chosen)))
         # beside those of `fit_request`
         for name in ("dry_run", "n", "temperature", "max_cost"):
-            if typed.get(name) is not None:
+            if name in typed:
                 raise ConfigurationError(
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"
                     " are learned from without a model"
                 )
         return fit_request(**given)
     runtime, options = split_settings(chosen)
-    options |= {name: typed[name] for name in ("n", "temperature") if typed.get(name) is not None}
+    options |= {name: typed[name] for name in ("n", "temperature") if name in typed}
     settings = Settings(**runtime | settings_in(typed))
     return fit_request(**given, options=options, settings=settings)
 

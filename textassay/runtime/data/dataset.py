@@ -218,7 +218,7 @@ class Examples:
         )
         self._state: object = None
         self._info: DataInfo | None = None
-        self._kept: list[Example] | None = None
+        self._kept: list[Example] = []
 
     def _reader_of(self, fields: Mapping[str, str]) -> FieldReader:
         return FieldReader(
@@ -302,7 +302,7 @@ class Examples:
         """
         self.check()
         self._refuse_change()
-        if self._kept is not None:
+        if self._kept:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
@@ -349,7 +349,7 @@ class Examples:
         shapes: Counter[tuple[bool, ...]] = Counter()
         human: Counter[str] = Counter()
         metrics: Counter[str] = Counter()
-        kept: list[Example] | None = []
+        kept: list[Example] = []
         room = MAX_KEPT_BYTES
         for number, row, example in self._read():
             try:
@@ -360,12 +360,11 @@ class Examples:
                 raise self._table.error(number, "is nested too deeply") from None
             content.update(line)
             rated = with_means(example, self._labels)
-            if kept is not None:
-                room -= len(line) + 1000  # of an example in memory, besides its texts
-                if room < 0:
-                    kept = None
-                else:
-                    kept.append(rated)
+            room -= len(line) + 1000  # of an example in memory, besides its texts
+            if room >= 0:
+                kept.append(rated)
+            else:
+                kept.clear()
             values = vars(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
