@@ -5,12 +5,12 @@
     python -m benchmarks.check_errors --recorded DATA [--splits 20]   recorded judges, halves
 
 Planted judges: data of a known world are drawn again and again, and a judge of a known kind rates
-them. Whether it deserves a yes follows from the world; some stand exactly at a limit of a rule,
-where errors are most likely. A verdict is an error if it is yes (or yes with correction) where the
-judge deserves less.
+them. Whether it deserves a yes follows from the world; some judges are exactly at a limit of a
+rule, where errors are most likely. A verdict is an error if it is yes (or yes with correction)
+where the judge deserves less.
 
-Recorded judges: the verdict from a random half of the sources is held against the verdict from the
-other half. It holds unless one of them claims what the other one's estimate denies: `yes` or
+Recorded judges: the verdict from a random half of the sources is compared with the verdict from
+the other half. It holds unless one of them claims what the other one's estimate denies: `yes` or
 `corrected` in one half and `no` in the other. `unknown` claims nothing.
 """
 

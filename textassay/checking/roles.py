@@ -130,7 +130,7 @@ def _may_rate(name: str, cells: CellReader) -> bool:
             return False
     if name.partition(".")[0] in _OURS:
         return True
-    # "judge_confidence" and "user_id" rate nothing, whoever they are of
+    # "judge_confidence" and "user_id" are no ratings, on either side
     return name.partition(".")[0] != "meta" and not set(words) & vocabulary.words("other")
 
 
@@ -208,7 +208,7 @@ def _fitting(
 ) -> list[str]:
     """Return the columns of a side whose values can be compared with the other side's.
 
-    A column of names, such as `user`, is none; then weaker words of the same side count.
+    A column of names, such as `user`, cannot; then weaker words of the same side count.
     """
     if not found or not others:
         return found

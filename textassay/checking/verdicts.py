@@ -49,7 +49,7 @@ UseAnswer = Literal["yes", "corrected", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UseLimits:
     """What the figures of a judge are compared with; docs/check.md says why."""
 
     follows: float = math.sqrt(0.5)
@@ -88,7 +88,7 @@ class Limits:
     """Raters that the alternative annotator test needs."""
 
 
-LIMITS = Limits()
+LIMITS = UseLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class _Assessment:
         return {use: found[use] for use in USES}
 
     def _of_few(self, use: Use, verdict: UseVerdict) -> UseVerdict:
-        """Return what so few sources can show: that a correction helps, not that none is needed."""
+        """Return the verdict for few sources, which cannot show that no correction is needed."""
         uncorrected = use in ("gate", "texts")
         if verdict.answer != "yes" and not (uncorrected and verdict.answer == "corrected"):
             return verdict
@@ -647,7 +647,7 @@ class _Assessment:
         return UseVerdict("no", f"{what} {needed}")
 
     def _beside_raters(self) -> UseVerdict | None:
-        """Return whether the judge may stand in for one of several raters; `None` if too few."""
+        """Return whether the judge may replace one of several raters; `None` if too few."""
         raters = self.pair.raters
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
         if np.count_nonzero(shared >= MIN_ITEMS) < LIMITS.raters:

@@ -30,7 +30,7 @@ class Status(IntEnum):
 
 
 MIN_OPEN_FILES, WANTED_OPEN_FILES = 64, 4096
-"""Files, connections and pipes open at once: what the smallest run needs, and what is asked for."""
+"""Files, connections and pipes open at once: least for a run, and the limit to ask for."""
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ ScoresArgument = Annotated[
     Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")
 ]
 RatedData = Annotated[
-    Path | None, argument("DATA", "Examples with human ratings (default: those of the run).")
+    Path | None, argument("DATA", "Examples with human ratings (default: the data of the run).")
 ]
 RunArgument = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]

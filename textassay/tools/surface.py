@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from string import ascii_letters
 from threading import Lock
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
@@ -147,14 +148,14 @@ in another script have so many only if they are hardly more than names, brands a
 _WITHOUT_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Letters of scripts that put no blank between words; each of them counts as a word."""
 _WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\W\d_{_WITHOUT_BLANKS}]+")
-_LETTER, _LATIN_LETTER = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z]")
+_LETTER, _LATIN = re.compile(r"[^\W\d_]"), frozenset(ascii_letters)
 
 
 @lru_cache(maxsize=4096)
 def _is_latin(text: str) -> bool:
     """Return whether a text is one that rouge-score's tokenizer reads."""
     words = _WORD.findall(text)
-    latin = sum(_LATIN_LETTER.search(word) is not None for word in words)
+    latin = sum(not _LATIN.isdisjoint(word) for word in words)
     return latin >= LEAST_LATIN * len(words)
 
 

@@ -31,7 +31,7 @@ def compare(
         Path | None,
         syntax.argument(
             "DATA",
-            "Their data: sources, and ratings if there are any (default: those of the runs).",
+            "Their data: sources, and ratings if there are any (default: the data of the runs).",
         ),
     ] = None,
     *,

@@ -106,7 +106,7 @@ def _print_check(found: Check, page: Path) -> None:
     say_line = _printer()
     say_line(
         "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
-        " experts did, too (SummEval; ROUGE-L and the number of words stand beside the judges)."
+        " experts did, too (SummEval; ROUGE-L and the number of words are shown beside the judges)."
     )
     headline, what, *_ = found.sentences()
     say_line(f"\n{headline}\n{what}\n")

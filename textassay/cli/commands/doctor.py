@@ -251,7 +251,7 @@ class Examiner:
         seen += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
         if learned.efforts:
             seen.append(f"takes the efforts {', '.join(learned.efforts)}")
-        self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "none is refused")
+        self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "all are accepted")
 
     @property
     def refused(self) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ def resume(
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
-    Flags on the command line override the settings of the run, and so do those of
-    --config: headers, certificates and addresses per role are never taken from a run folder.
+    Flags and the settings of --config override the settings of the run. Headers, certificates and
+    addresses per role are never taken from a run folder.
 
     Examples:
         textassay resume runs/first

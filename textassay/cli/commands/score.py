@@ -536,7 +536,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         cost = "unknown (the server reports no tokens)"
     if now.failures and not usage["calls"]:
         cost = "unknown (no request was answered; what ran out of time may be charged)"
-    # those of this session that had no answer, which usage does not count
+    # calls of this session without an answer, which usage does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
     console.print(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"

@@ -167,7 +167,7 @@ def advice(text: str) -> str:
 
 
 def finite(text: str) -> float | None:
-    """Return the finite number that a text is; `None` if it is none."""
+    """Return the finite number that a text is; `None` for other texts."""
     try:
         number = float(text)
     except ValueError:

@@ -1,7 +1,6 @@
 """What the fields of a row mean: aliases, field maps, flat columns, and the `Example` they make.
 
-Knows rows as mappings and nothing of where they stand; complaints are `FieldError`, which names the
-field only.
+Knows rows as mappings and not where they come from: errors are `FieldError`, which names the field.
 """
 
 from __future__ import annotations
@@ -136,11 +135,11 @@ class _ColumnClaims:
 
 
 _INSIDE = "[]."
-"""Between the name of a field and that of what its messages hold."""
+"""Between the name of a field and the name of an entry of its messages."""
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a name in `FieldReader.unseen` is that of a field of messages."""
+    """Return whether a name in `FieldReader.unseen` belongs to an entry of messages."""
     return _INSIDE in name
 
 

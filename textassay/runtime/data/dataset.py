@@ -246,8 +246,8 @@ class Examples:
         """Read everything once and return what was found; later calls return the same at no cost.
 
         Raises:
-            DataError: A row is unusable, two have the same id, or there are none; names file, line
-                and field.
+            DataError: A row is unusable, two have the same id, or there are no rows; names file,
+                line and field.
         """
         if self._info is None:
             self._join_raters()
@@ -516,7 +516,7 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
 
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
-    """Return the positions of the first id that stood before, and of where it did."""
+    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat."""
     if len(ids) <= 16 * FEW and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
     import numpy as np  # here, since it takes a tenth of a start

@@ -641,7 +641,7 @@ class Imported(NamedTuple):
 
     Attributes:
         rows: Texts with their scores as `metrics`, in our format.
-        empty: Results without a text, such as those of failed calls, which are left out.
+        empty: Results without a text, such as failed calls, which are left out.
     """
 
     rows: list[dict[str, Any]]

@@ -25,7 +25,7 @@ from textassay.runtime.data.numerals import Decimal, read_numeral
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
-"""A row and where it stands, counted from 1."""
+"""The number of a row, counted from 1, and the row."""
 
 
 class RowSource(ABC):
