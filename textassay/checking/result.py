@@ -75,11 +75,7 @@ class Check(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that `textassay check --json` prints."""
-        return {
-            "format": 1,
-            "rows": [row.as_dict() for row in self.rows],
-            "next": list(self.next),
-        }
+        return {"format": 1, "rows": [row.as_dict() for row in self.rows], "next": list(self.next)}
 
     def sentences(self) -> list[str]:
         """Return the verdict, the figures behind it, and the reason for each use, in words."""
@@ -97,7 +93,7 @@ class Check(Displayed):
                 row.groups,
                 main_figure(row)[1],
                 row.constant.get("accuracy"),
-                *(_cell(row.uses[use].answer) for use in USES),
+                *(Alert(WORDS["no"]) if one == "no" else WORDS[one] for one in row.answers),
             )
             for row in self.rows
         ]
@@ -172,10 +168,6 @@ def _reasons(row: VerdictRow) -> Iterator[str]:
         return
     for use in USES:
         yield f"{upper(FOR[use])}: {WORDS[row.uses[use].answer]}. {row.uses[use].why}"
-
-
-def _cell(answer: UseAnswer) -> str:
-    return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
 
 
 def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:

@@ -120,6 +120,11 @@ class VerdictRow:
     tries; on people's scale, of labels as a share."""
     uses: dict[Use, UseVerdict]
 
+    @property
+    def answers(self) -> tuple[UseAnswer, ...]:
+        """The verdicts on the uses, in their order."""
+        return tuple(self.uses[use].answer for use in USES)
+
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
@@ -447,9 +452,7 @@ class _Assessment:
         if self.pair.kind == "number" and not self.pair.same_scale:
             return self._helped(self.follow, f"Judge and people use different scales. {what}")
         if _within(off, -tolerance, tolerance) and _above(self.follow, LIMITS.follows):
-            return UseVerdict(
-                "yes", f"{what} It follows people closely: {self._followed(self.follow)}."
-            )
+            return self._trusted(what)
         return self._helped(self.follow, what)
 
     def _off(self, off: Estimate, values: Floats) -> str:
@@ -490,9 +493,7 @@ class _Assessment:
         )
         fits = all(_within(one, -LIMITS.tolerance, LIMITS.tolerance) for one in offs.values())
         if fits and _above(self.follow, LIMITS.follows):
-            return UseVerdict(
-                "yes", f"{what} It follows people closely: {self._followed(self.follow)}."
-            )
+            return self._trusted(what)
         return self._helped(self.follow, what)
 
     def _gate(self) -> UseVerdict:
@@ -602,12 +603,9 @@ class _Assessment:
         left = mean_over(wrong - LIMITS.skill * constant, self.groups)
         what = (
             f"It agrees with the person in {percent_interval(agrees, 1)} of the texts, always"
-            f" {self._of_constant(best)} in {percent(1 - float(constant.mean()), 1)}."
+            f" {self._word(best)} in {percent(1 - float(constant.mean()), 1)}."
         )
         return self._single(what, agrees, LIMITS.right, left)
-
-    def _of_constant(self, best: float) -> str:
-        return f'"{self.pair.labels[int(best)]}"'
 
     def _single_numbers(self) -> UseVerdict:
         raw = self._single_of(self.pair.on_scale)

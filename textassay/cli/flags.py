@@ -187,7 +187,7 @@ LOG = GroupColumn(
     log=Annotated[
         Literal["text", "json"] | None,
         option("", "Write progress and messages as text, or as one JSON object per line."),
-    ],
+    ]
 )
 """How a run is watched by programs."""
 
@@ -282,11 +282,7 @@ SAMPLING = GroupColumn(
 WORKERS = GroupColumn(
     processes=Annotated[
         int | None,
-        option(
-            "N",
-            "Use N processes on this machine; they share the limits.",
-            panel="Scale",
-        ),
+        option("N", "Use N processes on this machine; they share the limits.", panel="Scale"),
     ],
     cluster=Annotated[
         str | None,

@@ -85,7 +85,8 @@ def compare(
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a, b = _runs(run_a, run_b, data, given, by)
+        a = RatedInput(run_a, data, given, by=by).side()
+        b = RatedInput(run_b, data, given, by=by).side(a.labels)
     elif data is not None:
         raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
     else:
@@ -113,19 +114,8 @@ def compare(
     return GATE_STATUS[verdict]
 
 
-def _runs(
-    run_a: Path, run_b: Path, data: Path | None, given: syntax.Given, by: str | None
-) -> tuple[RunSide, RunSide]:
-    first = RatedInput(run_a, data, given, by=by).side()
-    return first, RatedInput(run_b, data, given, by=by).side(first.labels)
-
-
 def _systems(
-    run: Path,
-    data: Path | None,
-    systems: tuple[str, str],
-    given: syntax.Given,
-    by: str | None,
+    run: Path, data: Path | None, systems: tuple[str, str], given: syntax.Given, by: str | None
 ) -> tuple[RunSide, RunSide]:
     from textassay.estimation.compare import of_system
 
@@ -210,8 +200,7 @@ def agreement(
     samples: Annotated[
         list[str] | None,
         syntax.option(
-            "1,3,8",
-            "Also show the agreement with so many of a run's samples per text; may repeat.",
+            "1,3,8", "Also show the agreement with so many of a run's samples per text; may repeat."
         ),
     ] = None,
     as_json: syntax.AsJson = False,

@@ -47,8 +47,7 @@ def show(
         bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
     jurors: Annotated[
-        bool,
-        syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs."),
+        bool, syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs.")
     ] = False,
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.MAPPED],

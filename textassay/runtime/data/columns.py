@@ -188,11 +188,7 @@ class FieldReader:
                 )
 
     def example(
-        self,
-        row: Any,
-        *,
-        decimal: Decimal | None = None,
-        is_plain: bool = False,
+        self, row: Any, *, decimal: Decimal | None = None, is_plain: bool = False
     ) -> Example:
         """Return the example of a row; an `Example`, which may be a copy, is checked."""
         if isinstance(row, Example):
@@ -281,12 +277,7 @@ class FieldReader:
             }
 
     def _cell(
-        self,
-        key: str,
-        name: str,
-        text: str,
-        is_label: Callable[[str], bool],
-        decimal: Decimal,
+        self, key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal
     ) -> Any:
         value = cell_from_text(key, name, text, is_label, decimal)
         if name in ("human.", "metrics.") and type(value) is float:
@@ -654,11 +645,7 @@ def _problem(kind: str, value: Any, reason: str) -> str:
 
 def _kind(value: Any) -> str:
     names = {
-        list: "a list",
-        str: "text",
-        int: "a number",
-        float: "a number",
-        bool: "a boolean",
+        list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean",
         type(None): "null",
-    }
+    }  # fmt: skip
     return names.get(type(value), f"{type(value).__name__}")

@@ -63,10 +63,10 @@ takes 17 MB for as long as the process lives, and a seventh of a second to impor
 MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
+_optional = itemgetter(*OPTIONAL)
+
 MAX_LISTED_IMAGES = 1000
 """Files of images that a manifest names; the digest of the data covers all."""
-
-_optional = itemgetter(*OPTIONAL)
 
 
 class DataInfo(Message):

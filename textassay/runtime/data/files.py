@@ -180,13 +180,10 @@ def _iter_lists(items: Any) -> Any:
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):
         # such as `data` of SQuAD; beside another list nothing says which has the examples
-        lists = [value for value in inner.values() if _are_objects(value)]
-        lists = lists if len(lists) == 1 else []
+        lists = [value for value in inner.values() if value and isinstance(value, list)]
+        if len(lists) != 1 or not all(isinstance(item, dict) for item in lists[0]):
+            return items
     return [item for one in lists for item in one] if any(lists) else items
-
-
-def _are_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 class JsonList(TableFile):
@@ -287,11 +284,7 @@ class Xlsx(TableFile):
                 continue
             for at, cell in enumerate(cells, start=1):
                 if cell is not None and (at > len(header) or not header[at - 1]):
-                    where = f"the cell in column {at}"
-                    raise self.error(
-                        number,
-                        f"{where} is in no column that has a name; name the column, or empty it",
-                    )
+                    raise self.unnamed(number, at)
             # a row may end before its last empty cells
             padded = (*cells, *[None] * (len(header) - len(cells)))
             yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}

@@ -61,6 +61,11 @@ class RowSource(ABC):
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
+    def unnamed(self, number: int, column: int) -> DataError:
+        """Return what is wrong with a row that has a cell beside the columns with names."""
+        problem = f"the cell in column {column} is in no column that has a name"
+        return self.error(number, f"{problem}; name the column, or empty it")
+
 
 def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
     """Refuse a table in which one of two columns would hide the other."""
@@ -262,9 +267,8 @@ class Csv(TableFile):
             if broken.add(cells[: len(header)]):
                 raise self.error(
                     start,
-                    "seems to continue a text of the line above: together they have as many cells"
-                    " as the header; quote cells that contain a line break, or write the empty"
-                    " cells at the end of rows",
+                    "seems to continue a text of the line above; quote cells that contain a line"
+                    " break, or write the empty cells at the end of rows",
                 )
             if len(cells) < len(header):
                 short.append(start)
@@ -288,11 +292,7 @@ class Csv(TableFile):
         """Check that columns without a name are empty, but for an index in the first one."""
         for at, (name, cell) in enumerate(zip(header, cells, strict=False), start=1):
             if at > 1 and not name and cell.strip():
-                raise self.error(
-                    start,
-                    f"the cell in column {at} is in no column that has a name;"
-                    " name the column, or empty it",
-                )
+                raise self.unnamed(start, at)
 
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of rows that have any, with the number of their first line."""
