@@ -529,19 +529,12 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
     console.print(to_terminal(Table(_MEANS, means), console.width))
     usage = summary["usage"]
-    # of earlier sessions of the run, the costs by model are not known
-    costs = now.costs if now.usage.calls == usage["calls"] else {}
-    cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
-    if usage["cost"] is None and not usage["prompt_tokens"]:
-        cost = "unknown (the server reports no tokens)"
-    if now.failures and not usage["calls"]:
-        cost = "unknown (no request was answered; what ran out of time may be charged)"
     # calls of this session without an answer, which usage does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
     console.print(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
-        f" cost {cost}"
+        f" cost {_cost_of(usage, now)}"
     )
     if now.samples_never_differ:
         console.print(
@@ -564,6 +557,18 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
             printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
         )
     return Status.UNSCORED
+
+
+def _cost_of(usage: Mapping[str, Any], now: Progress) -> str:
+    """Say what a run cost, or why that is not known."""
+    if now.failures and not usage["calls"]:
+        return "unknown (no request was answered; what ran out of time may be charged)"
+    if usage["cost"] is not None:
+        return f"${usage['cost']:.4f}"
+    if not usage["prompt_tokens"]:
+        return "unknown (the server reports no tokens)"
+    # of earlier sessions of the run, the costs by model are not known
+    return _partly_known(now.costs if now.usage.calls == usage["calls"] else {})
 
 
 def _summary_of(run: Run) -> dict[str, Any]:
