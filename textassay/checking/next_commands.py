@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def _rooms(
             str(path),
             *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()),
         )
-    if any("." in name for name in used):
+    if any("." in name or re.search(r"\w\[\d+\]", name) for name in used):
         return ()
     fields = {judge: f"metrics.{_ASPECT}"}
     kind = "annotators" if len(people) > 1 else "human"

@@ -140,17 +140,40 @@ def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a row: of objects each field, of lists of ratings one for each rater."""
     for key, value in row.items():
+        name = f"{above}{key}"
         if isinstance(value, Mapping):
-            for inner, item in value.items():
-                # one entry per rater
-                if isinstance(item, list | tuple):
-                    yield from ((f"{key}.{inner}.{at}", one) for at, one in enumerate(item, 1))
-                else:
-                    yield f"{key}.{inner}", item
+            yield from _leaves(value, f"{name}.")
+        elif items := _ratings_in(value, are_ratings=bool(above)):
+            # `human.1` would be the aspect 1 of our own format
+            numbered = (f".{at}" if above else f"[{at}]" for at in range(1, len(items) + 1))
+            yield from _leaves(dict(zip(numbered, items, strict=True)), name)
         else:
-            yield str(key), value
+            yield name, value
+
+
+def _ratings_in(value: Any, *, are_ratings: bool) -> Sequence[Any]:
+    """Return the items of a list of ratings, which a cell may hold as text; nothing for others."""
+    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
+        from textassay.runtime.data.cells import listed_objects
+
+        value = listed_objects(value)
+        if len(value) == 1:  # a judge writes `[4]`, too
+            return ()
+    elif hasattr(value, "tolist"):  # an array of a data frame
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        return ()
+    return value if are_ratings or all(map(_is_rating, value)) else ()
+
+
+def _is_rating(item: Any) -> bool:
+    """Return whether an item of a list is a rating, or an object that has one."""
+    if isinstance(item, Mapping):
+        return any(isinstance(one, int | float) for one in item.values())
+    return item is None or isinstance(item, int | float) or str(item).casefold() in _YES | _NO
 
 
 def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellReader:
@@ -205,7 +228,7 @@ def _text(cell: Any) -> str:
     """Return what a cell says; nothing if it is a missing value."""
     if isinstance(cell, float) and math.isnan(cell):
         return ""
-    if type(cell).__name__ in ("NoneType", "NAType", "NaTType"):
+    if type(cell).__name__ in ("NoneType", "NAType", "NaTType", "list", "tuple", "dict"):
         return ""
     if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
         cell = cell.item()

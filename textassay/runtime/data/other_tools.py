@@ -632,6 +632,8 @@ _DAMAGED = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """Errors that a file of another form raises: damaged archives, JSON of any depth or shape."""
+_UNPACKED = 2**30
+"""Bytes to which any archive may unpack; a larger one to a hundred times its own size."""
 MAX_SAMPLE = 64 * 2**20
 """Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
 
@@ -711,8 +713,7 @@ def _unzip(path: Path) -> dict[str, Any]:
         sizes = [file.file_size for file in archive.infolist()]
         if max(sizes, default=0) > MAX_SAMPLE:
             raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
-        # any archive may unpack to a gigabyte, a larger one to a hundred times its own size
-        if sum(sizes) > max(2**30, 100 * path.stat().st_size):
+        if sum(sizes) > max(_UNPACKED, 100 * path.stat().st_size):
             raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
         log: dict[str, Any] = json.loads(archive.read(head))
     names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
