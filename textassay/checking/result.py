@@ -183,15 +183,11 @@ def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
 
 def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     """Return rows with the judge first that may do the most, then the one nearest to people."""
-    return tuple(
-        sorted(
-            rows,
-            key=lambda row: (
-                -sum(_RANKS[row.uses[use].answer] for use in USES),
-                -(main_figure(row)[1].value or -1),
-            ),
-        )
-    )
+
+    def rank(row: VerdictRow) -> tuple[float, float]:
+        return -sum(_RANKS[one] for one in row.answers), -(main_figure(row)[1].value or -1)
+
+    return tuple(sorted(rows, key=rank))
 
 
 def _listed(parts: Sequence[str], last: str = "and") -> str:

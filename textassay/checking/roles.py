@@ -110,12 +110,10 @@ def _repeats(cells: Sequence[object]) -> bool:
 
 
 def _is_name_of_systems(cells: CellReader | None) -> bool:
-    if cells is None or cells.kind not in ("words", "number"):
+    if cells is None:
         return False
-    known = {str(value) for value in cells.filled}
     # a column of yes and no may be called `bot`, too
-    are_names = cells.kind == "words" and polarity(known) is None
-    return are_names and 2 <= len(known) <= max(2, len(cells.filled) // 2)
+    return _are_names(cells) and 2 <= len(set(cells.filled)) <= max(2, len(cells.filled) // 2)
 
 
 def _may_rate(name: str, cells: CellReader) -> bool:
@@ -367,11 +365,11 @@ def _spread(table: RawTable, named: str, side: str) -> RawTable:
         return table
     cells = read_cells(who, table.columns[who])
     known = {str(value) for value in cells.filled}
-    # a column of verdicts may be called `judge`, too
     # more than 100 names are of texts rather than of raters
-    if len(known) > 100 or (side == "judge" and cells.kind != "words"):
+    if len(known) > 100:
         return table
-    if cells.kind == "words" and polarity(known) is not None:
+    # a column of verdicts may be called `judge`, too
+    if not _are_names(cells) and (side == "judge" or cells.kind == "words"):
         return table
     keys = list(zip(map(str, table.columns[item]), map(str, table.columns[who]), strict=True))
     if len(set(keys)) < len(keys):

@@ -99,7 +99,8 @@ def read_table(source: Any) -> RawTable:
         DataError: It cannot be read, or has no rows.
     """
     table: RowSource
-    if isinstance(source, str | PathLike) and _suffix(Path(source)) in (".csv", ".tsv", ".txt"):
+    is_path = isinstance(source, str | PathLike)
+    if is_path and str(source).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         table = Csv(Path(source))
     else:
         from textassay.runtime.data.files import open_table
@@ -111,10 +112,6 @@ def read_table(source: Any) -> RawTable:
     if isinstance(table, Csv):
         _refuse_header(table.name, list(rows[0]))
     return RawTable(table.name, _flattened(rows), table.decimal or ".", table.notices)
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:

@@ -38,7 +38,8 @@ def main() -> None:
     try:
         _fill_closed_streams()
         _check_open_files()
-        _skip_plugins()
+        # pydantic would search the entry points of every installed package for plugins
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         hold_off_gc()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
@@ -94,11 +95,6 @@ def _check_open_files() -> None:
             f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
             Status.BAD_REQUEST,
         )
-
-
-def _skip_plugins() -> None:
-    """Keep pydantic from searching the entry points of every installed package for plugins."""
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def _end(message: str, status: Status) -> None:

@@ -251,10 +251,8 @@ def _numbers(typed: list[str] | None) -> list[int]:
 
 
 def _threshold(typed: str | None) -> float | Literal["auto"] | None:
-    if typed is None:
-        return None
-    if typed == "auto":
-        return "auto"
+    if typed is None or typed == "auto":
+        return None if typed is None else "auto"
     if (number := finite(typed)) is None:
         raise ConfigurationError(f"--threshold takes a number or auto, not {typed!r}")
     return number

@@ -70,7 +70,9 @@ def demo(
     folder = out or Path(tempfile.mkdtemp(prefix="textassay-demo-"))
     checked = judged = None
     if only != "judge":
-        checked = _check()
+        from textassay.demo.figures import check_figures
+
+        checked = check_figures()
         _write_check(checked, folder / "check.html")
         if not as_json:
             _print_check(checked, folder / "check.html")
@@ -91,17 +93,9 @@ def demo(
     return Status.UNSCORED if judged and judged.unscored else 0
 
 
-def _check() -> Check:
-    """Check recorded judges by three experts' ratings; asks no model."""
-    from textassay.demo.figures import check_figures
-
-    return check_figures()
-
-
 def _print_check(found: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
     from textassay.checking.result import main_figure
-    from textassay.checking.verdicts import USES
 
     say_line = _printer()
     say_line(
@@ -114,7 +108,7 @@ def _print_check(found: Check, page: Path) -> None:
         f"{'judge':<13}{'r with the experts':>18}   for systems  for means  as a gate  for texts"
     )
     for row in found.rows:
-        answers = (VERDICTS[row.uses[use].answer] for use in USES)
+        answers = (VERDICTS[one] for one in row.answers)
         figure = _number(main_figure(row)[1].value)
         say_line(f"{row.pair.judge:<13}{figure:>18}   " + "".join(
             f"{answer:<{width}}" for answer, width in zip(answers, (13, 11, 11, 9), strict=True)

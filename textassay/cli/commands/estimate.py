@@ -306,11 +306,7 @@ def calibrate(
 
 
 def _describe(
-    tables: Sequence[Columns],
-    reports: Sequence[dict[str, Any]],
-    coverage: float,
-    *,
-    chosen: bool,
+    tables: Sequence[Columns], reports: Sequence[dict[str, Any]], coverage: float, *, chosen: bool
 ) -> list[Table]:
     """Return the tables of a calibration; the first has what to know of all of them."""
     from textassay.estimation.calibration import curve_table, report_table

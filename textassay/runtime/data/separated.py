@@ -265,19 +265,13 @@ class Csv(TableFile):
             if len(header) > 1 and not any(cell.strip() for cell in cells):
                 continue
             if broken.add(cells[: len(header)]):
-                raise self.error(
-                    start,
-                    "seems to continue a text of the line above; quote cells that contain a line"
-                    " break, or write the empty cells at the end of rows",
-                )
+                cut = "seems to continue a text of the line above; quote cells that contain a line"
+                raise self.error(start, f"{cut} break, or write the empty cells at the end of rows")
             if len(cells) < len(header):
                 short.append(start)
             if any(cell.strip() for cell in cells[len(header) :]):
-                raise self.error(
-                    start,
-                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
-                    f" contain {self._delimiter!r}",
-                )
+                wide = f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
+                raise self.error(start, f"{wide} contain {self._delimiter!r}")
             row: dict[str, str | None] = dict(zip_longest(header, cells[: len(header)]))
             if "" in row:
                 self._drop_unnamed(start, header, cells)
