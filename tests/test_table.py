@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass, field
 
 import pytest
 from rich.console import Console
@@ -11,10 +12,17 @@ from textassay.table import (
     Column,
     Estimate,
     Note,
+    ResultRow,
     Table,
+    any_known,
+    column,
+    part,
     stack_tables,
+    table_of,
+    to_csv,
     to_html,
     to_json,
+    to_latex,
     to_markdown,
     to_terminal,
     to_text,
@@ -109,3 +117,80 @@ def test_columns_come_and_go():
     table = TABLE.without("n", "p").with_column(Column("x", "x"), ["1", "2"], after="aspect")
     assert [column.name for column in table.columns[:3]] == ["aspect", "x", "a"]
     assert [row[1] for row in table.rows] == ["1", "2"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Figures that several kinds of rows have."""
+
+    n: int = field(metadata=column("texts", "count"))
+    mean: Estimate = field(
+        metadata=column("mean", "interval") | column("half", "number", name="h", cell="half")
+    )
+
+    @property
+    def half(self):
+        return self.mean.half_width
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(ResultRow):
+    judge: str = field(metadata=column("judge", cell=lambda row: row.judge.upper()))
+    found: Found = field(metadata=part(Found))
+    left_out: int = field(default=0, metadata=column("left out", "count", when=any))
+    people: float | None = field(default=None, metadata=column("people", when=any_known))
+
+
+FOUND = Found(1200, Estimate(3.0, 2.0, 4.0))
+
+
+def test_fields_declare_the_columns_of_every_format():
+    table = table_of(Judged, [Judged("a", FOUND)], (NOTE,), "Judges")
+    header, row = to_csv(table).splitlines()
+    assert (header, row) == ("judge,n,mean,mean_low,mean_high,h", "A,1200,3.0,2.0,4.0,1.0")
+    for draw in (to_text, to_html, to_markdown, to_latex):
+        drawn = draw(table)
+        places = [drawn.index(heading) for heading in ("judge", "texts", "mean", "half")]
+        assert places == sorted(places)
+        assert "1,200" in drawn
+
+
+def test_json_has_every_field_and_those_of_parts_beside_them():
+    assert Judged("a", FOUND).as_dict() == {
+        "judge": "a", "n": 1200, "mean": {"value": 3.0, "low": 2.0, "high": 4.0},
+        "left_out": 0, "people": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, ["judge", "n", "mean", "h"]),
+        ({"left_out": 3}, ["judge", "n", "mean", "h", "left_out"]),
+        ({"people": 0.0}, ["judge", "n", "mean", "h", "people"]),
+    ],
+)
+def test_a_column_is_left_out_if_it_says_nothing_about_any_row(given, shown):
+    table = table_of(Judged, [Judged("a", FOUND), Judged("b", FOUND, **given)])
+    assert [one.name for one in table.columns] == shown
+    assert all(len(row) == len(shown) for row in table.rows)
+
+
+def test_a_table_without_rows_has_its_columns_and_notes():
+    table = table_of(Found, [], (NOTE,))
+    assert [one.heading for one in table.columns] == ["texts", "mean", "half"]
+    assert (list(table.rows), table.notes) == ([], (NOTE,))
+
+
+@pytest.mark.parametrize("ends", [(), (1.0, None), (None, 1.0)])
+def test_an_estimate_without_an_interval_is_neither_above_nor_below(ends):
+    found = Estimate(2.0, *ends)
+    assert not found.is_above(-9.0)
+    assert not found.is_below(9.0)
+    assert found.ends == ()
+
+
+def test_the_whole_interval_decides_on_which_side_of_a_limit_it_is():
+    found = Estimate(2.0, 1.0, 3.0)
+    assert (found.is_above(0.9), found.is_above(1.0)) == (True, False)
+    assert (found.is_below(3.1), found.is_below(3.0)) == (True, False)

@@ -28,7 +28,7 @@ import numpy as np
 
 from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
-from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
+from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs, verdict_on
 from textassay.estimation.means import mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
@@ -38,7 +38,7 @@ from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
-from textassay.runtime.data.digests import sources_by_id
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -87,41 +87,38 @@ class JudgeError(TextassayError):
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """One decision on the end of an interval.
-
-    Attributes:
-        kind: `at_least`, or `not_worse` for the paired difference to a baseline.
-        aspect: What was judged.
-        n: Texts with a score.
-        groups: Independent sources among them.
-        unscored: Texts without a score.
-        value: The mean over sources, or the mean difference.
-        low: Lower end of its interval; `None` if no interval can be promised.
-        high: Upper end, likewise.
-        threshold: What `value` must reach.
-        confidence: Confidence of the interval.
-        verdict: `holds`, `fails` or `inconclusive`.
-        texts: The texts with the lowest scores or largest losses, in words.
-        note: What people's ratings of the same texts say against it, in words.
-        worse: Number of texts whose score is below the baseline's.
-        regressed: Ids of these, the largest losses first, at most `MAX_REGRESSED`.
-    """
+    """One decision on the end of an interval."""
 
     kind: str
+    """`at_least`, or `not_worse` for the paired difference to a baseline."""
     aspect: str
+    """Name of the aspect."""
     n: int
+    """Texts with a score."""
     groups: int
+    """Independent sources among them."""
     unscored: int
+    """Texts without a score."""
     value: float
+    """The mean over sources, or the mean difference."""
     low: float | None
+    """Lower end of its interval; `None` if no interval can be promised."""
     high: float | None
+    """Upper end; `None` if no interval can be promised."""
     threshold: float
+    """What `value` must reach."""
     confidence: float
+    """Confidence of the interval."""
     verdict: GateVerdict
+    """`holds`, `fails` or `inconclusive`."""
     texts: tuple[str, ...] = ()
+    """The texts with the lowest scores or largest losses, in words."""
     note: str = ""
+    """How people's ratings of the same texts contradict it, in words."""
     worse: int = 0
+    """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
+    """Ids of these, the largest losses first, at most `MAX_REGRESSED`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""
@@ -149,16 +146,6 @@ class GateCheck:
             raise Inconclusive("\n".join([str(self), *self.texts]))
 
 
-def _verdict_of(low: float | None, high: float | None, threshold: float) -> GateVerdict:
-    """Return the verdict of an interval on a threshold that the value must reach."""
-    # the mean alone decides nothing: with one source it may lie anywhere
-    if low is None or high is None:
-        return "inconclusive"
-    if high < threshold:
-        return "fails"
-    return "holds" if low >= threshold else "inconclusive"
-
-
 def _worst(
     scores: Sequence[Score],
     examples: Mapping[str, Example],
@@ -172,10 +159,11 @@ def _worst(
     by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
     lines = ["the lowest scores:" if before is None else "the largest losses:"]
     for _, _, at in by_loss[:SHOWN]:
-        score, example = scores[at], examples.get(scores[at].id)
+        score = scores[at]
+        example = examples.get(score.id)
         was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
-        if example is not None:
+        if example and may_be_one_text(text_digest(example), score.text_digest):
             lines.append(f"    text: {_short(example.output)}")
         if score.explanation:
             lines.append(f"    reason: {_short(score.explanation)}")
@@ -215,9 +203,9 @@ def check_at_least(
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
-    verdict, note = _verdict_of(interval.low, interval.high, threshold), ""
+    verdict, note = verdict_on(interval, threshold), ""
     if verdict == "holds" and (
-        note := _objection(list(examples.values()), aspect, scored[0].scale, threshold)
+        note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold)
     ):
         verdict = "inconclusive"
     texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
@@ -228,15 +216,16 @@ def check_at_least(
 
 
 def _objection(
-    examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
+    run: Run, examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
 ) -> str:
     """Return in words that the mean of people's ratings is below a threshold; empty if it is not.
 
-    Empty, too, if there are none, or they are on another scale.
+    Empty, too, if there are no ratings of the judged texts, or they are on another scale. `join`
+    would raise there, but a gate decides by the scores alone then.
     """
     if scale is None or not any(example.human or example.annotators for example in examples):
         return ""
-    people = People(examples)
+    people = People(examples).of_texts({score.id: score.text_digest for score in run})
     ratings = people.ratings(aspect)
     rated = np.isfinite(ratings)
     values = ratings[rated]
@@ -281,7 +270,7 @@ def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED)
 
 
 def _of_label(run: Run, name: str) -> list[Score]:
-    """Return whether each text got the label of a share of `with_labels`; empty if it is none."""
+    """Return whether each text got the label in a name of `with_labels`; empty for other names."""
     numbers = {
         member_name(aspect, label): (aspect, at)
         for aspect in run.without_mean
@@ -364,7 +353,7 @@ def _check(
             f"record it again (now {first!r}, baseline {second!r})"
         )
     low, high = row.difference.low, row.difference.high
-    verdict = _verdict_of(low, high, -by)
+    verdict = verdict_on(row.difference, -by)
     paired = [
         (score, before)
         for score in scores
@@ -448,7 +437,7 @@ class Assay:
         model, settings = given.pop("model", None), given.pop("settings", None)
         async with self.judge.models(model, settings) as (models, own):
             run = await evaluate(examples, model=models, settings=own, **given)
-        if run.progress is not None:
+        if run.progress:
             self.judge.usage = self.judge.usage + run.progress.usage
         self._refuse_unrecorded(run)
         return run
@@ -458,7 +447,7 @@ class Assay:
         if self.judge.mode != "replay":
             return
         # a replay refuses nothing else
-        errors = [(one.id, one.error) for one in run if one.error is not None]
+        errors = [(one.id, one.error) for one in run if one.error]
         never = [(id_, error) for id_, error in errors if error.type == RequestRefused.__name__]
         ids = list(dict.fromkeys(id_ for id_, _ in never))
         if ids:
@@ -544,7 +533,6 @@ class Assay:
 
 RecordingMode = Literal["record", "replay", "live"]
 """`record` asks what has no recorded answer, `replay` asks nothing, `live` asks everything."""
-MODELS = "models"
 
 
 class Judge:
@@ -669,4 +657,5 @@ class Judge:
         # the same name at another address may be another model
         whole = f"{name}\n{settings.api_base or ''}"
         digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-        return self.folder / MODELS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)[-60:]}-{digest}.json"
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[-60:]
+        return self.folder / "models" / f"{plain}-{digest}.json"

@@ -1,8 +1,8 @@
-"""Pages that this machine serves: how, the Host headers that name the server, and its links.
+"""Serves pages on this machine; checks Host headers and makes links.
 
 A page on the web can reach a local server through a name that it points at this machine (DNS
-rebinding), so a server answers to its own names alone. An address in digits cannot be pointed
-elsewhere; a name can.
+rebinding), so a server answers to its own names alone. Names can be pointed elsewhere, addresses in
+digits cannot.
 """
 
 from __future__ import annotations
@@ -20,25 +20,17 @@ from textassay.runtime.errors import ConfigurationError
 if TYPE_CHECKING:
     from aiohttp import web
 
-_GRACE_SECONDS = 0.5
-"""How long answers on their way may take once the server is stopped."""
-# 192.0.2.0/24 and 2001:db8::/32 are kept for documentation: a socket that is connected to them
-# knows by which of its addresses this machine reaches others, and nothing is sent
-_ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
-
-
 _PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")  # a.example  [2001:db8::1]
 
 
 @asynccontextmanager
 async def listen(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve an application inside the block; yield the port, which is a free one for `port` 0."""
-    # most commands that ask about addresses serve nothing
+    """Serve an application inside the block; yield the port, a free one if `port` is 0."""
+    # imported here: most commands serve nothing
     from aiohttp import web
 
-    # pages that poll must not hold up the end
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE_SECONDS)
+    # answers to pages that poll must not delay the end
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
     try:
         try:
@@ -55,7 +47,7 @@ async def listen(app: web.Application, host: str, port: int) -> AsyncIterator[in
 def answers_to(header: str, listening: str) -> bool:
     """Return whether a Host header names a server that listens at this address."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
-    # brackets are for version 6 alone, whose addresses have colons
+    # only addresses of version 6 have brackets, and colons
     name = (name[1:-1] if ":" in name and name[0] == "[" else name).lower()
     if name in ("localhost", listening.lower()):
         return True
@@ -77,8 +69,8 @@ def is_loopback(host: str) -> bool:
 def link(listening: str, port: int) -> str:
     """Return the address of a server for people: `http://HOST:PORT`.
 
-    A server that listens at all addresses (`0.0.0.0`, `::`) is named by the one that other machines
-    reach.
+    For a server that listens at all addresses (`0.0.0.0`, `::`), it is the one that other machines
+    use.
     """
     try:
         address = ipaddress.ip_address(listening)
@@ -101,7 +93,9 @@ def origin(url: str) -> str | None:
     except ValueError:
         return None
     rest = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
-    if parts.scheme not in _PORTS or rest or port == 0 or not _HOST.fullmatch(host):
+    # a.example   [2001:db8::1]
+    is_host = re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]", host)
+    if parts.scheme not in _PORTS or rest or port == 0 or not is_host:
         return None
     return f"{parts.scheme}://{host}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
 
@@ -115,11 +109,15 @@ def host_name(header: str) -> str:
 
 
 def _own_address(version: int) -> str:
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    # Addresses reserved for documentation: a socket that is connected to one knows the address at
+    # which other machines reach this one, and nothing is sent.
+    family, elsewhere = (
+        (socket.AF_INET, "192.0.2.1") if version == 4 else (socket.AF_INET6, "2001:db8::1")
+    )
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((_ELSEWHERE[version], 9))
+            probe.connect((elsewhere, 9))
             return str(probe.getsockname()[0])
     except OSError:
-        # a machine without such a network is reached by its name, or by itself alone
+        # a machine without such a network is reached by its name, or only by itself
         return socket.gethostname()

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def assay(request: pytest.FixtureRequest) -> Assay:
-    """Judge texts and check their scores; `@pytest.mark.textassay(...)` sets what it is given."""
+    """Judge texts and check their scores; `@pytest.mark.textassay(...)` sets its arguments."""
     from textassay.gates import Assay
 
     config, item = request.config, request.node
@@ -126,7 +126,7 @@ class _Outcomes:
         report = yield
         excinfo, full = call.excinfo, item.config.getoption("fulltrace")
         if excinfo is not None and excinfo.errisinstance(TextassayError) and not full:
-            # the line of the test and what is wrong; how textassay came to say so helps nobody
+            # the line of the test and the error, without textassay's own frames
             report.longrepr = excinfo.getrepr(
                 style="short", chain=False, tbfilter=lambda one: _of_tests(one, item)
             )

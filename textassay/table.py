@@ -1,14 +1,17 @@
 """A result as a table: columns, rows, and the notes without which its figures would be misread.
 
-Drawn for terminals, HTML, Markdown and JSON; texts are escaped, since what was judged is not
-trusted. Imports nothing of textassay, so that every layer may return tables.
+Rows of results are dataclasses whose fields declare their columns (`column`); `table_of` makes a
+table of them, and `as_dict` JSON values. Tables are drawn for terminals, HTML, Markdown, CSV and
+LaTeX; texts are escaped, since judged texts are not trusted. Imports nothing of textassay, so that
+every layer may return tables.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,18 +35,29 @@ class Estimate:
     low: float | None = None
     """Lower end; `None` if no interval can be promised."""
     high: float | None = None
-    """Upper end, likewise."""
+    """Upper end; `None` if no interval can be promised."""
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends of the interval; empty without one."""
+        return () if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def half_width(self) -> float | None:
         """Half the length of the interval; `None` without one."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+        return (self.ends[1] - self.ends[0]) / 2 if self.ends else None
+
+    def is_above(self, limit: float) -> bool:
+        """Return whether the whole interval is above a limit; false without one."""
+        return bool(self.ends) and self.ends[0] > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Return whether the whole interval is below a limit; false without one."""
+        return bool(self.ends) and self.ends[1] < limit
 
     def clip(self, low: float, high: float) -> Estimate:
         """Return the same value with an interval that stays on the scale."""
-        if self.low is None or self.high is None:
-            return self
-        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
+        return Estimate(self.value, *(min(max(end, low), high) for end in self.ends))
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -57,52 +71,43 @@ class Alert(str):
 
 
 Cell = str | int | float | Estimate | None
-"""A value of the column's kind, or `None` if undefined; a string stands as it is in any column."""
+"""A value of the column's kind, or `None` if undefined; strings are printed unchanged."""
 
 
 class Column(NamedTuple):
-    """What the cells of one column are.
-
-    Attributes:
-        name: What code calls it.
-        heading: What readers see above it; empty for none.
-        kind: What it holds.
-        digits: Decimals of its figures; by default those of the kind.
-    """
+    """What the cells of one column are."""
 
     name: str
+    """What code calls it."""
     heading: str
+    """The words above it; may be empty."""
     kind: ColumnKind = "text"
+    """What it holds."""
     digits: int | None = None
+    """Decimals of its figures; by default those of its kind."""
 
 
 class Note(NamedTuple):
-    """What a reader must know about the figures of a table.
-
-    Attributes:
-        text: One sentence.
-        warning: Whether it casts doubt on a figure.
-    """
+    """What a reader must know about the figures of a table."""
 
     text: str
+    """One sentence."""
     warning: bool = False
+    """Whether it casts doubt on a figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures, and the notes that go wherever they go.
-
-    Attributes:
-        columns: From left to right.
-        rows: Cells, one per column.
-        notes: What to know about the figures; equal ones are shown once.
-        title: What the table is; empty if its headings say it.
-    """
+    """Figures with their notes."""
 
     columns: tuple[Column, ...]
+    """From left to right."""
     rows: Sequence[Sequence[Cell]]
+    """Cells, one per column."""
     notes: tuple[Note, ...] = ()
+    """What to know about the figures; equal ones are shown once."""
     title: str = ""
+    """What the table is; empty if its headings say it."""
 
     def without(self, *names: str) -> Table:
         """Return the table without some columns."""
@@ -134,8 +139,109 @@ class Table:
         return pd.DataFrame(rows, columns=names)
 
 
+@dataclass(frozen=True, slots=True)
+class _FieldColumn:
+    """A column that a field of a row declares."""
+
+    column: Column
+    cell: Callable[[Any], Cell]
+    when: Callable[[Sequence[Cell]], object]
+
+    def of_part(self, own: Callable[[Any], Any]) -> _FieldColumn:
+        """Return the column of rows that hold the declaring object, which `own` returns."""
+        return replace(self, cell=lambda row: self.cell(own(row)))
+
+
+def any_known(cells: Sequence[Cell]) -> bool:
+    """Return whether any cell has a value: columns declared with `when=any_known` are optional."""
+    return any(cell is not None for cell in cells)
+
+
+def column(
+    heading: str,
+    kind: ColumnKind = "text",
+    digits: int | None = None,
+    *,
+    name: str = "",
+    cell: str | Callable[[Any], Cell] = "",
+    when: Callable[[Sequence[Cell]], object] = lambda cells: True,
+) -> dict[str, Any]:
+    """Return the metadata of a dataclass field that tables show as a column.
+
+    A field has several columns with `column(...) | column(...)`.
+
+    Args:
+        heading: The words above the column.
+        kind: What it holds.
+        digits: Decimals of its figures; by default those of its kind.
+        name: What code and CSV call it; by default as the field.
+        cell: Computes the cell from the row, or the attribute of the row that it is, such as
+            `judge.omega`; by default the field.
+        when: Takes all cells and returns whether the column is shown, such as `any` for counts.
+    """
+    return {name: (Column(name, heading, kind, digits), cell, when)}
+
+
+def part(row_class: type[Any]) -> dict[str, Any]:
+    """Return the metadata of a field whose own fields are columns, and JSON keys, of the row."""
+    return {_PART: row_class}
+
+
+_PART = "its fields"
+
+
+def _columns_of(row_class: type[Any]) -> Iterator[_FieldColumn]:
+    for one in fields(row_class):
+        if inner := one.metadata.get(_PART):
+            yield from (found.of_part(attrgetter(one.name)) for found in _columns_of(inner))
+            continue
+        for column, cell, when in one.metadata.values():
+            named = column._replace(name=column.name or one.name)
+            get = attrgetter(cell or one.name) if isinstance(cell, str) else cell
+            yield _FieldColumn(named, get, when)
+
+
+def table_of(
+    row_class: type[Any],
+    rows: Iterable[Any],
+    notes: Iterable[Note] = (),
+    title: str = "",
+) -> Table:
+    """Return rows of results as a table with the columns that the fields of their class declare.
+
+    Args:
+        row_class: The dataclass.
+        rows: Its objects.
+        notes: What to know about the figures.
+        title: What the table is.
+    """
+    listed, columns, parts = list(rows), list[Column](), list[list[Cell]]()
+    for one in _columns_of(row_class):
+        cells = [one.cell(row) for row in listed]
+        if one.when(cells):
+            columns.append(one.column)
+            parts.append(cells)
+    lines = list(zip(*parts, strict=True))
+    return Table(tuple(columns), lines, tuple(notes), title)
+
+
+class ResultRow:
+    """Base of dataclasses that are rows of results."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; what is undefined is `None`."""
+        row: Any = self  # a dataclass, which its type does not say
+        values, found = asdict(row), dict[str, Any]()
+        for one in fields(row):
+            value = values[one.name]
+            found |= value if _PART in one.metadata else {one.name.rstrip("_"): value}
+        return found
+
+
 def stack_tables(tables: Iterable[Table]) -> list[Table]:
-    """Return tables with equal columns as one, such as those of several aspects."""
+    """Return tables with equal columns as one, such as one table for each aspect."""
     found: dict[tuple[str, tuple[Column, ...]], Table] = {}
     for table in tables:
         key = (table.title, table.columns)
@@ -157,8 +263,8 @@ def stack_subsets(
         by: What the data were divided by: heading of the column that names the subset.
         parts: Tables by subset.
         after: The column before it; tables without one are left out.
-        names: With what a note begins that is of one subset, such as `coherence` in
-            `coherence: no interval`; other notes are of all of them.
+        names: Words with which notes on one subset begin, such as `coherence` in
+            `coherence: no interval`; other notes apply to all subsets.
     """
 
     def of_subset(subset: str, note: Note) -> Note:
@@ -375,13 +481,13 @@ def to_csv(table: Table) -> str:
 def to_latex(table: Table) -> str:
     """Return a table as LaTeX (booktabs), with its title as caption and its notes below."""
     columns = [column for column in table.columns if column.kind != "picture"]
-    # definitions and other sentences are folded
     longest = {
         column.name: max((len(format_cell(row[at], column)) for row in table.rows), default=0)
         for at, column in enumerate(table.columns)
     }
     kinds = "".join(
-        "p{.5\\linewidth}" if longest[column.name] > _LONG_CELL
+        # definitions and other long sentences do not fit on a page and are folded
+        "p{.5\\linewidth}" if longest[column.name] > 60
         else "l" if column.kind == "text" else "r"
         for column in columns
     )  # fmt: skip
@@ -400,8 +506,6 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-_LONG_CELL = 60
-"""Characters from which a column of a LaTeX table is folded: more do not fit on a page."""
 _TEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -507,7 +611,7 @@ def _html_cell(cell: Cell, column: Column, page: bool) -> str:
     value, low, high = (
         format_cell(end, column).replace("-", "−") for end in (cell.value, cell.low, cell.high)
     )
-    ends = "" if cell.low is None or cell.high is None else f"{low} to {high}"
+    ends = f"{low} to {high}" if cell.ends else ""
     return f'{value}<span class="ends under">{ends}</span>'
 
 
@@ -520,7 +624,7 @@ def format_cell(cell: Cell, column: Column) -> str:
     digits = DIGITS.get(column.kind, 0) if column.digits is None else column.digits
     if not isinstance(cell, int | float):
         value, low, high = (format_cell(end, column) for end in (cell.value, cell.low, cell.high))
-        return value if cell.low is None or cell.high is None else f"{value} [{low}, {high}]"
+        return f"{value} [{low}, {high}]" if cell.ends else value
     if column.kind == "share":
         return f"{cell:z.{digits}%}"
     if column.kind == "p" and cell < 10**-digits / 2:

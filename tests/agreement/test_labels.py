@@ -236,7 +236,7 @@ def test_single_raters_vote_and_a_tie_is_no_label():
     assert (row.agreement.n, row.agreement.confusion) == (2, ((1, 0), (0, 1)))
     # what both judges are compared with in `compare` is the same
     found = label_difference(scores, scores, People(rows), bootstrap=0)
-    assert {one["n"] for one in found} == {2}
+    assert {one.n for one in found} == {2}
 
 
 @given(

@@ -107,7 +107,7 @@ async def test_agreement_is_that_on_texts_that_both_judged(both):
     """A third of the texts is the same in both runs; the ratings of the others are of neither."""
     new, old = both
     found = new.compare(old)
-    assert {one["n"] for one in found.agreement if "choice" not in one["coefficient"]} == {8}
+    assert {one.n for one in found.agreement if "choice" not in one.coefficient} == {8}
     assert any("16 of 24 rated rows" in note.text for note in found.notes)
 
 

@@ -35,7 +35,7 @@ EXAMPLE = Example(id="x", output="Press the red button.")
 OF_RATINGS = [
     name
     for name, method in METHODS.items()
-    if method.labels_prompt is None and not method.asks_yes_or_no
+    if not method.labels_prompt and not method.asks_yes_or_no
 ]
 PLAIN = Capabilities(json_schema=False, logprobs=True)
 

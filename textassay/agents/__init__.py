@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     )
     from textassay.agents.questions import (
         Answerer,
-        AnswersAtOnce,
         AnswersInOrder,
         QuestionSet,
         SentenceQuestions,
@@ -84,8 +83,7 @@ _HOME = {
         "planning": "Decomposer Decomposition RelatedAspect RelatedAspects Steps StepsWriter"
         " WrittenSteps grow",
         "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
-        "questions": "Answerer AnswersAtOnce AnswersInOrder QuestionSet SentenceQuestions"
-        " YesNoAggregator",
+        "questions": "Answerer AnswersInOrder QuestionSet SentenceQuestions YesNoAggregator",
         "reading.outcomes": "NoRating Rating",
         "reading.ratings": "parse_rating",
         "scorer": "IndividualScorer JointScorer JointScores LabelScorer Scorer",
@@ -94,7 +92,7 @@ _HOME = {
 }
 
 __all__ = [
-    "Answerer", "AnswersAtOnce", "AnswersInOrder", "Ask", "AssistantDescription", "Average",
+    "Answerer", "AnswersInOrder", "Ask", "AssistantDescription", "Average",
     "CitationCheck", "Decomposer", "Decomposition", "FinalVerdict", "Finding", "IndividualScorer",
     "Inquiry", "Investigator", "JointScorer", "JointScores", "LLMFuser", "LabelScorer",
     "LikelihoodReader", "LikelihoodScorer", "NoRating", "Parsed", "PassageWriter", "Planner",

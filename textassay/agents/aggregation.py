@@ -32,17 +32,12 @@ from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisi
 
 EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 """Why a blank output has no score."""
-REQUIRED_SAMPLES = 0.5
-"""Share of several samples that must be usable, as of the parts of an average: recorded judges rate
-what cannot be read otherwise than what can, so that the mean of a minority says little."""
-MAX_QUOTED_SAMPLES = 3
-"""Unusable samples that a score quotes; the rest are counted."""
 
 
 def common_fields(
     example: Example, aspect: Aspect, *, how: How, signature: str = ""
 ) -> dict[str, Any]:
-    """Return the fields that all scores of an example on an aspect share, whatever comes of it."""
+    """Return the fields that all scores of an example on an aspect share, with or without value."""
     return {"id": example.id, **aspect_fields(aspect, how=how, signature=signature)}
 
 
@@ -55,8 +50,8 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     """Return the score for a rating that a judge wrote, with its words as the explanation.
 
     Args:
-        sample: What the judge wrote.
-        rating: What was read in it.
+        sample: The judge's answer.
+        rating: The rating that was read in it.
         fields: The score's other fields.
     """
     text = sample.text.strip()
@@ -84,7 +79,7 @@ def from_samples(
     /,
     evidence: tuple[Json, ...] = (),
     labels: Sequence[str] = (),
-    required: float = REQUIRED_SAMPLES,
+    required: float = 0.5,
     **fields: Any,
 ) -> Score:
     """Return the score for the usable samples; the others are left out and counted.
@@ -92,11 +87,13 @@ def from_samples(
     If too few of them are usable, there is no score.
 
     Args:
-        samples: What the judge wrote.
-        ratings: What was read in each of them.
+        samples: The judge's answers.
+        ratings: The rating that was read in each of them, or why there is none.
         evidence: Pieces before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
-        required: Share of the samples that must be usable.
+        required: Share of the samples that must be usable, as of the parts of an average: the mean
+            of a minority says little, since recorded judges write longer where their rating cannot
+            be read, and rate otherwise.
         fields: The score's other fields; they win over those that are made here.
     """
     values = [rating.value for rating in ratings if isinstance(rating, Rating)]
@@ -134,7 +131,7 @@ def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) ->
         for sample, rating in zip(samples, ratings, strict=True)
         if isinstance(rating, NoRating)
     ]
-    return (summary, *unusable[:MAX_QUOTED_SAMPLES])
+    return (summary, *unusable[:3])  # the rest are counted
 
 
 @dataclass(frozen=True)
@@ -145,13 +142,12 @@ class Average:
     is at least `required`. A part that could not be asked for makes the whole an error, so that a
     resumed run asks again.
 
-    Attributes:
-        signature: What the fused scores carry.
-        required: Share of the parts that must have a value, above 0 and at most 1.
     """
 
     signature: str = ""
+    """Signature of the fused scores."""
     required: float = 0.5
+    """Share of the parts that must have a value, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         if not 0 < self.required <= 1:
@@ -169,9 +165,9 @@ class Average:
         """Return the mean with its parts as evidence; its usage is theirs.
 
         Args:
-            example: What was judged.
-            aspect: What the mean stands for.
-            parts: What it is made of.
+            example: The example.
+            aspect: The aspect of the mean.
+            parts: The scores to average.
             weights: Weight of each part, 0 or above; equal if not given.
 
         Raises:
@@ -186,7 +182,7 @@ class Average:
         }
         # Before anything is averaged: an error may go away, and a mean without this part would be
         # kept.
-        if (error := broken_part(parts)) is not None:
+        if error := broken_part(parts):
             return Score.unscored(error.type, error.message, outcome="error", **about)
         weighted = [
             (_map_value(part, aspect), weight)
@@ -217,14 +213,14 @@ def as_evidence(part: Score | Failure) -> Json:
             "problem": f"{part.type}: {part.message}",
         }
     evidence: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
-    if part.scale is not None:
+    if part.scale:
         evidence["scale"] = list(part.scale)
     if part.explanation:
         evidence["explanation"] = part.explanation
     thoughts = (piece["thought"] for piece in part.evidence if "thought" in piece)
-    if (thought := next(thoughts, None)) is not None:
+    if thought := next(thoughts, None):
         evidence["thought"] = thought
-    if part.error is not None:
+    if part.error:
         evidence["problem"] = f"{part.error.type}: {part.error.message}"
     return evidence
 
@@ -239,7 +235,7 @@ def answer_evidence(
 
     Args:
         part: The answer.
-        question: What was asked.
+        question: The question.
         kept: Keys of the answer's evidence that are kept.
         without: Keys of a part's evidence that are left out.
     """
@@ -255,8 +251,7 @@ def _map_value(part: Score, aspect: Aspect) -> float:
             f"{part.aspect!r} has no scale, so it cannot be averaged with others"
         )
     # Equal scales are not mapped to 0..1 and back, which would change the last digits.
-    if part.scale == aspect.scale:
-        assert part.value is not None
+    if part.scale == aspect.scale and part.value is not None:
         return part.value
     low, high = aspect.scale
     return low + part.unit_value * (high - low)
@@ -267,7 +262,7 @@ def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
     for part in parts:
         if isinstance(part, Failure):
             return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
-        if part.outcome == "error" and part.error is not None:
+        if part.outcome == "error" and part.error:
             return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
     return None
 
@@ -275,15 +270,12 @@ def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
 def _too_few(parts: Iterable[Score | Failure], message: str, about: dict[str, Any]) -> Score:
     """Return the score if too many parts have no value."""
     missing = [part for part in parts if isinstance(part, Score) and part.value is None]
-    kinds = {part.error.type for part in missing if part.error is not None}
+    kinds = {part.error.type for part in missing if part.error}
     kind = kinds.pop() if len(kinds) == 1 else "PartsMissing"
     # all abstentions: the judge's evidence or opinion is missing, not its form
     abstained = all(part.outcome == "abstained" for part in missing)
     outcome: Outcome = "abstained" if abstained else "invalid"
     return Score.unscored(kind, message, outcome=outcome, **about)
-
-
-_KEPT = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
 
 
 @dataclass(frozen=True)
@@ -293,17 +285,15 @@ class RubricTotal:
     A criterion counts as met only if those that it depends on are. A verdict that could not be
     asked for makes the whole an error, so that a resumed run asks again.
 
-    Attributes:
-        signature: What the scores carry.
-        required: Share of the criteria that must have a verdict; the others are left out of both
-            sums.
-        total: `clipped`: 0 where faults outweigh; `raw`: below 0 then, as HealthBench counts each
-            text, and without a scale.
     """
 
     signature: str = ""
+    """Signature of the scores."""
     required: float = 1.0
+    """Share of the criteria that must have a verdict; the others are left out of both sums."""
     total: Literal["clipped", "raw"] = "clipped"
+    """`clipped`: 0 where faults outweigh; `raw`: below 0 then, as HealthBench counts each text, and
+    without a scale."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
@@ -325,7 +315,7 @@ class RubricTotal:
                 rubric, verdicts, own, met, _unmet(rubric, own), strict=True
             )
         )
-        if (error := broken_part(verdicts)) is not None:
+        if error := broken_part(verdicts):
             return Score.unscored(error.type, error.message, outcome="error", **about)
         value = share_of_points(rubric, met)
         if len(met) - met.count(None) < self.required * len(met) or value is None:
@@ -367,7 +357,7 @@ def _verdict(verdict: Score | Failure) -> bool | None:
 
 
 def _unmet(rubric: Sequence[Criterion], own: Sequence[bool | None]) -> list[str]:
-    """Return the prerequisites of each criterion that are not met, or that nobody could judge."""
+    """Return the prerequisites of each criterion that are not met or have no verdict."""
     verdict = {one.id: known for one, known in zip(rubric, own, strict=True)}
     return [", ".join(id_ for id_ in one.prerequisites if not verdict[id_]) for one in rubric]
 
@@ -376,10 +366,11 @@ def _as_evidence(
     criterion: Criterion, verdict: Score | Failure, own: bool | None, met: bool | None, unmet: str
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
+    kept = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
     evidence = (
         answer_evidence(verdict, criterion.criterion, ())
         | {"criterion": criterion.id, "met": own, "points": criterion.points}
-        | answer_evidence(verdict, criterion.criterion, _KEPT)
+        | answer_evidence(verdict, criterion.criterion, kept)
         | {"value": None if met is None else float(met)}
     )
     evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}

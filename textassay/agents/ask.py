@@ -1,8 +1,7 @@
 """Sends one prompt to one model, and retries if the answer was cut off or is unusable.
 
-Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
-repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
-of the model pass through to whoever runs the agent.
+Every agent that asks a model does it through an `Ask`, which has the prompt, its digest, the
+sampling and the signature of scores. Errors of the model pass through to the caller of the agent.
 """
 
 from __future__ import annotations
@@ -32,10 +31,8 @@ from textassay.runtime.model import Function, Json, Model, Request, Response, Sa
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 
-MORE_TOKENS = 4
-"""An answer that was cut off is asked for once more with this many times the tokens."""
 REMINDER = "form_again"
-"""Prompt that follows an unusable answer: it asks for what was wanted, alone.
+"""Prompt that follows an unusable answer: it asks for the wanted form, and nothing else.
 
 It is no part of prompt digests, so that runs and evaluators that were made without it can be
 continued and applied."""
@@ -45,59 +42,59 @@ _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 R = TypeVar("R")
 
 
-class Parsed(NamedTuple, Generic[R]):
-    """What a model answered to one prompt.
+def reached_limit(sample: Sample, read: object = None) -> bool:
+    """Return whether a sample ended only because it was too long."""
+    return sample.finish_reason == "length"
 
-    Attributes:
-        samples: As many as were asked for.
-        read: What was read in each of them.
-        usage: Cost of all requests, with those whose answers were cut off.
-        truncated_tokens: Tokens of the source that the model was not shown.
-        max_tokens: Longest answer that the last request allowed.
-        cut: Whether the answer is cut off even so.
-        server_limit: Tokens after which the server ended a cut answer although more were allowed;
-            `None` if it did not.
-    """
+
+class Parsed(NamedTuple, Generic[R]):
+    """What a model answered to one prompt."""
 
     samples: tuple[Sample, ...]
+    """As many as were asked for."""
     read: tuple[R, ...]
+    """Result of reading each of them."""
     usage: Usage
+    """Cost of all requests, also of those whose answers were cut off."""
     truncated_tokens: int
+    """Tokens of the source that the model was not shown."""
     max_tokens: int
+    """Longest answer that the last request allowed."""
     cut: bool
-    server_limit: int | None = None
+    """Whether the answer is cut off even so."""
+    server_limit: int = 0
+    """Tokens after which the server ended a cut answer although more were allowed; 0 if it did
+    not."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One prompt for one model.
-
-    Attributes:
-        model: The model.
-        prompt: Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material`
-            and whatever the agent adds.
-        task: What kind of text is judged.
-        layout: Order of the prompt.
-        n: Number of samples.
-        temperature: Sampling temperature.
-        seed: Seed of the sampling.
-        max_tokens: Longest answer in tokens; one that is cut off gets `MORE_TOKENS` times as many.
-        profile: How this model is asked if it does not follow the papers' prompts.
-        required: What the user typed of the sampling: a server that refuses it stops the run.
-        is_single: Whether an example is asked about once, so that no other prompt begins like it.
-    """
+    """One prompt for one model."""
 
     model: Model
     prompt: str
+    """Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material` and
+    whatever the agent adds."""
     task: Task
+    """The kind of text that is judged."""
     layout: Layout = "paper"
+    """Order of the prompt."""
     n: int = 1
+    """Number of samples."""
     temperature: float = 0.0
+    """Sampling temperature."""
     seed: int | None = None
+    """Seed of the sampling."""
     max_tokens: int = 512
+    """Longest answer in tokens; if it is cut off, the model is asked once more with four times as
+    many."""
     profile: Profile = NO_PROFILE
+    """How this model is asked if it does not follow the papers' prompts."""
     required: tuple[str, ...] = ()
+    """Names of the sampling parameters that the user set: a server that refuses one stops the
+    run."""
     is_single: bool = False
+    """Whether an example is asked about once, so that no other prompt begins like this one."""
 
     @cached_property
     def template(self) -> PromptTemplate:
@@ -125,7 +122,7 @@ class Ask:
         prompt: Prompt,
         read: Callable[[Sample], R],
         *,
-        is_cut: Callable[[Sample, R], bool] | None = None,
+        is_cut: Callable[[Sample, R], bool] = reached_limit,
         n: int = 1,
         repeat: int = 0,
         max_tokens: int | None = None,
@@ -139,8 +136,8 @@ class Ask:
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            is_cut: Whether a sample needs more tokens, given what was read in it; by default if the
-                model did not come to an end.
+            is_cut: Returns whether a sample needs more tokens, given what was read in it; by
+                default if the model did not come to an end.
             n: Number of samples.
             repeat: Which repeat of an equal request this is, so that no cache answers it.
             max_tokens: Longest answer in tokens, if not `self.max_tokens`.
@@ -166,14 +163,14 @@ class Ask:
         def ask(request: Request) -> Awaitable[Response]:
             return cast("Awaitable[Response]", send(Call(request, posting)))
 
-        # Only the sampling of the last round counts; the usage of both does.
+        # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
             response = await ask(Request(**fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
-                # The draws of samples that came back count on, so that a cache never gives one
-                # twice. At once, as each request may be a batch that takes hours.
+                # with further draws, so that a cache never gives a sample twice; at the same time,
+                # as each request may be a batch that takes hours
                 step = len(response.samples)
                 rest = [
                     ask(Request(**{**fields, "n": min(step, n - start), "draw": repeat + start}))
@@ -183,17 +180,17 @@ class Ask:
                     usage += response.usage
                     samples += response.samples[: n - len(samples)]
                     truncated = max(truncated, response.truncated_tokens)
-            # Read before it is decided whether to ask again: a rating that came early in an answer
-            # that was cut off is a rating all the same.
+            # read before the decision to ask again: a rating early in an answer that was cut off
+            # is a rating, too
             parsed = tuple(map(read, samples))
-            cut, server_limit = all(map(is_cut or reached_limit, samples, parsed)), None
+            cut, server_limit = all(map(is_cut, samples, parsed)), 0
             if not cut:
                 break
             server_limit = _server_limit(response, limit)
-            # More tokens do not help if the server allows less than it was given.
-            if is_last or server_limit is not None:
+            # more tokens do not help if the server allows fewer than were asked for
+            if is_last or server_limit:
                 break
-            limit = fields["max_tokens"] = MORE_TOKENS * limit
+            limit = fields["max_tokens"] = 4 * limit
         return Parsed(samples, parsed, usage, truncated, limit, cut, server_limit)
 
     async def until_usable(
@@ -214,9 +211,9 @@ class Ask:
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            problem: What is wrong with an answer; `None` if it is usable.
+            problem: Returns the problem of an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
-            form: What the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
+            form: Form that the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
             labels: The ratings or choices that it offers.
             request: Further arguments of `answer`.
 
@@ -226,8 +223,7 @@ class Ask:
         answers: list[Parsed[R]] = []
         for _ in range(retries + 1):
             answers.append(await self.answer(prompt, read, **request))
-            # A judge that declines has answered; asking again until it gives in would bias the
-            # scores.
+            # a judge that declines has answered; asking until it gives in would bias the scores
             if problem(answers[-1]) in (None, DECLINED):
                 break
             answer = answers[-1].samples[0].text.strip()
@@ -243,11 +239,11 @@ class Ask:
         dry_run_answer: str = "",
         **reading: Any,
     ) -> QuestionWording:
-        """Return how a model that writes is asked a typed question by a prompt.
+        """Return the wording by which a model that writes is asked a typed question.
 
         Args:
             question: The question, with its options.
-            prompt: What the model is shown.
+            prompt: The prompt that words it.
             forms: How an answer may spell the options, in their order, by label.
             dry_run_answer: A well-formed answer.
             reading: How written answers are read, as fields of `QuestionWording`.
@@ -263,7 +259,7 @@ class Ask:
         )
 
     def with_samples(self, n: int) -> Ask:
-        """Return how written answers are sampled in place of probabilities.
+        """Return a copy that samples written answers in place of probabilities.
 
         At temperature 1, which asks for the model's own distribution, unless the user set another.
         """
@@ -288,7 +284,7 @@ class Ask:
         return Posting(self.required, dry_run_answer, self._find_shared_prefix(prompt))
 
     def _find_shared_prefix(self, prompt: Prompt) -> int:
-        """Return where the texts end, which stand first in this layout."""
+        """Return the end of the texts, which come first in this layout."""
         if self.layout == "paper" or self.is_single or self.profile.ask != "chat":
             return 0
         if not prompt.messages:
@@ -297,22 +293,20 @@ class Ask:
         return ends[-1] if ends else 0
 
     def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
-        """Return what makes scores comparable.
-
-        Method, model, words, facts about the sampling, and version.
+        """Return the signature of scores: method, model, words, sampling and version.
 
         Args:
             method: Name of the method.
-            prompt_digest: What `digest` returns.
-            facts: What else distinguishes scores, in order; `True` stands for the bare name, and a
-                fact that is `False` is left out.
+            prompt_digest: The result of `digest`.
+            facts: Further facts that distinguish scores, in order; `True` adds the name alone, and
+                `False` nothing.
         """
         parts = [
             name if fact is True else f"{name}:{fact}"
             for name, fact in facts.items()
             if fact is not False
         ]
-        # what settings add to every request, such as its effort
+        # fields that settings add to every request, such as its effort
         added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
         settings = [f"{name}:{value}" for name, value in added.items()]
         return "|".join(
@@ -329,22 +323,17 @@ class Ask:
 
     @property
     def sampling(self) -> dict[str, object]:
-        """The facts about the sampling that signatures hold."""
+        """The facts about the sampling in signatures."""
         seed = "-" if self.seed is None else self.seed
         return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
 
 
-def _server_limit(response: Response, limit: int) -> int | None:
-    """Return the tokens, without thoughts, of an answer cut before `limit`, or `None`."""
+def _server_limit(response: Response, limit: int) -> int:
+    """Return the tokens, without thoughts, of an answer that was cut before `limit`; else 0."""
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
-    # Several requests, or a cached one, say nothing about where a single answer was cut.
+    # of several requests, or a cached one, it is not known where a single answer was cut
     is_clipped = response.usage.calls == 1 and 0 < written < limit * len(response.samples)
-    return written // len(response.samples) if is_clipped else None
-
-
-def reached_limit(sample: Sample, read: object = None) -> bool:
-    """Return whether a sample ended only because it was too long."""
-    return sample.finish_reason == "length"
+    return written // len(response.samples) if is_clipped else 0
 
 
 def never_cut(sample: Sample, read: object = None) -> bool:
@@ -359,7 +348,7 @@ def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:
-    """Return as evidence that a local model was not shown the end of a source; none for 0."""
+    """Return as evidence that a local model was not shown the end of a source; empty for 0."""
     if not tokens:
         return ()
     return (
@@ -371,11 +360,11 @@ ProbabilityReading = Literal["auto", "logprob"]
 """Log-probabilities if the model sends usable ones, else samples; or log-probabilities alone."""
 
 AUTO = "|how:auto|"
-"""What a method's signature says as long as nobody knows how its scores are obtained."""
+"""Part of a method's signature until the first answer shows how its scores are obtained."""
 
 
 def signature_of_parts(signature: str, parts: Iterable[Score | Failure]) -> str:
-    """Return the signature of a score that is made of parts, which say how they were obtained."""
+    """Return the signature of a score made of parts, whose own say how they were obtained."""
     if AUTO not in signature:
         return signature
     scores = [part for part in parts if isinstance(part, Score) and part.signature]

@@ -1,11 +1,11 @@
 """Fusion-Eval's agents: assistant evaluators, the plan of their use, the fusion of their scores.
 
 A planner writes which assistant evaluators serve which criterion, and the steps of judging
-(section 2); a plan that names something unknown is repaired. A judge rates all aspects in one
-answer, given plan and scores; several answers are sampled and averaged. Or the scores themselves
-are averaged, each mapped from its own scale to 0-1 first: AVG, LLMSel and CorrW (section 3.2). With
-CorrW a scorer's weight is its Pearson correlation with people's ratings; one whose scores fall as
-ratings rise is reversed.
+(section 2); a plan that names something unknown is asked for again. A judge rates all aspects in
+one answer, given plan and scores; several answers are sampled and averaged. Or the scores
+themselves are averaged, each mapped from its own scale to 0-1 first: AVG, LLMSel and CorrW
+(section 3.2). With CorrW the weight of a scorer is its Pearson correlation with people's ratings;
+scores that fall as ratings rise are reversed.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ def assistants_of(tools: Iterable[Tool]) -> tuple[AssistantDescription, ...]:
 
 
 def reading_of(score: Score) -> str:
-    """Return a tool's score as text for a prompt; a missing one with the name of its reason."""
-    if score.value is not None:
-        # Four digits: more would suggest a precision that no tool has, and cost tokens.
-        return f"{score.value:.4g}"
-    return f"missing ({score.error.type})" if score.error is not None else "missing"
+    """Return a tool's score as text for a prompt, or that it is missing and why."""
+    if score.error:
+        return f"missing ({score.error.type})"
+    # four digits: more would suggest a precision that no tool has, and cost tokens
+    return f"{score.value:.4g}"
 
 
 def on_unit_scale(
@@ -101,7 +101,7 @@ def on_unit_scale(
     if score.value is None or scale is None:
         return score
     low, high = scale
-    # Ranges are chosen by users for unbounded tools, so values beyond them do come.
+    # users choose the ranges of unbounded tools, so a value may be beyond them
     share = (min(max(score.value, low), high) - low) / (high - low)
     turned = assistant.higher_is_better != aspect.higher_is_better
     return score.model_copy(update={"value": 1.0 - share if turned else share, "scale": UNIT})
@@ -116,9 +116,7 @@ def as_assistance(score: Score, selected: bool | None) -> Json:
 
 AGAIN_PROMPT = "fusion_eval_plan_again"
 OVERALL = "overall"
-"""Name of the aspect that sums up the others; plans need not say who serves it."""
-MAX_PLAN_QUOTED = 2_000
-"""Characters of an unusable plan that a refusal keeps."""
+"""Name of the aspect that sums up the others; plans need not name evaluators for it."""
 _STEPS = (
     "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
     (
@@ -127,7 +125,7 @@ _STEPS = (
     ),
     "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
 )
-"""For each criterion, in the answer of a dry run; as long as those that a model wrote for
+"""Steps for each criterion in the answer of a dry run, as long as those that a model wrote for
 Fusion-Eval (appendices A.2 and A.3)."""
 
 
@@ -135,7 +133,7 @@ class RefusedPlan(Message):
     """A plan that is still unusable after all repairs."""
 
     problem: str = Field(min_length=1)
-    """What is wrong with it."""
+    """Reason in words."""
     text: str
     """The plan as the model wrote it last."""
 
@@ -163,7 +161,7 @@ class Planner:
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for everything that shapes the plan, the model among it."""
+        """6 hex digits for everything that shapes the plan, such as the model."""
         ask = self.ask
         tools = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
         names = tuple(aspect.name for aspect in ask.task.aspects)
@@ -173,7 +171,7 @@ class Planner:
     async def __call__(self) -> Plan | RefusedPlan:
         """Return the plan, or why there is none.
 
-        There is none if the last attempt still names unknown tools or leaves a criterion out.
+        The last attempt still names unknown tools then, or omits a criterion.
         """
         aspects = self.ask.task.aspects
         criteria = criteria_of(aspects)
@@ -191,13 +189,11 @@ class Planner:
             if not problems:
                 serving = {a.name: reading.assistants.get(a.name, ()) for a in aspects}
                 return Plan(assistants=serving, steps=reading.steps, text=text)
-            # The chat continues with the unusable plan and its faults rather than from the start:
-            # the same question mostly gets the same answer.
+            # the chat goes on with the unusable plan and its faults: the same question would mostly
+            # get the same answer
             values = {"problems": problems, "criteria": names, "tools": tools}
             prompt = prompt.append_turn(text, AGAIN_PROMPT, **values)
-        return RefusedPlan(
-            problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
-        )
+        return RefusedPlan(problem="the plan " + "; it ".join(problems), text=text[:2_000])
 
     def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
@@ -208,22 +204,22 @@ class Planner:
 
 
 MIN_RATED = 3
-"""Fewest examples with a score and a rating from which a correlation is taken."""
+"""Fewest examples with a score and a rating from which a correlation is computed."""
 
 
 class ScorerWeights(Message):
-    """What scorers weigh on one aspect."""
+    """Weights of the scorers on one aspect."""
 
     aspect: str
     """Name of the aspect."""
     correlations: dict[str, float | None]
-    """Correlation with the ratings by scorer; `None` if a scorer does not vary, or has too few
-    scores: it weighs nothing."""
+    """Correlation with the ratings by scorer; `None`, and so weight 0, for a scorer that does not
+    vary or has too few scores."""
     rated: int
     """Number of examples with a rating of the aspect."""
 
     def weight(self, scorer: str) -> float:
-        """Return what a scorer weighs, 0 or above."""
+        """Return the weight of a scorer, 0 or above."""
         return abs(self.correlations[scorer] or 0.0)
 
     def is_turned(self, scorer: str) -> bool:
@@ -261,7 +257,7 @@ def _correlation(values: Sequence[float | None], ratings: Sequence[float | None]
 
 
 DIRECT = "direct"
-"""What evidence calls the direct judgment."""
+"""Name of the direct judgment in evidence."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +269,7 @@ class ToolAverage:
     ranges: Mapping[str, Scale] = field(default_factory=dict)
     """Values that count as 0 and 1, by tool, for tools whose scale has no ends."""
     signature: str = ""
-    """What the fused scores carry."""
+    """Signature of the fused scores."""
     required: float = 0.5
     """Share of the scorers that must have a value."""
 
@@ -298,21 +294,18 @@ class ToolAverage:
         """Return the mean on a scale from 0 to 1.
 
         Args:
-            example: What is judged.
-            aspect: On what.
+            example: The example to judge.
+            aspect: The aspect to judge it on.
             assistance: The tools' scores, in the order of `assistants`.
-            plan: Whose choice of tools counts (LLMSel); `None` for all of them (AVG).
+            plan: The plan whose choice of tools counts (LLMSel); `None` for all of them (AVG).
             direct: A judge's own score, which is averaged in.
-            weights: What each scorer weighs (CorrW); `None` for equal weights.
+            weights: Weight of each scorer (CorrW); `None` for equal weights.
         """
         about = common_fields(example, aspect, how="fused", signature=self.signature)
         about["scale"] = UNIT
-        if not example.output.strip():
-            return Score.unscored(EMPTY.type, EMPTY.message, **about)
-        if isinstance(plan, RefusedPlan):
-            evidence = ({"text": plan.text},)
-            return Score.unscored("PlanRefused", plan.problem, evidence=evidence, **about)
-        chosen = None if plan is None else plan.assistants.get(aspect.name, ())
+        if problem := problem_before(example, [], plan):
+            return Score.unscored(**problem, **about)
+        chosen = plan.assistants.get(aspect.name, ()) if isinstance(plan, Plan) else None
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
@@ -330,7 +323,7 @@ class ToolAverage:
             names = [one["text"] for one in entries]
             parts = [_reverse(part, weights, name) for part, name in zip(parts, names, strict=True)]
             entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
-            # one that does not vary with the ratings says nothing, so it is not missed either
+            # a scorer that does not vary with the ratings is not missed either
             weighing = [at for at, name in enumerate(names) if weights.weight(name)]
             fused = await average(
                 example,
@@ -365,32 +358,18 @@ def _reverse(part: Score | Failure, weights: ScorerWeights, name: str) -> Score 
     return part.model_copy(update={"value": low + high - part.value})
 
 
-TOKENS_PER_ASPECT, TOKENS_BESIDE = 160, 128
-"""Room for an answer: a rating with an explanation of a few sentences for each aspect, and some
-words around them."""
-_VOLUNTEERED = Aspect(
-    name=OVERALL, definition="an overall rating that nobody asked for", scale=(-1e6, 1e6)
-)
-"""So that an overall rating is not taken for that of the aspect before it."""
-_EXPLANATION = (
-    "The text does well in most respects and fails in some, as the assistant evaluators' scores"
-    " suggest too."
-)
-
-
 def problem_before(
     example: Example, assistance: list[Score], plan: Plan | RefusedPlan | None
-) -> dict[str, Any] | None:
-    """Return why the judge need not be asked, as arguments of `Score.unscored`."""
+) -> dict[str, Any]:
+    """Return why no score is possible, as arguments of `Score.unscored`; empty if one is."""
     if not example.output.strip():
         return EMPTY.model_dump()
     if isinstance(plan, RefusedPlan):
         evidence = ({"text": plan.text},)
         return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
     failed = next((score for score in assistance if score.outcome == "error"), None)
-    if failed is None:
-        return None
-    assert failed.error is not None
+    if failed is None or failed.error is None:
+        return {}
     return {
         "type": failed.error.type,
         "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
@@ -411,12 +390,12 @@ class LLMFuser:
     method: str = "fusion-eval"
     """Name for signatures."""
     parse_retries: int = 1
-    """How often a single sample that leaves something out is asked for again; with several samples
-    the others stand in."""
+    """How often a single sample that omits an aspect is asked for again; of several samples the
+    others count."""
     max_tokens: int | None = None
-    """Longest answer in tokens; `None` for what the number of aspects needs."""
+    """Longest answer in tokens; `None` to derive it from the number of aspects."""
     variant: str = ""
-    """What else distinguishes scores, such as where the plan comes from; goes into the prompt
+    """Further facts that distinguish scores, such as the origin of the plan; goes into the prompt
     digest."""
 
     @property
@@ -450,11 +429,11 @@ class LLMFuser:
         If no sample has a usable rating, the score has no value.
 
         The judge is always asked about all aspects of the task, so that a score does not depend on
-        which of them are wanted. The cost of the calls is on none of the scores.
+        which of them are wanted. No score has the cost of the calls.
 
         Args:
-            example: What is judged.
-            aspects: Which of the task's aspects are wanted.
+            example: The example to judge.
+            aspects: The aspects of the task that are wanted.
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
         """
@@ -463,9 +442,8 @@ class LLMFuser:
             common_fields(example, aspect, how=self.how, signature=self.signature)
             for aspect in aspects
         ]
-        # Before the judge is asked: its answer would be paid for and thrown away.
-        problem = problem_before(example, assistance, plan)
-        if problem is not None:
+        # before the judge is asked: its answer would be paid for and thrown away
+        if problem := problem_before(example, assistance, plan):
             return [Score.unscored(**problem, **identity) for identity in identities]
         assert not isinstance(plan, RefusedPlan)
         answers = await self._answers(self._prompt(example, assistance, plan))
@@ -492,11 +470,13 @@ class LLMFuser:
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
-        """What answers are searched for; judges volunteer an overall rating."""
+        """The aspects whose ratings are read, with an overall one, which judges add unasked."""
         aspects = self.ask.task.aspects
-        return (
-            aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
-        )
+        if any(map(is_overall, aspects)):
+            return aspects
+        # else it would be taken for the rating of the aspect before it
+        definition = "an overall rating that nobody asked for"
+        return (*aspects, Aspect(name=OVERALL, definition=definition, scale=(-1e6, 1e6)))
 
     @cached_property
     def _criteria(self) -> tuple[Aspect, ...]:
@@ -523,19 +503,20 @@ class LLMFuser:
     @cached_property
     def _dry_run_answer(self) -> str:
         lines = [f"{a.name.capitalize()}\n{_dry_run_rating(a)}" for a in self._criteria]
-        if self._overall is not None:
+        if self._overall:
             lines.append(f"Evaluation Summary:\nOverall {_dry_run_rating(self._overall)}")
         return "\n\n".join(lines)
 
     async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
-        """Ask for `n` samples; a single incomplete one is retried."""
+        """Ask for `n` samples; a single incomplete sample is asked for again."""
         aspects = len(self.ask.task.aspects)
         answers = [
             await self.ask.answer(
                 prompt,
                 self._read,
                 n=self.ask.n,
-                max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_ASPECT * aspects,
+                # a rating with a few sentences for each aspect, and some words around them
+                max_tokens=self.max_tokens or 128 + 160 * aspects,
                 dry_run_answer=self._dry_run_answer,
             )
         ]
@@ -544,7 +525,7 @@ class LLMFuser:
         for _ in range(self.parse_retries):
             ratings = answers[-1].read[0].ratings[:aspects]
             problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
-            # A judge that declines has answered; only omissions are worth another call.
+            # a judge that declines has answered; only omissions are worth another call
             if not problems or problems == {DECLINED}:
                 break
             text = answers[-1].samples[0].text.strip()
@@ -581,13 +562,12 @@ class LLMFuser:
         single: dict[str, Any] = {}
         if self.ask.n == 1:
             single = {"samples": None, "spread": None, "required": 0.0}
-            # The first answer that rates this aspect counts; earlier ones are quoted as unusable.
+            # the first answer that rates this aspect counts; earlier ones are quoted as unusable
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
         explanations = [(at, _explanation(read[at].texts[place])) for at in usable]
         explained = [(at, text) for at, text in explanations if text]
-        # With several samples no single explanation stands for the mean, so all of them become
-        # evidence.
+        # no single explanation explains the mean of several samples, so all become evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]
             evidence = (*evidence, *entries)
@@ -644,4 +624,8 @@ def _count_notes(notes: list[Json]) -> list[Json]:
 
 def _dry_run_rating(aspect: Aspect) -> str:
     low, high = aspect.scale
-    return f"Score: {(low + high) / 2:g} Explanation: {_EXPLANATION}"
+    explanation = (
+        "The text does well in most respects and fails in some, as the assistant evaluators' scores"
+        " suggest too."
+    )
+    return f"Score: {(low + high) / 2:g} Explanation: {explanation}"

@@ -1,7 +1,8 @@
 """Has a judge look things up before it decides: a bounded loop of typed messages.
 
 In each step the judge lists, searches or reads a part of the material, or gives its verdict. Every
-finding of the verdict cites what was read; `CitationCheck` looks that up without a model.
+finding of the verdict cites a passage, which `CitationCheck` looks up in the parts that the judge
+has read; it asks no model.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
 contexts of 32,768."""
 NOWHERE = "nowhere"
-"""Where a text stands that a search did not find."""
-_SEARCHES = frozenset({"find", "search", NOWHERE})
+"""Place of a text that a search did not find."""
 
 
 class Action(DescribedMessage):
-    """Base of what a judge writes: names that were not asked for are left out."""
+    """Base of the objects that a judge writes; fields with unknown names are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -72,32 +72,32 @@ class LookupStep(Message):
     """One step of a judge that looks things up."""
 
     text: str
-    """What it did, such as `read turn 4`."""
+    """The action in words, such as `read turn 4`."""
     shown: tuple[str, ...] = ()
-    """Places that it was shown."""
-    problem: str | None = None
-    """Why nothing came of it."""
+    """Places that the judge was shown."""
+    problem: str = ""
+    """Why the step failed; empty if it did not."""
 
 
 class Inquiry(Message):
     """How a judge came to its verdict on one aspect, or why it came to none."""
 
     aspect: Aspect
-    """What was asked."""
+    """The aspect that was judged."""
     verdict: FinalVerdict | None = None
-    """What it decided, before its citations are looked up."""
+    """The verdict, before its citations are looked up."""
     problem: ScoreError | None = None
     """Why there is no verdict."""
     excerpts: tuple[Excerpt, ...] = ()
-    """What it was shown of the material, word for word."""
+    """Parts of the material that the judge was shown, word for word."""
     absent: tuple[str, ...] = ()
-    """Texts that it looked for and that stand nowhere."""
+    """Texts that the judge searched for and that the material does not contain."""
     steps: tuple[LookupStep, ...] = ()
-    """What it did, in order."""
+    """Steps of the judge, in order."""
     text: str = ""
     """The last answer as it was written."""
     notes: tuple[Json, ...] = ()
-    """What the model thought before it, as evidence."""
+    """The model's thoughts before that answer, as evidence."""
     usage: Usage = NO_USAGE
     """Cost of all steps."""
 
@@ -106,10 +106,10 @@ class Citation(NamedTuple):
     """Where the evidence of a finding stands."""
 
     found_in: str | None
-    """Name of the section, `nowhere` for what a search did not find, `None` for what was not
-    read."""
-    characters: tuple[int, int] | None = None
-    """Where in the section."""
+    """Name of the section, `nowhere` for a text that a search did not find, `None` for a text that
+    was not read."""
+    characters: tuple[int, ...] = ()
+    """First character and the one after the last, in the section; empty for a whole section."""
 
 
 class Checked(NamedTuple):
@@ -130,7 +130,7 @@ def verify(
     excerpts: Iterable[Excerpt],
     absent: Iterable[str],
 ) -> Checked:
-    """Return the score of a verdict and where its citations stand, or why it does not count."""
+    """Return the score of a verdict and the places of its citations, or why it does not count."""
     spans, missing = _merge(excerpts), {plain(text) for text in absent}
     cited = tuple(_locate(one, material, spans, missing) for one in verdict.findings)
     value = _value(verdict.score, aspect)
@@ -147,16 +147,16 @@ def verify(
 
 @dataclass(frozen=True)
 class CitationCheck:
-    """Makes a score of a verdict; none if it cites what was not read."""
+    """Makes a score of a verdict, which has no value if it cites something that was not read."""
 
     signature: str = ""
-    """What the scores carry."""
+    """Signature of the scores."""
 
     async def __call__(self, example: Example, material: SectionIndex, inquiry: Inquiry) -> Score:
         """Return the score.
 
-        `abstained` with `QuoteNotFound` if a citation is not in what the judge read; `invalid` if
-        it gave no verdict, or one without findings or without a usable score.
+        It is `abstained` with `QuoteNotFound` if a citation is not in the parts that the judge
+        read; `invalid` if there is no verdict, or one without findings or without a usable score.
         """
         aspect = inquiry.aspect
         about: dict[str, Any] = {
@@ -181,11 +181,10 @@ class CitationCheck:
             "explanation": verdict.reason or inquiry.text,
             "evidence": (*findings, *about["evidence"]),
         }
-        if checked.problem is not None:
-            outcome = "abstained" if checked.problem.type == "QuoteNotFound" else "invalid"
-            error = checked.problem
+        if error := checked.problem:
+            outcome = "abstained" if error.type == "QuoteNotFound" else "invalid"
             return Score.unscored(error.type, error.message, **about | {"outcome": outcome})
-        assert checked.value is not None
+        assert checked.value is not None  # else there is a problem
         if aspect.labels:
             label = list(aspect.labels)[int(checked.value)]
             about["evidence"] = ({"text": label}, *about["evidence"])
@@ -194,7 +193,7 @@ class CitationCheck:
 
 def _as_evidence(finding: Finding, citation: Citation) -> Json:
     piece: Json = {"text": finding.finding, "quote": finding.quote, "found_in": citation.found_in}
-    if citation.characters is not None:
+    if citation.characters:
         piece["characters"] = list(citation.characters)
     return piece
 
@@ -235,13 +234,13 @@ def _locate(
 ) -> Citation:
     """Return where the evidence of a finding stands in what was read."""
     quote, where = finding.quote.strip(), finding.where.strip()
-    if where.casefold() in _SEARCHES:
+    if where.casefold() in ("find", "search", NOWHERE):
         return Citation(NOWHERE if plain(quote) in absent else None)
     named = material.within(where) if where else []
     if not quote:
         whole = bool(named) and all(has_read(spans, section) for section in named)
         return Citation(where if whole else None)
-    # where the judge says that it stands comes first, for words may stand in several places
+    # the section that the judge names comes first, as several may contain the words
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
     place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
@@ -255,7 +254,7 @@ def _locate(
 
 
 def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
-    """Return what was read with excerpts that overlap or follow each other put together."""
+    """Return the excerpts; those that overlap or follow each other are joined."""
     merged = list[Excerpt]()
     for one in sorted(excerpts, key=lambda one: (one.section, one.start)):
         last = merged[-1] if merged else None
@@ -270,10 +269,6 @@ def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
 STEP = "agent_judge_step"
 """Prompt that follows a step of the judge."""
 CONTENTS = "Contents of the material"
-NO_ACTION = (
-    "Your answer is none of the actions. Answer with one JSON object alone, such as"
-    ' {"action": "read", "where": "output", "start": 0}.'
-)
 
 
 class ListSections(Action):
@@ -311,9 +306,7 @@ _ACTIONS: TypeAdapter[Look | FinalVerdict] = TypeAdapter(
     Annotated[Look | FinalVerdict, Field(discriminator="action")]
 )
 ACTIONS = ("list", "find", "read", "verdict")
-"""What a judge may do in a step."""
-_NAMES = ("action", "tool", "function", "name")
-_ARGUMENTS = ("arguments", "args", "parameters", "input")
+"""Actions of a judge in a step."""
 
 
 class NoAction(Message):
@@ -321,8 +314,11 @@ class NoAction(Message):
 
     problem: str
     """`NoActionFound`, `Declined` or `CutOff`."""
-    note: str = NO_ACTION
-    """What the judge is told."""
+    note: str = (
+        "Your answer is none of the actions. Answer with one JSON object alone, such as"
+        ' {"action": "read", "where": "output", "start": 0}.'
+    )
+    """Message to the judge."""
     wrong: str = ""
     """Which field of an action is wrong, and how."""
 
@@ -342,7 +338,7 @@ class Investigator:
 
     async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict."""
-        if material.sections[:1] == () or material.sections[0].name != OUTPUT:
+        if not material.sections or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect, problem=EMPTY)
         loop = _Loop(self, material, aspect)
         prompt = loop.opening()
@@ -363,7 +359,7 @@ class Investigator:
 
 
 class _Loop:
-    """What one judge has done and seen so far."""
+    """Actions of one judge so far, and the material that it has seen."""
 
     def __init__(self, judge: Investigator, material: SectionIndex, aspect: Aspect) -> None:
         self._judge, self._material, self._aspect = judge, material, aspect
@@ -400,7 +396,7 @@ class _Loop:
         )
 
     def take(self, answer: Parsed[Look | FinalVerdict | NoAction], left: int) -> Found:
-        """Do what an answer says and return what the judge is shown of it."""
+        """Carry out an answer and return the result for the judge."""
         self._usage += answer.usage
         action = answer.read[0]
         if answer.cut and isinstance(action, NoAction):
@@ -444,9 +440,9 @@ class _Loop:
     def _judged(
         self, verdict: FinalVerdict, answer: Parsed[Look | FinalVerdict | NoAction], left: int
     ) -> Found:
-        """End with a verdict, or say what is wrong with it if there are steps to mend it."""
+        """End with a verdict, or return its problem if there are steps left to correct it."""
         checked = verify(verdict, self._aspect, self._material, self._excerpts, self._absent)
-        if checked.problem is None or not left:
+        if not checked.problem or not left:
             self._steps.append(LookupStep(text="verdict"))
             self._end(answer, verdict=verdict)
             return Found("")
@@ -467,7 +463,7 @@ class _Loop:
         )
 
     def next(self, prompt: Prompt, answer: Parsed[Any], shown: Found, left: int) -> Prompt:
-        """Return the chat continued with an answer and what it showed."""
+        """Return the chat continued with an answer and its result."""
         texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
         if shown.listing:
             texts.append(("contents", CONTENTS, shown.listing))
@@ -475,7 +471,7 @@ class _Loop:
         return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
 
     def dry_run_answer(self, left: int) -> str:
-        """Return what makes the most of the steps: a long reading in each, a verdict at the end."""
+        """Return the answer that costs most: the longest section in each step, then a verdict."""
         if left > 1:
             longest = max(self._material.sections, key=lambda section: len(section.text))
             return json.dumps({"action": "read", "where": longest.name, "start": 0})
@@ -493,16 +489,16 @@ _REASONS = {
 
 
 def read_action(sample: Sample) -> Look | FinalVerdict | NoAction:
-    """Read what a judge wants to do: the first JSON object that names an action."""
+    """Return the action of the first JSON object in an answer that names one."""
     objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
     for fields in map(_fields_of, objects):
-        if fields is not None:
-            return _checked(fields)
+        if fields:
+            return _parse_action(fields)
     refuse_filtered(sample)
     return NoAction(problem=DECLINED if declines(sample.text) else "NoActionFound")
 
 
-def _checked(fields: Json) -> Look | FinalVerdict | NoAction:
+def _parse_action(fields: Json) -> Look | FinalVerdict | NoAction:
     try:
         return _ACTIONS.validate_python(fields)
     except ValidationError as error:
@@ -513,29 +509,29 @@ def _checked(fields: Json) -> Look | FinalVerdict | NoAction:
         return NoAction(problem="NoActionFound", note=note, wrong=wrong)
 
 
-def _fields_of(value: JsonObject) -> Json | None:
-    """Return the fields of an action, however the model wraps them; `None` if it is none."""
+def _fields_of(value: JsonObject) -> Json:
+    """Return the fields of an action, however the model wraps them; empty if there is no action."""
     parts = [value]
     given = {normalize_key(key): held for key, held in value.items()}
     if isinstance(inner := given.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
         parts.append(inner)
         given = {normalize_key(key): held for key, held in inner.items()}
-    name = next((given[key] for key in _NAMES if isinstance(given.get(key), str)), None)
-    if arguments := [given[key] for key in _ARGUMENTS if isinstance(given.get(key), JsonObject)]:
-        parts.append(arguments[0])
-        given |= arguments[0]
-    if name is None and "score" in given:
-        name = "verdict"
-    name = normalize_key(name)
+    names = [given.get(key) for key in ("action", "tool", "function", "name")]
+    name = next((name for name in names if isinstance(name, str)), "")
+    arguments = [given.get(key) for key in ("arguments", "args", "parameters", "input")]
+    if objects := [one for one in arguments if isinstance(one, JsonObject)]:
+        parts.append(objects[0])
+        given |= objects[0]
+    name = normalize_key(name or ("verdict" if "score" in given else ""))
     if name not in ACTIONS:
-        return None
+        return {}
     if any("score" in part.contradicted for part in parts):
         given["score"] = None  # a verdict that says two things says neither
     return {key: held for key, held in given.items() if held is not None} | {"action": name}
 
 
 def _in_words(action: Look) -> str:
-    """Return what was looked up, in a few words."""
+    """Return an action in a few words."""
     if isinstance(action, ReadAction):
         return f"read {action.where}" + (f" from {action.start:,}" if action.start else "")
     within = f" in {action.within}" if action.within else ""

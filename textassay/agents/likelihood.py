@@ -1,9 +1,9 @@
-"""How likely a model finds a text (GPTScore): what it is conditioned on, and the score.
+"""How likely a model finds a text (GPTScore): the prompts before the text, and the score.
 
 The words of GPTScore's tables (aspects in sentences; templates, directions and questions by kind of
-task) fill the template T(d, a, S) for an example and an aspect; an aspect that is not in the table,
-or that defines a known name otherwise, is described by its definition. The score is the sum over
-tokens of w_t log p(h_t | h_<t, T) (section 3.2).
+task) fill the template T(d, a, S) for an example and an aspect. An aspect that is not in the table,
+or that has a known name with another definition, is described by its definition. The score is the
+sum over tokens of w_t log p(h_t | h_<t, T) (section 3.2).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Quality(Message):
     name: str = Field(min_length=1)
     """The aspect's name."""
     definition: str
-    """What it means."""
+    """The aspect's definition."""
     tasks: tuple[str, ...] = ()
-    """Kinds of task that the paper uses it on."""
-    adjective: str | None = None
-    """Stands before the noun: `fluent and grammatical`."""
-    clause: str | None = None
-    """Stands behind `that` if there is no adjective: `covers the content of the reference`."""
-    question: str | None = None
+    """Kinds of task for which the paper uses it."""
+    adjective: str = ""
+    """Before the noun: `fluent and grammatical`."""
+    clause: str = ""
+    """After `that`, if there is no adjective: `covers the content of the reference`."""
+    question: str = ""
     """The boolean question about a conversation."""
     quoted: bool = False
     """Whether the question is the paper's."""
@@ -64,21 +64,21 @@ class Qualities(Message):
     aspects: tuple[Quality, ...]
     """Each under names that no other one has."""
     definitions: frozenset[str] = frozenset()
-    """Definitions, besides their own, that these words stand for."""
+    """Definitions, besides their own, for which these words may be used."""
 
     def find(self, name: str) -> Quality | None:
-        """Return the quality of this name, or `None`."""
+        """Return the quality of this name, if there is one."""
         folded = name.casefold()
         return next((quality for quality in self.aspects if folded in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
         """Return the quality for an aspect; one of unknown definition is described by it."""
         known = self.find(aspect.name)
-        # An aspect of a known name with a definition of its own means something else: published
-        # words about that name would not ask for it.
-        if known is None or aspect.definition not in {known.definition, *self.definitions}:
-            return describe(aspect)
-        return known
+        # an aspect of a known name with a definition of its own means something else: published
+        # words about that name would not ask for it
+        if known and aspect.definition in {known.definition, *self.definitions}:
+            return known
+        return describe(aspect)
 
     def select(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
         """Return the qualities of these names, which may also be names of the given aspects."""
@@ -86,7 +86,7 @@ class Qualities(Message):
         qualities = []
         for name in names:
             quality = own.get(name.casefold()) or self.find(name)
-            if quality is None:
+            if not quality:
                 raise UnknownName(
                     "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
                 )
@@ -95,7 +95,7 @@ class Qualities(Message):
 
 
 def describe(aspect: Aspect) -> Quality:
-    """Return the quality of an aspect without words of its own; high means much of it."""
+    """Return the quality of an aspect that is not in the table; high means much of it."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
     return Quality(
@@ -104,7 +104,7 @@ def describe(aspect: Aspect) -> Quality:
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
-    """Return what a question asks about: `an interesting response that is specific`."""
+    """Return the object of a question: `an interesting response that is specific`."""
     first = f"{target.adjective} {noun}" if target.adjective else noun
     clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
     adjectives = [other.adjective for other in others if other.adjective]
@@ -122,23 +122,23 @@ def _join_words(words: Sequence[str]) -> str:
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
 """Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
 OverReferences = Literal["mean", "max", "harmonic"]
-"""What becomes of the values under several references."""
+"""How the values under several references are combined."""
 
 
 class Wording(Message):
-    """How one direction is put into a prompt."""
+    """The words of prompts in one direction."""
 
     instruction: str = ""
     """Words before the text, with `{object}`."""
     afterwards: str = ""
-    """The same, behind the text."""
+    """The same words, but for after the text."""
     cue: str
     """Words between the given text and the scored one."""
     between: str = "\n\n"
-    """What stands between demonstrations, and between the last one and the text."""
+    """Separator of demonstrations, also between the last one and the text."""
     prompts: dict[str, str] = {}
-    """By aspect, a published prompt word for word, with `{given}` and `{scored}`; takes the place
-    of `instruction`."""
+    """By aspect, a published prompt word for word, with `{given}` and `{scored}`; replaces
+    `instruction`."""
     printed: dict[str, str] = {}
     """The same as a paper prints it, if its authors ran another; for the profile `paper`."""
 
@@ -150,9 +150,9 @@ class Wording(Message):
         return self
 
     def split_published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
-        """Return a published prompt's text before the given text, and that between the two."""
+        """Return a published prompt's parts before and after the given text, if there is one."""
         prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
-        if prompt is None:
+        if not prompt:
             return None
         before, _, cue = prompt.removesuffix("{scored}").partition("{given}")
         return before, cue
@@ -163,23 +163,23 @@ class Directed(Message):
 
     direction: Direction
     by: str = ""
-    """Whose choice that is, and why."""
+    """The source of the choice, and its reason."""
     note: str = ""
-    """What speaks against it."""
+    """Arguments against it."""
 
 
 class TaskWords(Message):
-    """How a kind of task is put into prompts."""
+    """The words of prompts for a kind of task."""
 
-    like: str | None = None
-    """Another task whose words these are."""
+    like: str = ""
+    """Another task whose words are used."""
     noun: str = "text"
-    """What the output is called."""
+    """Name of the output."""
     own_questions: bool = True
-    """Whether an aspect's own question, in the task's file, is the boolean question; else that of
-    GPTScore's table of aspects is."""
+    """Whether the boolean question is an aspect's own, in the task's file, rather than the question
+    of GPTScore's table of aspects."""
     over_references: OverReferences = "mean"
-    """What becomes of several references unless something else is wanted."""
+    """How several references are combined by default."""
     question: str = ""
     """Words before a boolean question."""
     templates: dict[Direction, Wording] = {}
@@ -193,7 +193,7 @@ class TaskWords(Message):
         """Take a template named `ref-both` for both directions between hypothesis and reference."""
         templates = dict(content.get("templates", {})) if isinstance(content, dict) else {}
         both = templates.pop("ref-both", None)
-        if both is None:
+        if not both:
             return content
         return {**content, "templates": {"ref-hypo": both, "hypo-ref": both, **templates}}
 
@@ -203,17 +203,17 @@ class Protocols(Message):
 
     tasks: dict[str, TaskWords] = {}
     default: TaskWords
-    """For tasks that are not named, and for what a named one does not say."""
+    """For other tasks, and for words that a task's own table lacks."""
     conversation: str = ""
     """Words before a boolean question about a conversation."""
 
     def of(self, task: Task) -> TaskWords:
         """Return the words for a task."""
         own = self.tasks.get(task.name)
-        if own is not None and own.like is not None:
+        if own and own.like:
             own = self.tasks.get(own.like)
         question = self.conversation if task.asks else self.default.question
-        if own is None:
+        if not own:
             noun = task.output_name.lower()
             return self.default.model_copy(update={"noun": noun, "question": question})
         update = {
@@ -224,29 +224,26 @@ class Protocols(Message):
 
 
 Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both", "harmonic"]
-"""A direction; that of the table (`default`); or the mean (`ref-both`, as in BARTScore) or the
+"""A direction; the one of the table (`default`); or the mean (`ref-both`, as in BARTScore) or the
 harmonic mean of both directions between hypothesis and reference."""
 Scored = Literal["output", "yes"]
 """The text itself, or the `Yes` that answers a boolean question about it."""
 
-# "User: hello" at the beginning of a line
-_SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
-
 
 class ScoredText(Message):
-    """A text whose probability is asked for, and what comes before it."""
+    """A text whose probability is asked for, and the prompt before it."""
 
     direction: str
     """A direction, or `question`."""
     question: str = ""
     """The instruction or question in the prompt."""
     prompt: str
-    """What comes before."""
+    """The text before the scored one."""
     scored: str = Field(min_length=1)
-    """The text, with the space before it."""
+    """The scored text, with the space before it."""
     alone: str | None = None
-    """The prompt without the given text, if the text's probability by itself is to be taken
-    off."""
+    """The prompt without the given text, if the text's probability by itself is to be
+    subtracted."""
     reference: int | None = None
     """Which of the references that are not blank is used, from 0."""
     source: str | None = None
@@ -279,7 +276,7 @@ class PassageWriter:
     instruct: bool = True
     """Whether task and aspect are described at all."""
     combined: tuple[Quality, ...] = ()
-    """Aspects whose definitions are joined to that of the judged one."""
+    """Aspects whose definitions are added to the one of the judged aspect."""
     demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
     """Examples shown before, by aspect id; they are not judged themselves."""
     alone: bool = False
@@ -287,7 +284,7 @@ class PassageWriter:
 
     @property
     def printed(self) -> bool:
-        """Whether prompts go out byte by byte as a paper prints them."""
+        """Whether prompts are sent byte by byte as a paper prints them."""
         return self.template.profile.printed
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
@@ -296,11 +293,10 @@ class PassageWriter:
         Raises:
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
-        # The prompt contains its answer, so its likelihood would say nothing.
+        # the prompt contains its answer, so its likelihood would mean nothing
         if any(_same(example, shown) for shown in self._demonstrations(aspect)):
-            return _none(
-                "Demonstration", "this example is shown as a demonstration, so it is not judged"
-            )
+            message = "this example is shown as a demonstration, so it is not judged"
+            return Passages(missing=ScoreError(type="Demonstration", message=message))
         example = self.template.prepare(example)
         if not example.output.strip():
             return Passages(missing=EMPTY)
@@ -319,14 +315,14 @@ class PassageWriter:
         if self.direction != "default":
             return (cast(Direction, self.direction),)
         if self.template.takes_plain_texts and not self.printed:
-            return ("src-hypo",)  # a profile's own words: the table's choices go with the paper's
+            return ("src-hypo",)  # a profile's own words: the table's choices are for the paper's
         known = self.words.directions.get(self.qualities.of(aspect).name)
-        return (known.direction if known is not None else "src-hypo",)
+        return (known.direction if known else "src-hypo",)
 
     def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
         output = example.output.strip()
         if direction == "src-hypo":
-            if (given := premise(example)) is None:
+            if not (given := premise(example)):
                 return []
             texts = plain_texts(example, ("source", "context"))
             return [_Pair(direction, given, output, texts=texts)]
@@ -354,8 +350,7 @@ class PassageWriter:
             question=instruction,
             prompt=render(pair.texts, given=pair.given, **values),
             scored=f"{values['separator']}{pair.scored}",
-            # The same words around an empty text: what is taken off is the likelihood of the scored
-            # text itself.
+            # the same words around an empty text, for the likelihood of the scored text itself
             alone=render({}, given="", **values) if self.alone else None,
             reference=pair.reference,
             source=given if pair.direction == "src-hypo" else None,
@@ -367,14 +362,13 @@ class PassageWriter:
         object_ = object_of(self.words.noun, quality, others)
         known = quality in self.qualities.aspects  # a user's own definition has no published words
         published = wording.split_published(quality.name, self.printed) if known else None
-        cue = wording.cue if published is None else published[1]
+        cue = published[1] if published else wording.cue
         if not self.instruct:
             return "", "", cue
         if self.template.layout != "paper":
             return wording.afterwards.replace("{object}", object_), "", cue
-        # A published prompt speaks of one aspect; with others combined, the instruction is made
-        # anew.
-        if published is None or others:
+        # a published prompt is about one aspect; with others combined, the instruction is new
+        if not published or others:
             instruction = wording.instruction.replace("{object}", object_)
             return instruction, f"{instruction} ", cue
         return published[0].strip(), published[0], cue
@@ -398,7 +392,7 @@ class PassageWriter:
 
     def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
         asks = self.template.task.asks
-        # A response can only be asked about within its conversation.
+        # a response can only be asked about within its conversation
         if asks == "response" and not (example.source or "").strip():
             return _missing("source")
         if quality.needs_context and not (example.context or "").strip():
@@ -467,23 +461,24 @@ class PassageWriter:
         )
 
     def _conversation(self, example: Example) -> str:
-        """Return the conversation that is asked about.
+        """Return the conversation for a question.
 
         A judged response is its last turn, by the speaker it names, else by `AI`.
         """
         source, output = (example.source or "").strip(), example.output.strip()
         if self.template.task.asks == "conversation":
             return output
-        opening = _SPEAKER.match(output)
-        # A label counts only if a turn of the conversation has it: "Note: ..." begins an answer,
-        # too.
-        named = opening is not None and opening[1] in _SPEAKER.findall(source)
+        # "User: hello" at the beginning of a line
+        speaker = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
+        opening = speaker.match(output)
+        # a label counts only if a turn of the conversation has it: "Note: ..." may begin an answer
+        named = opening and opening[1] in speaker.findall(source)
         return f"{source}\n{output if named else f'AI: {output}'}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """What is given and what is scored."""
+    """A given text and a scored one."""
 
     direction: Direction
     given: str
@@ -509,37 +504,18 @@ def _demonstration_answer(demonstration: Example, aspect: Aspect) -> str:
 
 
 def _missing(what: str) -> Passages:
-    kinds = {
-        "source": "MissingSource",
-        "references": "MissingReferences",
-        "context": "MissingContext",
-    }
     article = "" if what == "references" else "a "
     hint = "; direction=src-hypo scores it given its source" if what == "references" else ""
-    return _none(
-        kinds[what],
-        f"the text is scored given {article}{what}, which this example does not have{hint}",
-    )
-
-
-def _none(kind: str, message: str) -> Passages:
-    return Passages(missing=ScoreError(type=kind, message=message))
+    message = f"the text is scored given {article}{what}, which this example does not have{hint}"
+    return Passages(missing=ScoreError(type=f"Missing{what.capitalize()}", message=message))
 
 
 TokenWeights = Literal["mean", "sum"]
-"""Every token weighs 1/m, m being their number, or 1."""
-Means = Literal["mean", "harmonic"]
-"""How the two directions under one reference are put together."""
-
-MIN_SURPRISE = 1.0
-"""Nats against which a token's gain is counted at least: where the model expects a token anyway, a
-small gain would be a large share."""
-UNLIKELIEST = 3
-"""Tokens that a piece of evidence names."""
+"""The weight of every token is 1/m, m being their number, or 1."""
 
 
 class Likelihood(Message):
-    """What a model made of a passage."""
+    """The likelihood of a scored text."""
 
     passage: ScoredText
     logprob: float
@@ -549,22 +525,20 @@ class Likelihood(Message):
     unlikeliest: tuple[tuple[str, float], ...] = ()
     """Its least likely tokens with their log-probabilities, least likely first."""
     alone: float | None = None
-    """Natural log of its probability without what is given, if asked for."""
+    """Natural log of its probability without the given text, if asked for."""
     alone_tokens: int = 0
     """Number of its tokens there."""
-    explained: float | None = None
-    """Sum over its tokens of `surprise_reduction`, where the probability alone was asked for."""
+    explained: float = 0.0
+    """Sum over its tokens of `surprise_reduction`, if the probability alone was asked for."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
-        if normalized:
-            assert self.explained is not None  # the passage was written with `alone`
-            return self.explained / (self.tokens if weights == "mean" else 1)
-        given = self.logprob / (self.tokens if weights == "mean" else 1)
-        if self.alone is None:
+        """Return the weighted sum of log-probabilities, minus the text's own if it is known."""
+        total = self.explained if normalized else self.logprob
+        given = total / (self.tokens if weights == "mean" else 1)
+        if self.alone is None or normalized:
             return given
         return given - self.alone / (self.alone_tokens if weights == "mean" else 1)
 
@@ -594,18 +568,21 @@ class LikelihoodReader:
         if passage.alone is not None:
             requests.append(ContinuationRequest(prompt=passage.alone, **scored))
         model = scoring(self.model, "continuation")
-        given, *alone = await gather([model.continuation(request) for request in requests])
-        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:UNLIKELIEST]
+        given, *others = await gather([model.continuation(request) for request in requests])
+        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
+        without: Json = {}
+        if others:
+            alone = others[0]
+            without = {"alone": alone.logprob, "alone_tokens": len(alone.tokens)}
+            without["explained"] = _sum_reduction(given, alone)
         return Likelihood(
             passage=passage,
             logprob=given.logprob,
             tokens=len(given.tokens),
             unlikeliest=tuple((token.token, token.logprob) for token in rarest),
-            alone=alone[0].logprob if alone else None,
-            alone_tokens=len(alone[0].tokens) if alone else 0,
-            explained=_sum_reduction(given, alone[0]) if alone else None,
             truncated_tokens=given.truncated_tokens,
-            usage=sum((answer.usage for answer in (given, *alone)), Usage()),
+            usage=sum((answer.usage for answer in (given, *others)), Usage()),
+            **without,
         )
 
 
@@ -613,19 +590,19 @@ class LikelihoodReader:
 class LikelihoodScorer:
     """Makes one score of the likelihoods.
 
-    Directions are averaged under each reference, then references put together.
+    Directions are averaged under each reference, then references are combined.
     """
 
     weights: TokenWeights = "mean"
-    """What a token weighs."""
+    """Weight of a token."""
     over_references: OverReferences = "mean"
-    """What becomes of several references."""
-    over_directions: Means = "mean"
-    """How both directions under one reference are put together."""
+    """How several references are combined."""
+    over_directions: Literal["mean", "harmonic"] = "mean"
+    """How both directions under one reference are combined."""
     signature: str = ""
-    """What the scores carry."""
+    """Signature of the scores."""
     normalized: bool = False
-    """Whether a token counts by the share of its surprise that the given text takes away, not by
+    """Whether a token counts by the share of its surprise that the given text removes, not by
     nats."""
 
     async def __call__(
@@ -636,7 +613,7 @@ class LikelihoodScorer:
         It has no value if there was no passage.
         """
         fields: dict[str, Any] = {"value": self._value(likelihoods)} if likelihoods else {}
-        if passages.missing is not None:
+        if passages.missing:
             fields = {"outcome": "abstained", "error": passages.missing}
         return Score(
             id=example.id,
@@ -650,7 +627,7 @@ class LikelihoodScorer:
         )
 
     def _value(self, items: Sequence[Likelihood]) -> float:
-        # Directions under each reference first, then references: two kinds of mean do not commute.
+        # directions under each reference first, then references: two kinds of mean do not commute
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
             by_reference.setdefault(item.passage.reference, []).append(
@@ -684,14 +661,14 @@ class LikelihoodScorer:
 
 
 def surprise_reduction(given: float, alone: float) -> float:
-    """Return which share of a token's surprise the given text takes away, from -1 to 1.
+    """Return the share of a token's surprise that the given text removes, from -1 to 1.
 
     The pointwise mutual information of token and given text in units of the token's own
-    information, which bounds it above (normalized PMI, Bouma 2009), with `MIN_SURPRISE` as the
-    smallest unit. Unlike nats, a single rare token that was copied, or missed, cannot outweigh all
-    the others.
+    information, which bounds it above (normalized PMI, Bouma 2009). The smallest unit is 1 nat: a
+    small gain on a token that the model expects anyway would be a large share. Unlike with nats, a
+    single rare token that was copied, or missed, cannot outweigh all the others.
     """
-    return max(-1.0, (given - alone) / max(-alone, MIN_SURPRISE))
+    return max(-1.0, (given - alone) / max(-alone, 1.0))
 
 
 def _sum_reduction(given: ContinuationResponse, alone: ContinuationResponse) -> float:
@@ -702,7 +679,7 @@ def _sum_reduction(given: ContinuationResponse, alone: ContinuationResponse) -> 
 
 def _harmonic(values: Sequence[float]) -> float:
     """Return the harmonic mean of log-probabilities, which are all 0 or less; 0 if any is 0."""
-    # A text of probability 1: the harmonic mean tends to 0 there, and the division would fail.
+    # a text of probability 1: the harmonic mean tends to 0 there, and the division would fail
     if 0 in values:
         return 0.0
     return len(values) / math.fsum(1 / value for value in values)

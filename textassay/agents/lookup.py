@@ -1,8 +1,8 @@
 """An example's material as sections and windows that can be listed, searched and read in parts.
 
-A judge that is shown a long text whole sees it shortened; one that looks things up sees what it
-asks for, word for word, and one that checks a claim the windows closest to it, as FActScore
-retrieves passages (arXiv 2305.14251, section 4). Nothing here asks a model or changes anything.
+A judge that is shown a whole text sees a long one shortened. A judge that looks things up sees the
+parts that it asks for, word for word; one that checks a claim sees the windows closest to it, as
+FActScore retrieves passages (arXiv 2305.14251, section 4). Nothing here asks a model.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example, Message
 from textassay.tools.text import DEFAULT_SPLITTER, pack_sentences
 
-K1, B = 1.2, 0.75
-"""Parameters of BM25 (Robertson and Zaragoza 2009, section 3.2)."""
 GAP = "[...]"
-"""Stands between windows that do not follow each other."""
-
-_WORD = re.compile(r"\w+")
+"""Between windows that do not follow each other."""
 
 
 def narrow(
-    example: Example, claim: str, *, window: int, most: int, question_counts: bool = True
+    example: Example,
+    claim: str,
+    *,
+    window: int = 400,
+    most: int = 3,
+    question_counts: bool = True,
 ) -> Example:
-    """Return the example with at most `most` windows of its source, those closest to the claim.
+    """Return the example with at most `most` windows of its source, the closest to the claim.
 
     Passages and conversations are shown by their numbers, `most` windows of them in all.
+
+    Args:
+        example: The example.
+        claim: The claim.
+        window: Longest window in words.
+        most: Number of windows.
+        question_counts: Whether a question is evidence even where there is a context.
     """
     if not (example.passages or example.messages):
         source = example.source or ""
@@ -63,49 +71,45 @@ def _windows(text: str, words: int) -> list[str]:
 
 
 def closest(claim: str, windows: Sequence[str], most: int) -> list[int]:
-    """Return the indices of the windows closest to a claim by BM25, the closest first."""
+    """Return the indices of the windows closest to a claim by BM25, the closest first.
+
+    With the usual parameters (Robertson and Zaragoza 2009, section 3.2).
+    """
+    k1, b = 1.2, 0.75
     counts = [Counter(_words(text)) for text in windows]
     lengths = [counted.total() for counted in counts]
     mean = (sum(lengths) / len(lengths) if lengths else 0.0) or 1.0
     scores = [0.0] * len(windows)
     for word in set(_words(claim)):
         holding = sum(word in counted for counted in counts)
-        # never negative, unlike the plain form, for words that more than half of the windows hold
+        # never negative, unlike the plain form, for words in more than half of the windows
         weight = math.log(1 + (len(windows) - holding + 0.5) / (holding + 0.5))
         for at, counted in enumerate(counts):
             often = counted[word]
-            room = K1 * (1 - B + B * lengths[at] / mean)
-            scores[at] += weight * often * (K1 + 1) / (often + room)
+            room = k1 * (1 - b + b * lengths[at] / mean)
+            scores[at] += weight * often * (k1 + 1) / (often + room)
     return sorted(range(len(windows)), key=lambda at: (-scores[at], at))[:most]
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+    return re.findall(r"\w+", text.casefold())
 
 
 OUTPUT = "output"
-"""Name of the section that holds the text to judge."""
+"""Name of the section with the text to judge."""
 MAX_PLACES = 10
 """Places that a search shows."""
-AROUND = 150
-"""Characters that a search shows on both sides of what it found."""
-WINDOW = 600
-"""Characters of the windows among which a search looks for the closest ones."""
-BEGINNING = 60
-"""Characters of a section that a list shows."""
-
-_SPACES = re.compile(r"\s+")
 
 
 class Section(Message):
     """A part of the material that has a name."""
 
     name: str
-    """What evidence calls it, such as `turn 4, call 2, result`, `passage 3` or `output`."""
+    """Name in evidence, such as `turn 4, call 2, result`, `passage 3` or `output`."""
     text: str
-    """What it says, whole."""
+    """The whole text."""
     about: str = ""
-    """Who says it, or what it is."""
+    """The speaker, or the kind of text."""
     turn: int = 0
     """Number of the turn, from 1; 0 for a place outside of turns."""
 
@@ -129,19 +133,19 @@ class Excerpt(Message):
 
     @property
     def place(self) -> str:
-        """What it is, with its characters if it is not the whole section."""
+        """The section, with the characters if it is not shown whole."""
         if len(self.text) == self.length:
             return self.section
         return f"{self.section}, characters {self.start:,} to {self.end:,} of {self.length:,}"
 
 
 class Found(NamedTuple):
-    """What a look into the material shows."""
+    """The result of a look into the material."""
 
     note: str
-    """What was done and what is left, for the judge."""
+    """Message to the judge, such as what is left to read."""
     excerpts: tuple[Excerpt, ...] = ()
-    """What it shows word for word."""
+    """Parts of sections, word for word."""
     listing: str = ""
     """Names of sections with their beginnings."""
     is_absent: bool = False
@@ -149,7 +153,7 @@ class Found(NamedTuple):
 
 
 class SectionIndex(Message):
-    """What a judge may look up about one example."""
+    """The sections of one example that a judge may look up."""
 
     sections: tuple[Section, ...]
     """The output first; then source, conversation and passages in order."""
@@ -162,7 +166,7 @@ class SectionIndex(Message):
     def within(self, name: str) -> list[Section]:
         """Return the section of a name and those below it: `turn 4` holds `turn 4, call 1`.
 
-        All of them for an empty name; `turn` and `passage` stand for all turns and passages.
+        All of them for an empty name; `turn` and `passage` mean all turns and passages.
         """
         plain = _plain(name)
         if not plain:
@@ -175,7 +179,7 @@ class SectionIndex(Message):
         ]
 
     def unknown(self, name: str) -> Found:
-        """Return what is said of a name that no section has."""
+        """Return the answer to a name that no section has."""
         turns = max((section.turn for section in self.sections), default=0)
         known = [section.name for section in self.sections if not section.turn]
         known += [f"turn 1 to turn {turns} and what list shows of each"] if turns else []
@@ -187,7 +191,7 @@ class SectionIndex(Message):
         Of a conversation that is too long for that, its turns in a line each.
 
         Args:
-            within: Only what is below this name.
+            within: Only the sections below this name.
             start: Name to begin with, where an earlier list ended.
             chars: Longest list.
         """
@@ -198,14 +202,14 @@ class SectionIndex(Message):
         if not within and sum(len(line) + 1 for _, line in lines) > chars:
             lines = list(_by_turn(sections))
         names = [_plain(name) for name, _ in lines]
-        first = next((at for at, name in enumerate(names) if name == _plain(start)), None)
-        if start and first is None:
+        if start and _plain(start) not in names:
             return self.unknown(start)
+        first = names.index(_plain(start)) if start else 0
         shown, left = list[str](), chars
-        for name, line in lines[first or 0 :]:
+        for name, line in lines[first:]:
             left -= len(line) + 1
             if left < 0 and shown:
-                left = len(lines) - (first or 0) - len(shown)
+                left = len(lines) - first - len(shown)
                 note = f'{left:,} more lines: list with "start": "{name}".'
                 return Found(note, listing="\n".join(shown))
             shown.append(line)
@@ -238,10 +242,10 @@ class SectionIndex(Message):
         return Found(rest or "That is all of it.", tuple(excerpts))
 
     def find(self, text: str, within: str = "", *, chars: int) -> Found:
-        """Return where a text stands, in any case; or else what is closest to it by its words.
+        """Return the places of a text, whatever its case, or else the windows closest to its words.
 
         Args:
-            text: What is looked for.
+            text: The text to look for.
             within: Only in the section of this name and those below it.
             chars: Most characters.
         """
@@ -257,11 +261,11 @@ class SectionIndex(Message):
             for match in pattern.finditer(section.text)
         ]  # fmt: skip
         if found:
-            around = min(AROUND, max(0, chars // (2 * MAX_PLACES)))
+            around = min(150, max(0, chars // (2 * MAX_PLACES)))  # characters on both sides
             places = list[Excerpt]()
             for one, (first, last) in found:
                 known = places[-1] if places else None
-                if known is None or known.section != one.name or last > known.end:
+                if not known or known.section != one.name or last > known.end:
                     places.append(_excerpt(one, first - around, last + around))
             shown = _within_room(places[:MAX_PLACES], chars)
             note = f"It stands in {len(found):,} place{'' if len(found) == 1 else 's'}"
@@ -274,19 +278,19 @@ class SectionIndex(Message):
 
 
 def lay_out(example: Example, task: Task | None = None) -> SectionIndex:
-    """Return what can be looked up about an example: output, source, conversation and passages.
+    """Return the sections of an example: output, source, conversation and passages.
 
-    And its references, if the task has a name for them.
+    The references as well, if the task has a name for them.
     """
     answer = answer_piece(conversation_pieces(example.messages), example.output)
     place = f"the text to judge, which stands in {answer.name}" if answer else "the text to judge"
     sections = {OUTPUT: Section(name=OUTPUT, text=example.output, about=place)}
     for piece in evidence_pieces(example):
         known = sections.get(piece.name)
-        text = piece.text if known is None else f"{known.text}\n{piece.text}"
+        text = f"{known.text}\n{piece.text}" if known else piece.text
         about = piece.speaker or (piece.kind if piece.turn else "")
         sections[piece.name] = Section(name=piece.name, text=text, about=about, turn=piece.turn)
-    references = () if task is None else references_shown(task, example)
+    references = references_shown(task, example) if task else ()
     for number, (kind, label, text) in enumerate(references, start=1):
         name = kind if len(references) == 1 else f"{kind} {number}"
         sections[name] = Section(name=name, text=text, about=label)
@@ -305,7 +309,7 @@ def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:
 
 
 def _plain(name: str) -> str:
-    return _SPACES.sub(" ", name.strip(" []\"'`.:")).casefold()
+    return re.sub(r"\s+", " ", name.strip(" []\"'`.:")).casefold()
 
 
 def _excerpt(section: Section, start: int, end: int) -> Excerpt:
@@ -321,8 +325,8 @@ def _line(section: Section) -> str:
 
 
 def _begins(text: str) -> str:
-    whole = _SPACES.sub(" ", text[: 2 * BEGINNING]).strip()
-    return whole if len(whole) <= BEGINNING else f"{whole[:BEGINNING]}..."
+    whole = re.sub(r"\s+", " ", text[:120]).strip()
+    return whole if len(whole) <= 60 else f"{whole[:60]}..."
 
 
 def _by_turn(sections: Sequence[Section]) -> Iterable[tuple[str, str]]:
@@ -350,13 +354,14 @@ def _within_room(places: Sequence[Excerpt], chars: int) -> tuple[Excerpt, ...]:
 
 
 def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerpt, ...]:
-    """Return the windows that share most words with a text; none if none shares any."""
+    """Return the windows that share most words with a text; empty if no window shares any."""
+    window = 600  # characters
     windows = [
-        _excerpt(section, start, start + WINDOW)
+        _excerpt(section, start, start + window)
         for section in sections
-        for start in range(0, len(section.text), WINDOW)
+        for start in range(0, len(section.text), window)
     ]
-    best = closest(text, [window.text for window in windows], MAX_PLACES // 2)
+    best = closest(text, [one.text for one in windows], MAX_PLACES // 2)
     words = set(_words(text))
     sharing = [windows[at] for at in best if not words.isdisjoint(_words(windows[at].text))]
     return _within_room(sharing, chars)

@@ -1,8 +1,8 @@
-"""Has a model write what judges need: an aspect's evaluation steps, a criterion's parts.
+"""Has a model write an aspect's evaluation steps, or the parts of a criterion.
 
 The steps are G-Eval's automatic chain of thought (section 2.2); the parts are HD-Eval's criteria,
-CoAScore's chain of relevant aspects, or a checklist's questions. A list that is too short or none
-is asked for again, and a tree grows layer by layer.
+CoAScore's chain of relevant aspects, or a checklist's questions. If an answer has no list, or too
+short a one, it is asked for again. A tree grows layer by layer.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score
 from textassay.runtime.model import Json, Sample
 
-_DRY_RUN_ANSWER = """\
+_STEPS = """\
 1. Read what the text was made from carefully and identify its main topic and key points.
 2. Read the text and compare it with what it was made from. Check whether the text does justice \
 to the criterion throughout, and note each place where it does not and how much that disturbs.
 3. Assign a score on the scale that is given, where the lowest number is the worst and the \
 highest the best, based on the Evaluation Criteria."""
-"""As long as those that a model wrote for G-Eval (figure 1)."""
-# "Example:" or "Evaluation Form (scores ONLY):", which models add after the steps, as the prompt
-# that they were shown does
-_AFTERWARDS = re.compile(r"(?im)^[\s*#]{0,8}(?:example|evaluation form)\b.*", re.DOTALL)
+"""Answer of a dry run, as long as the steps that a model wrote for G-Eval (figure 1)."""
 
 
 class Steps(PromptPart):
@@ -50,15 +47,12 @@ class Steps(PromptPart):
 
 @dataclass(frozen=True, slots=True)
 class StepsWriter:
-    """Asks a model for the steps to judge an aspect.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect` as well.
-        labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
-    """
+    """Asks a model for the steps to judge an aspect."""
 
     ask: Ask
-    labels_prompt: str | None = None
+    """Model and prompt; the prompt is given `aspect` as well."""
+    labels_prompt: str = ""
+    """Prompt for aspects with labels; empty for the prompt of `ask`."""
 
     async def __call__(self, aspect: Aspect) -> Steps:
         """Return the steps.
@@ -73,7 +67,7 @@ class StepsWriter:
             ask.render(aspect=aspect),
             _read,
             is_cut=lambda sample, text: not text or sample.finish_reason == "length",
-            dry_run_answer=_DRY_RUN_ANSWER,
+            dry_run_answer=_STEPS,
         )
         text = answer.read[0]
         if answer.cut:
@@ -85,7 +79,10 @@ class StepsWriter:
 
 
 def _read(sample: Sample) -> str:
-    return _AFTERWARDS.sub("", sample.text).strip()
+    # "Example:" or "Evaluation Form (scores ONLY):", which models add after the steps, as the
+    # prompt does
+    added = r"(?ims)^[\s*#]{0,8}(?:example|evaluation form)\b.*"
+    return re.sub(added, "", sample.text).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +113,19 @@ async def no_steps(aspect: Aspect) -> Steps:
 
 
 AGAIN_PROMPT = "listing_again"
-TOKENS_PER_ENTRY, TOKENS_BESIDE = 60, 200
-"""Room for an answer: a name with a definition of one or two sentences each, and some words around
-the list."""
+"""Prompt that follows an answer without a usable list."""
 
 
 class Decomposition(Message):
-    """What a criterion was taken apart into."""
+    """A criterion with its parts."""
 
     of: Aspect
     """The criterion."""
     aspects: tuple[Aspect, ...] = Field(min_length=1)
     """Its parts, in the order of the answer; each has the criterion as its parent."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for what the model said and could not be used: repeats, surplus, answers
-    that were no list."""
+    """`{text, problem}` for parts of answers that cannot be used: repeats, surplus, answers without
+    a list."""
 
 
 class RelatedAspect(Message):
@@ -141,7 +136,7 @@ class RelatedAspect(Message):
     definition: str
     """What it means."""
     score: float | None = None
-    """The rating of the text on it, or `None`."""
+    """The rating of the text on it, if it has one."""
     scale: Scale
     """Lowest and highest rating."""
 
@@ -178,25 +173,21 @@ class RelatedAspects(PromptPart):
 
 @dataclass(frozen=True)
 class Decomposer:
-    """Takes one criterion apart.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect` and `count` as well.
-        count: Number of parts asked for; more are dropped.
-        exact: Whether fewer parts than `count` are asked for again; they are taken if there still
-            are not enough.
-        scale: Scale of the parts; `None` for the criterion's own.
-        repairs: How often an unusable answer is asked for again, with a word on what is wrong with
-            it.
-        questions: Whether the parts are questions.
-    """
+    """Divides one criterion into parts."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspect` and `count` as well."""
     count: int
+    """Number of parts asked for; more are dropped."""
     exact: bool = False
+    """Whether fewer parts than `count` are asked for again; fewer are used if the last answer still
+    has not enough."""
     scale: Scale | None = None
+    """Scale of the parts; `None` for the criterion's own."""
     repairs: int = 1
+    """How often an unusable answer is asked for again, with its problem in words."""
     questions: bool = False
+    """Whether the parts are questions."""
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -204,7 +195,7 @@ class Decomposer:
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for everything that shapes the parts, the model among it."""
+        """6 hex digits for everything that shapes the parts, such as the model."""
         ask = self.ask
         shape = (self.count, self.exact, self.scale, self.repairs)
         variants = (ask.task.digest, *shape, ask.seed, ask.model.name)
@@ -219,12 +210,12 @@ class Decomposer:
 
         Args:
             aspect: The criterion.
-            known: Criteria that are no parts, such as those that were tried before; the prompt is
-                given them as well.
-            shown: What the prompt names besides.
+            known: Criteria that are no parts, such as earlier attempts; the prompt is given them as
+                well.
+            shown: Further values for the prompt.
 
         Raises:
-            MalformedResponse: The model gave no usable list; the message quotes what it said.
+            MalformedResponse: The model gave no usable list; the message quotes its answer.
         """
         if known or shown:
             shown["known"] = tuple(known)
@@ -236,11 +227,12 @@ class Decomposer:
             answer = await self.ask.answer(
                 prompt,
                 lambda sample: self._read(sample, aspect, unwanted),
-                max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
+                # a name with one or two sentences each, and some words around the list
+                max_tokens=200 + self.count * 60,
                 dry_run_answer=dry_run_answer,
             )
             text, listing = answer.samples[0].text, answer.read[0]
-            # A repair can be worse than what it repairs; the fullest list is kept.
+            # the longest list is kept, as a repair can be worse than the first answer
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
             if len(listing.entries) >= (self.count if self.exact else 1):
@@ -250,8 +242,8 @@ class Decomposer:
             )
             notes.append({"text": text.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
-            # The model sees its own answer and what is wrong with it; the bare question again would
-            # mostly give the same answer.
+            # the model sees its own answer and the problem: the same question would mostly get the
+            # same answer
             prompt = prompt.append_turn(text, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
@@ -273,22 +265,20 @@ class Decomposer:
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
         refuse_filtered(sample, f"the parts of {aspect.name!r}")
         listing = parse_listing(sample.text, most=self.count, unwanted=unwanted)
-        # A list that was cut off is used all the same: only its last entry may be incomplete.
+        # a list that was cut off is used, too: only its last entry may be incomplete
         if sample.finish_reason != "length":
             return listing
         last = [
             {"text": f"{e.name}: {e.definition}"[:MAX_QUOTED], "problem": "cut off"}
             for e in listing.entries[-1:]
         ]
-        # The last definition may end in the middle.
         return Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 
 def _dry_run_answer(aspect: Aspect, count: int, end: str) -> str:
-    """Return a list as long as those that models wrote for HD-Eval (tables 10 to 12).
+    """Return a list as long as models wrote for HD-Eval (tables 10 to 12).
 
-    No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts
-    would be asked once.
+    All parts differ from each other and from all criteria, since equal requests are sent once.
     """
     layer = chr(ord("A") + aspect.id.count("/"))
     reply = (
@@ -297,21 +287,38 @@ def _dry_run_answer(aspect: Aspect, count: int, end: str) -> str:
     return "\n".join(f"{i}. Part {layer}{i}: {reply}{end}" for i in range(1, count + 1))
 
 
+class Placed(Message):
+    """A criterion at its place."""
+
+    aspect: Aspect
+    """The criterion."""
+    parent: Aspect | None
+    """The criterion that it is part of; `None` in the first layer."""
+
+
 class GrownTree(Message):
-    """A tree that a decomposer grew."""
+    """A tree that a decomposer grew, or a part of one from a file."""
 
     tree: AspectTree
     """Depth first."""
     notes: tuple[dict[str, Any], ...] = ()
-    """What could not be used, see `Decomposition.notes`; `under` is the id of the criterion that
-    was taken apart."""
+    """Unusable parts of answers, see `Decomposition.notes`; `under` is the id of the criterion that
+    was divided."""
+
+    @cached_property
+    def placed(self) -> tuple[Placed, ...]:
+        """Every node with its parent."""
+        parents = {node.id: node for node in self.tree}
+        return tuple(
+            Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree
+        )
 
 
 async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) -> GrownTree:
     """Decompose criteria layer by layer until the tree has `depth` layers (HD-Eval, section 2.1).
 
     Args:
-        decomposer: Who takes one criterion apart.
+        decomposer: Divides one criterion.
         roots: The first layer.
         depth: Number of layers, with the first; at least 1.
 

@@ -1,8 +1,8 @@
-"""What a model is shown: a task's texts between delimiters, in a prompt, as its profile asks.
+"""Renders prompts: a task's texts between delimiters, in the form of the model's profile.
 
-A task says what the texts are called and which aspects are judged. A profile changes how judges are
-asked that do not follow the papers' prompts, never what a score means; `methods/library/` reads the
-files of both.
+A task names the texts and lists the aspects. A profile changes how a judge is asked that does not
+follow the papers' prompts, never the meaning of a score; `methods/library/` reads the files of
+both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -44,22 +44,22 @@ NEEDED = {
 
 
 class Task(Message):
-    """What kind of text is judged."""
+    """A kind of text, and the aspects on which it is judged."""
 
     name: str = Field(min_length=1)
     """Short name, such as `summarization`."""
     intro: str = Field(min_length=1)
-    """One or two sentences that tell a judge what will be shown."""
+    """One or two sentences that introduce the texts to a judge."""
     source_name: str = "Source"
-    """What an example's `source` is called in prompts."""
+    """Name of an example's `source` in prompts."""
     context_name: str = "Context"
-    """What an example's `context` is called in prompts."""
+    """Name of an example's `context` in prompts."""
     reference_name: str | None = None
-    """What an example's references are called in prompts; `None` if no judge is shown them."""
+    """Name of an example's references in prompts; `None` if no judge is shown them."""
     output_name: str = "Text"
-    """What an example's `output` is called in prompts."""
+    """Name of an example's `output` in prompts."""
     aspects: tuple[Aspect, ...] = Field(min_length=1)
-    """What is judged, in the order of the scores."""
+    """The aspects to judge, in the order of the scores."""
     family: tuple[Aspect, ...] = ()
     """All aspects of the task's file that are judged by default."""
     optional: tuple[Aspect, ...] = ()
@@ -75,7 +75,7 @@ class Task(Message):
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
     measured: str = ""
-    """What agreement with people it was measured at, and on what."""
+    """Measured agreement with people, and the data."""
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
 
@@ -86,10 +86,10 @@ class Task(Message):
 
 
 def has_field(example: Example, field: str) -> bool:
-    """Return whether an example has a field, or messages that hold the same."""
+    """Return whether an example has a field, or messages with the same content."""
     if field == "references":
         return any(text.strip() for text in example.references)
-    # what a tool returned is what an answer of an agent rests on
+    # the results of tools are the context of an agent's answer
     if field == "context" and any(m.passages or m.role == "tool" for m in example.messages):
         return True
     return bool((getattr(example, field) or "").strip())
@@ -97,12 +97,10 @@ def has_field(example: Example, field: str) -> bool:
 
 KINDS = ("source", "context", "output")
 """The texts of an example that prompts show, in their order."""
-_LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
-"""Each of them, with the field of a task that says what prompts call it."""
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
-    """Return the texts of an example as prompts want them: `{label, text}` each, delimited."""
+    """Return the texts of an example as prompts take them: `{label, text}` each, delimited."""
     return fence_texts(material_texts(task, example))
 
 
@@ -113,8 +111,8 @@ def material_texts(task: Task, example: Example) -> list[tuple[str, str, str]]:
     """
     values, labels = vars(example), vars(task)
     shown = [
-        (kind, labels[name], text)
-        for kind, name in _LABELS
+        (kind, labels[f"{kind}_name"], text)
+        for kind in KINDS
         if (text := values[kind]) and not text.isspace()
     ]
     if references := references_shown(task, example):
@@ -124,8 +122,8 @@ def material_texts(task: Task, example: Example) -> list[tuple[str, str, str]]:
 
 
 def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]:
-    """Return kind, label and text of each reference; none unless the task has a name for them."""
-    if task.reference_name is None:
+    """Return kind, label and text of each reference; empty if the task has no name for them."""
+    if not task.reference_name:
         return []
     given = [text for text in example.references if text.strip()]
     numbers = [f" {number}" for number in range(1, len(given) + 1)] if len(given) > 1 else [""]
@@ -135,24 +133,21 @@ def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]
     ]
 
 
-def fence_texts(
-    texts: Sequence[tuple[str, str, str]], number: str | None = None
-) -> list[dict[str, str]]:
-    """Return texts as prompts want them: `{label, text}` each, between their delimiters.
+def fence_texts(texts: Sequence[tuple[str, str, str]], number: str = "") -> list[dict[str, str]]:
+    """Return texts as prompts take them: `{label, text}` each, between their delimiters.
 
     Args:
         texts: Kind (`source`, `output`, ...), label and text of each.
-        number: Of the delimiters; by default what `nonce` returns for all of the texts.
+        number: Number of the delimiters; by default the `nonce` of all texts.
     """
-    if number is None:
-        number = nonce([text for _, _, text in texts])
+    number = number or nonce([text for _, _, text in texts])
     return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in texts]
 
 
 def plain_texts(example: Example, kinds: Iterable[str] = KINDS) -> dict[str, str]:
-    """Return the texts of an example by kind, stripped, without delimiters and blank ones."""
-    texts = {kind: getattr(example, kind) for kind in kinds}
-    return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}
+    """Return the texts of an example by kind, stripped and without delimiters; no blank ones."""
+    texts = {kind: (getattr(example, kind) or "").strip() for kind in kinds}
+    return {kind: text for kind, text in texts.items() if text}
 
 
 Asking = Literal["chat", "plain"]
@@ -162,19 +157,15 @@ Text = Literal["as-is", "simplify"]
 """Texts as they are, or in lower case with plain typography (`prompts.simplify`)."""
 Lines = Literal["kept", "joined"]
 """Line breaks of texts stay, or each text is put on one line."""
-RatingSource = Literal["written", "choices"]
-"""Ratings are read from what a judge writes, or from the probabilities of the labels as what comes
-next."""
 
 # "Anna: ", "Speaker 2: "
 _SPEAKER = lazy_pattern(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
-MAX_TEXTS = 1024
 
 
 class Profile(Message):
-    """How one model, or several of a kind, are asked.
+    """How a model, or models of one kind, are asked.
 
-    The default is a model that follows the papers' prompts.
+    The default is for models that follow the papers' prompts.
     """
 
     name: str = ""
@@ -186,23 +177,24 @@ class Profile(Message):
     text: Text = "as-is"
     """How texts are prepared."""
     lines: Lines = "kept"
-    """What becomes of line breaks."""
+    """How line breaks are shown."""
     conversations: tuple[str, ...] = ()
     """Tasks whose source is a conversation, shown one turn a line, `- ...`, without speakers'
     labels."""
     ask: Asking = "chat"
     """How judges are asked."""
-    ratings: RatingSource = "written"
-    """How ratings are read."""
+    ratings: Literal["written", "choices"] = "written"
+    """Ratings are read from the text that a judge writes, or from the probabilities of the labels
+    as the next token."""
     scale: Scale | None = None
     """Scale on which ratings are requested, if not the aspect's own; they are mapped onto that."""
     least_mass: float = Field(default=0.0, ge=0, lt=1)
-    """Probability of all labels together below which there is no rating; only for ratings that are
-    choices."""
+    """Probability of all labels together below which there is no rating; only with
+    `ratings="choices"`."""
     methods: tuple[str, ...] = ()
-    """Methods that it is for; all of them if empty."""
+    """Methods that may use it; all of them if empty."""
     others: str = ""
-    """Why it is not for the other methods."""
+    """Why the other methods may not use it."""
     printed: bool = False
     """Whether prompts are those of a paper byte by byte, the texts without delimiters; methods
     whose paper publishes none refuse it."""
@@ -212,7 +204,7 @@ class Profile(Message):
     """Defaults of methods' options, by method."""
     refused: dict[str, dict[str, str]] = {}
     """Why an option, or a value of it (`variant=no-scores`), has no effect, by method; `method` is
-    the method itself, and `*` stands for every method."""
+    the method itself, and `*` means every method."""
 
     @property
     def digest_parts(self) -> tuple[str, ...]:
@@ -228,16 +220,16 @@ class Profile(Message):
         talk = task.name in self.conversations
         if self.text == "as-is" and self.lines == "kept" and not talk:
             return example
-        source, output = example.source, example.output
-        if source is not None and talk:
+        source, context, output = example.source, example.context, example.output
+        if source and talk:
             source, output = _drop_speakers(source, output)
             source = self._turns(source)
-        elif source is not None:
+        elif source:
             source = self.prepare_text(source)
         return example.model_copy(
             update={
                 "source": source,
-                "context": None if example.context is None else self.prepare_text(example.context),
+                "context": self.prepare_text(context) if context else context,
                 "output": self.prepare_text(output),
                 "references": tuple(map(self.prepare_text, example.references)),
             }
@@ -257,7 +249,7 @@ NO_PROFILE = Profile()
 """For models that follow the papers' prompts."""
 
 
-@lru_cache(maxsize=MAX_TEXTS)
+@lru_cache(maxsize=1024)
 def _prepare(text: str, how: Text, lines: Lines) -> str:
     """Remembered, since every aspect of an example is asked about with the same texts."""
     plain = simplify(text) if how == "simplify" else text
@@ -268,13 +260,12 @@ def _drop_speakers(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, if every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]
-    present = [label for label in labels if label is not None]
-    # A line without a label is the rest of a turn, or no dialogue at all: then nothing is taken
-    # away.
+    present = [label for label in labels if label]
+    # nothing is removed if a line has no label: it is the rest of a turn, or the text no dialogue
     if not turns or len(present) < len(turns):
         return source, output
     named = _SPEAKER.match(output)
-    if named is not None and named[1] in {label[1] for label in present}:
+    if named and named[1] in {label[1] for label in present}:
         output = output[named.end() :]
     return "\n".join(
         turn[label.end() :] for turn, label in zip(turns, present, strict=True)
@@ -285,15 +276,6 @@ Layout = Literal["paper", "shared-prefix"]
 """Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the
 prefix."""
 
-NOT_DONE = "Not done: call one function at a time."
-"""What a call returns that came beside another one."""
-MAX_FRAMES = 1024
-"""Rendered prompts that one template keeps; the oldest is dropped first."""
-
-_NEW: Any = object()
-K = TypeVar("K")
-V = TypeVar("V")
-
 IN_SENTENCES = (
     "llm_score", "llm_score_cot", "llm_score_labels", "pairwise", "coascore",
     "coascore_aspects", "hd_eval", "hd_eval_decompose", "typed_comparison", "typed_rating",
@@ -303,38 +285,35 @@ heading."""
 
 
 class Prompt(NamedTuple):
-    """A rendered prompt.
-
-    Attributes:
-        messages: The messages of the chat.
-        truncatable: The part of them that a local model may cut at its end if all does not fit.
-        images: The images that the texts name by number.
-    """
+    """A rendered prompt."""
 
     messages: tuple[ChatMessage, ...]
+    """The messages of the chat."""
     truncatable: str | None = None
+    """The part of them that a local model may cut at its end if the prompt does not fit."""
     images: tuple[Image, ...] = ()
+    """The images that the texts name by number."""
 
     def append_turn(self, answer: str, prompt: str, **values: Any) -> Prompt:
         """Return the chat continued with the model's answer and another prompt."""
-        # Some APIs refuse an empty turn.
+        # some APIs refuse an empty turn
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
         return self._replace(messages=(*self.messages, turn, *chat(prompt, **values)))
 
     def after_call(self, sample: Sample, prompt: str, **values: Any) -> Prompt:
         """Return the chat continued with an answer that may call functions, and another prompt.
 
-        The prompt is what the first call returned; others were not carried out.
+        The prompt is the result of the first call; others are not carried out.
         """
         continued = self.append_turn(sample.text.strip(), prompt, **values)
-        if sample.native is None:
+        if not sample.native:
             return continued
         *before, turn, result = continued.messages
         results = tuple(
             {
                 "role": "tool",
                 "tool_call_id": call.get("id"),
-                "content": NOT_DONE if number else result.content,
+                "content": ("Not done: call one function at a time." if number else result.content),
             }
             for number, call in enumerate(sample.native["tool_calls"])
         )
@@ -344,30 +323,27 @@ class Prompt(NamedTuple):
 
 
 class PromptPart(Message, defer_build=True):
-    """A message of which prompts are shown something else than the message itself."""
+    """A message that prompts show in another form."""
 
     @property
     @abstractmethod
     def in_prompts(self) -> Any:
-        """What they are shown under the name of the message."""
+        """The value that prompts are given under the name of the message."""
 
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """One prompt file, rendered for a kind of text and a model.
-
-    Attributes:
-        prompt: Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material`
-            and whatever the agent adds.
-        task: What kind of text is judged.
-        layout: Order of the prompt.
-        profile: How the model is asked if it does not follow the papers' prompts.
-    """
+    """One prompt file, rendered for a kind of text and a model."""
 
     prompt: str
+    """Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material` and
+    whatever the agent adds."""
     task: Task
+    """The kind of text that is judged."""
     layout: Layout = "paper"
+    """Order of the prompt."""
     profile: Profile = NO_PROFILE
+    """How the model is asked if it does not follow the papers' prompts."""
     _bound: dict[Any, BoundPrompt] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -413,16 +389,17 @@ class PromptTemplate:
         """Return the prompt for an example.
 
         Args:
-            example: What is judged, as `prepare` returns it; `None` for prompts without texts.
+            example: The example to judge, as `prepare` returns it; `None` for prompts without
+                texts.
             readings: Further entries of `material`, `{label, text}` each.
-            values: What the prompt names besides.
+            values: Further values for the prompt.
         """
-        if example is None:
+        if not example:
             return Prompt(self.chat(**values))
         return self.bind(**values).render(example, readings)
 
     def bind(self, **values: Any) -> BoundPrompt:
-        """Return the prompt with what it names besides the examples, for many of them.
+        """Return the prompt with its values, to be rendered for many examples.
 
         Equal values give the same object.
         """
@@ -433,18 +410,18 @@ class PromptTemplate:
         key: Any = (tuple(values), *values.values())
         try:
             bound = self._bound.get(key)
-        except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
+        except TypeError:  # a value cannot be hashed, such as a plan: its JSON takes its place
             key = to_json(values)
             bound = self._bound.get(key)
-        if bound is None:
+        if not bound:
             bound = BoundPrompt(self, values)
             _keep(self._bound, key, bound)
         return bound
 
     def texts_of(self, example: Example) -> list[dict[str, str]]:
-        """Return the texts of an example as prompts want them, see `material`."""
+        """Return the texts of an example as prompts take them, see `material`."""
         latest = self._latest.get("last")
-        if latest is None or latest[0] is not example:
+        if not latest or latest[0] is not example:
             # one tuple, so that no other thread sees an example with the texts of another
             self._latest["last"] = latest = (example, material(self.task, example))
         return latest[1]
@@ -464,7 +441,7 @@ class PromptTemplate:
 
         Args:
             plain: Texts by kind without delimiters, which prompts of profiles take as `bare`.
-            values: What the prompt names besides.
+            values: Further values for the prompt.
         """
         return join_messages(self.render_messages(plain, **values))
 
@@ -478,7 +455,7 @@ class PromptTemplate:
         """Return 6 hex digits for the words that are sent apart from the examples' own.
 
         Args:
-            variants: Whatever else shapes what is sent, such as the layout.
+            variants: Further facts that shape the request, such as the layout.
             also: Prompts that follow up on the first one.
 
         Raises:
@@ -491,10 +468,10 @@ class PromptTemplate:
 
 
 class BoundPrompt:
-    """A prompt with all that it names but the texts of an example.
+    """A prompt with all values but the texts of an example.
 
     Rendering takes ten times as long as filling in texts, and prompts of one aspect differ in
-    nothing else, so it is rendered once for all examples with the same labels.
+    nothing else, so a prompt is rendered once for all examples with the same labels.
     """
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
@@ -511,23 +488,22 @@ class BoundPrompt:
             bare = plain_texts(example)
             messages = template.chat(material=texts, bare=bare, **self._values)
             return Prompt(messages, example.source, example.images)
-        # Labels belong to the key: an example without a source has another prompt than one with it.
+        # labels belong to the key: an example without a source has another prompt than one with it
         labels = tuple([text["label"] for text in texts])
-        frame = self._frames.get(labels, _NEW)
-        if frame is _NEW:
+        frame = self._frames.get(labels)
+        if not frame and labels not in self._frames:
             frame = template.frame(labels, self._values)
             _keep(self._frames, labels, frame)
-        # This prompt changes the texts (a filter, say), so it must be rendered for each example.
-        if frame is None:
+        if not frame:  # the prompt changes its texts (by a filter, say): rendered for each example
             messages = template.chat(material=texts, **self._values)
             return Prompt(messages, example.source, example.images)
         turns = frame.fill([text["text"] for text in texts])
         return Prompt(_messages(template.prompt, turns), example.source, example.images)
 
 
-def _keep(kept: dict[K, V], key: K, value: V) -> None:
-    """Add to a dict of at most `MAX_FRAMES`; the oldest makes room."""
-    if len(kept) >= MAX_FRAMES:
+def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
+    """Add to a dict of at most 1,024 entries; the oldest is dropped first."""
+    if len(kept) >= 1024:
         del kept[next(iter(kept))]  # dicts keep the order of insertion
     kept[key] = value
 
@@ -548,7 +524,7 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
 
     Args:
         prompt: A prompt, as `prompts.render` takes it.
-        values: What the prompt names; texts under evaluation come as `material`.
+        values: Values for the prompt; texts under evaluation are in `material`.
 
     Raises:
         PromptError: The file is missing or does not render.
@@ -560,7 +536,7 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """Raise the errors of `prompts`, which knows nothing of this package's, as `PromptError`."""
+    """Raise the errors of `prompts`, which imports no other layer, as `PromptError`."""
     try:
         yield
     except PromptFault as fault:

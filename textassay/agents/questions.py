@@ -1,8 +1,8 @@
-"""Yes/no questions (DecompEval, section 3): what is asked, the answers, and the score made of them.
+"""Yes/no questions (DecompEval, section 3): questions, their answers, and the score made of them.
 
-An aspect becomes one question per output sentence and one on the whole output. They are answered
-by the probabilities of the spellings of yes and no as the next token; of a model that sends none,
-by written answers, for the share of yes among several estimates the same P(yes).
+An aspect becomes one question for each sentence of the output and one about the whole output. They
+are answered by the probabilities of the spellings of yes and no as the next token, or by written
+answers if a model sends none: the share of yes among several estimates the same P(yes).
 """
 
 from __future__ import annotations
@@ -51,30 +51,24 @@ from textassay.runtime.questions import Question, QuestionAnswer, Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
-TextName = Literal["source", "context", "reference", "output"]
-PARTS: tuple[TextName, ...] = ("source", "context", "output", "reference")
+PARTS = ("source", "context", "output", "reference")
 """In the order in which a shared prefix shows them; the first three are shown for every aspect."""
-Value = Literal["question", "average", "sum"]
-"""What the score is: equation 3 on the question, or the average or sum of the sub-questions'
-own."""
-# Is |this| summary ...?
-_OPENING = re.compile(r"(?i)\b(this)\s+")
 
 
 class QuestionForm(Message):
-    """How one aspect is asked about: a row of DecompEval's tables 8 to 10."""
+    """The questions about one aspect: a row of DecompEval's tables 8 to 10."""
 
     inputs: dict[str, str]
-    """What each text is called, by `source`, `context`, `reference` and `output`, in the order of
-    the prompt; a name that ends in `?` may be missing from an example."""
+    """Name of each text, by `source`, `context`, `reference` and `output`, in the order of the
+    prompt; a key that ends in `?` may be missing from an example."""
     question: str = Field(min_length=1)
-    """About the whole output."""
+    """Question about the whole output."""
     subquestion: str = Field(min_length=1)
-    """About one sentence, with `{number}` (from 1) and `{sentence}` in its place."""
-    value: Value = "question"
-    """What the score is."""
+    """Question about one sentence, with the placeholders `{number}` (from 1) and `{sentence}`."""
+    value: Literal["question", "average", "sum"] = "question"
+    """The score: equation 3 on the question, or the average or sum over the sentences."""
     definition: str = ""
-    """What the aspect means, if the question alone does not say."""
+    """Definition of the aspect, if the question does not contain it."""
 
     @model_validator(mode="after")
     def _complete(self) -> QuestionForm:
@@ -90,11 +84,11 @@ class QuestionForm(Message):
         return self
 
     def missing(self, texts: Mapping[str, str]) -> list[str]:
-        """Return the inputs that it needs and that are not among the texts."""
+        """Return the required inputs that are not among the texts."""
         return [part for part in self.inputs if not part.endswith("?") and part not in texts]
 
     def labels(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return what each of the texts is called that it uses, in its order."""
+        """Return the name of each text that it uses, in its order."""
         named = {part.removesuffix("?"): label for part, label in self.inputs.items()}
         return {part: label for part, label in named.items() if part in texts}
 
@@ -103,21 +97,21 @@ class QuestionTable(Message):
     """The words of DecompEval's prompts, which a file of this form may replace."""
 
     instruction: str = "Answer the following yes/no question."
-    """What stands before or after the inputs."""
+    """Instruction before or after the inputs."""
     yes: tuple[str, ...] = Field(default=("yes", "Yes"), min_length=1)
-    """Spellings of yes; the last one is what prompts show behind a sub-question."""
+    """Spellings of yes; prompts show the last one as the answer to a sub-question."""
     no: tuple[str, ...] = Field(default=("no", "No"), min_length=1)
     """Spellings of no."""
     quoted: bool = True
-    """Whether the sentence of a sub-question stands between quotation marks."""
+    """Whether the sentence of a sub-question is put between quotation marks."""
     generic: QuestionForm | None = None
-    """How an aspect is asked about that is not in the book, with `{noun}` and `{aspect}`; by
-    default a template of ours or the aspect's own question."""
+    """Form for aspects that are not in the table, with `{noun}` and `{aspect}`; by default a
+    template of ours or the aspect's own question."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
-    """By task and aspect; of several forms the first one counts whose inputs an example has."""
+    """By task and aspect; of several forms the first one is used whose inputs an example has."""
     overrides: bool = True
-    """Whether these questions take the place of an aspect's own; else they are for aspects that ask
-    the same."""
+    """Whether these questions replace an aspect's own; else they are for aspects with the same
+    question."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
         """Return the table's forms for an aspect, if they override or ask its own question."""
@@ -126,8 +120,8 @@ class QuestionTable(Message):
         return written if self.overrides or aspect.question in questions else ()
 
     def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
-        """Return the form for an aspect that is not in the book."""
-        if self.generic is None:
+        """Return the form for an aspect that is not in the table."""
+        if not self.generic:
             return default_form(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
         questions = {
@@ -138,7 +132,7 @@ class QuestionTable(Message):
 
 
 def fill_placeholders(pattern: str, words: Mapping[str, str]) -> str:
-    """Return a pattern with its placeholders replaced in order, by words that are not searched."""
+    """Return a pattern with its placeholders replaced, one after the other."""
     for place, word in words.items():
         pattern = pattern.replace(place, word)
     return pattern
@@ -152,21 +146,15 @@ def default_form(task: Task, aspect: Aspect) -> QuestionForm:
         "context?": task.context_name.lower(),
         "output": noun,
     }
-    if task.reference_name is not None:
+    if task.reference_name:
         inputs["reference?"] = task.reference_name.lower()
-    if aspect.question is not None:
-        return QuestionForm(
-            inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun)
-        )
-    text = (
-        f"good in terms of {aspect.name}" if aspect.higher_is_better else f"marked by {aspect.name}"
-    )
-    question = f"Is this {noun} {text}?"
+    verdict = "good in terms of" if aspect.higher_is_better else "marked by"
+    question = aspect.question or f"Is this {noun} {verdict} {aspect.name}?"
     return QuestionForm(
         inputs=inputs,
         question=question,
         subquestion=for_sentence(question, noun),
-        definition=f"{aspect.name}: {aspect.definition}",
+        definition="" if aspect.question else f"{aspect.name}: {aspect.definition}",
     )
 
 
@@ -174,8 +162,8 @@ def for_sentence(question: str, noun: str) -> str:
     """Return the sub-question of a question, as DecompEval words them in its tables."""
     sentence = "sentence {number} {sentence}"
     subject = sentence if noun == "sentence" else f"{noun} {sentence}"
-    opening = _OPENING.search(question)
-    if opening is None:
+    opening = re.search(r"(?i)\b(this)\s+", question)
+    if not opening:
         return f"Consider {subject} alone. {question}"
     start, rest = question[: opening.end(1)], question[opening.end() :]
     if re.match(rf"(?i){re.escape(noun)}\b", rest):
@@ -186,48 +174,41 @@ def for_sentence(question: str, noun: str) -> str:
     return f"Consider {subject} alone. {question}"
 
 
-_MISSING = {
-    "source": "MissingSource",
-    "context": "MissingContext",
-    "reference": "MissingReferences",
-}
-
-
 class QuestionSet(Message):
-    """Everything that is asked about one example and one aspect."""
+    """The questions about one example and one aspect."""
 
     texts: tuple[dict[str, str], ...] = ()
-    """What the model is shown, `{label, text}` each, in order, between delimiters."""
+    """Texts that the model is shown, `{label, text}` each, in order, between delimiters."""
     bare: dict[str, str] = {}
     """The example's texts without delimiters, by part, for prompts of profiles."""
     names: tuple[dict[str, str], ...] = ()
-    """Where texts go by another name than this aspect's: `{label, name}` each."""
+    """Texts whose label differs from this aspect's name for them: `{label, name}` each."""
     form: QuestionForm | None = None
-    """How the aspect is asked about; `None` if nothing can be asked."""
+    """The form of the questions; `None` if no question can be asked."""
     output: str = ""
     """The whole output."""
     images: tuple[Image, ...] = ()
     """The images that the source names."""
     source: str | None = None
-    """The source, if it is among the texts: what may be cut if not everything fits a local
+    """The source, if it is among the texts: it may be cut if the prompt does not fit a local
     model."""
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
     missing: ScoreError | None = None
-    """Why nothing can be asked."""
+    """Why no question can be asked."""
     parts: tuple[QuestionSet, ...] = ()
-    """What is asked about each sentence as if it were the whole output, if the score is the average
-    or sum of the sentences' own (section 4.2); nothing else is asked then."""
+    """Questions about each sentence as if it were the whole output, if the score is the average or
+    sum of the sentences' own (section 4.2); no other questions are asked then."""
 
     @property
     def definition(self) -> str:
-        """What the aspect means, if its question does not say."""
-        return self.form.definition if self.form is not None else ""
+        """Definition of the aspect, if its question does not contain it."""
+        return self.form.definition if self.form else ""
 
     @property
     def question(self) -> SubQuestion:
         """The question about the whole output, which comes after all sentences."""
-        text = self.form.question if self.form is not None else "?"
+        text = self.form.question if self.form else "?"
         return SubQuestion(text=text, sentence=self.output, index=len(self.subquestions))
 
     @property
@@ -237,7 +218,7 @@ class QuestionSet(Message):
         The question about the whole comes last; it is left out if the score is made of the
         sentences' answers.
         """
-        if self.form is None:
+        if not self.form:
             return ()
         of_sentences = self.form.value != "question" and self.subquestions
         return self.subquestions if of_sentences else (*self.subquestions, self.question)
@@ -248,27 +229,25 @@ class SentenceQuestions:
     """Asks about an output sentence by sentence."""
 
     template: PromptTemplate
-    """The prompt that the questions are put into; with a shared prefix, all aspects are shown the
-    same texts."""
+    """The prompt of the questions; with a shared prefix, all aspects are shown the same texts."""
     book: QuestionTable = field(default_factory=QuestionTable)
-    """The questions by task and aspect; what is not in it is asked by a template."""
+    """The questions by task and aspect; other aspects are asked about by a template."""
     decompose: bool = True
     """Whether there are sub-questions at all (DecompEval's table 6 has a variant without)."""
     splitter: SentenceSplitter = DEFAULT_SPLITTER
     """Cuts the output into sentences."""
     alone: bool = False
-    """Whether averages and sums go over sentences that are judged by themselves, each as if it were
-    the whole output, rather than over the answers to the sub-questions."""
+    """Whether averages and sums are over sentences that are judged by themselves, each as if it
+    were the whole output, rather than over the answers to the sub-questions."""
     delimited: bool = True
-    """Whether texts are between delimiters; a decision model is sent them apart from the
-    questions."""
+    """Whether texts are between delimiters; a decision model gets them apart from the questions."""
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
-        """Return the question, its sub-questions and what they are answered from."""
-        whole = self._about_whole(example, aspect)
-        if not self.alone or whole.form is None or whole.form.value == "question":
-            return whole
+        """Return the question, its sub-questions and the texts for the answers."""
         sentences = self.splitter.split(example.output)
+        whole = self._about_whole(example, aspect, sentences)
+        if not self.alone or not whole.form or whole.form.value == "question":
+            return whole
         by_itself = whole.form.model_copy(update={"value": "question"})
         parts = [
             self._about_whole(example.model_copy(update={"output": sentence}), aspect, (sentence,))
@@ -278,25 +257,25 @@ class SentenceQuestions:
         return whole.model_copy(update={"parts": tuple(parts)})
 
     def _about_whole(
-        self, example: Example, aspect: Aspect, sentences: tuple[str, ...] | None = None
+        self, example: Example, aspect: Aspect, sentences: Sequence[str]
     ) -> QuestionSet:
-        """Return what is asked about an output, whose sentences may be known."""
+        """Return the questions about an output with these sentences."""
         task = self.template.task
-        written, example = example.output, self.template.prepare(example)
+        example = self.template.prepare(example)
         if not example.output.strip():
             return QuestionSet(missing=EMPTY)
         texts = _texts(example)
         forms = self.book.forms(task, aspect) or (self.book.form_of_any(task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
-        if form is None:
+        if not form:
             return QuestionSet(missing=_needs(aspect, forms[0].missing(texts)))
-        # One number for all texts of the example: the same prefix for every aspect, which servers
-        # reuse.
+        # one number for all texts of the example: the same prefix for every aspect, which servers
+        # reuse
         number = nonce(texts.values())
         labels = form.labels(texts)
         shared = self._shared_material(texts, labels)
         shown = labels if self.template.layout == "paper" else shared
-        # published questions know no passages, messages and images, and must not leave them out
+        # published questions name no passages, messages and images, which must be shown even so
         in_source = example.messages or example.images
         material = {
             part for part, given in (("context", example.passages), ("source", in_source)) if given
@@ -317,9 +296,7 @@ class SentenceQuestions:
             output=example.output,
             images=example.images,
             source=example.source if "source" in shown or self.template.takes_plain_texts else None,
-            subquestions=self._subquestions(
-                form, self.splitter.split(written) if sentences is None else sentences, number
-            ),
+            subquestions=self._subquestions(form, sentences, number),
         )
 
     def _show(self, texts: list[tuple[str, str, str]], number: str) -> tuple[dict[str, str], ...]:
@@ -330,7 +307,7 @@ class SentenceQuestions:
     def _shared_material(
         self, texts: Mapping[str, str], labels: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return what all aspects are shown, under names that are the same for all of them."""
+        """Return the texts that all aspects are shown, under the same names for all of them."""
         task = self.template.task
         names = {part: getattr(task, f"{part}_name").lower() for part in KINDS}
         shown = {part: names.get(part) or labels.get(part) for part in PARTS if part in texts}
@@ -352,17 +329,16 @@ class SentenceQuestions:
         )
 
     def _about(self, subquestion: str, index: int, sentence: str, number: str) -> str:
-        """Return the sub-question about a sentence, which stands on one line.
+        """Return the sub-question about a sentence, which is put on one line.
 
-        It stands between quotation marks as in the paper's tables 11 and 12, or between delimiters
-        that it cannot forge if it contains one itself; or bare.
+        The sentence is between quotation marks as in the paper's tables 11 and 12, between
+        delimiters that it cannot forge if it contains a quotation mark itself, or bare.
         """
         text = " ".join(sentence.split())
         if self.book.quoted:
             text = (
                 f'"{text}"'
-                # A sentence with a quotation mark could close the quotation and go on as a
-                # question.
+                # a sentence with a quotation mark could close the quotation and go on as a question
                 if '"' not in text or self.template.profile.printed
                 else fence("sentence", text, number).replace("\n", " ")
             )
@@ -371,32 +347,28 @@ class SentenceQuestions:
 
 def _texts(example: Example) -> dict[str, str]:
     """Return the texts of an example that are not blank, by part; of references the first."""
-    reference = next(iter(references(example)), None)
     parts = {
-        "source": example.source,
-        "context": example.context,
-        "reference": reference,
+        "source": example.source or "",
+        "context": example.context or "",
+        "reference": next(iter(references(example)), ""),
         "output": example.output,
     }
-    return {part: text for part, text in parts.items() if text is not None and text.strip()}
+    return {part: text for part, text in parts.items() if text.strip()}
 
 
 def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     what = " and a ".join(missing)
+    kind = "References" if missing[0] == "reference" else missing[0].capitalize()
     return ScoreError(
-        type=_MISSING[missing[0]],
+        type=f"Missing{kind}",
         message=f"{aspect.name} needs a {what}, which this example does not have",
     )
 
 
-_WORD = re.compile(r"[^\W\d_]+")
-
-
 class TypedReply(Message):
-    """What a model made of a yes/no question."""
+    """The answer of a model to a yes/no question, or why there is none."""
 
     question: SubQuestion
-    """What was asked."""
     reading: QuestionAnswer
     """The probabilities of yes and no, or why there are none."""
     way: Way
@@ -404,13 +376,12 @@ class TypedReply(Message):
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = NO_USAGE
-    """What asking cost."""
 
     @property
     def answer(self) -> Answer | None:
         """The answer; `None` if there is a problem."""
         reading = self.reading
-        if reading.problem is not None:
+        if reading.problem:
             return None
         return Answer(question=self.question, p_yes=reading.p_yes, mass=reading.mass)
 
@@ -420,17 +391,17 @@ class Replies(Message):
 
     items: tuple[TypedReply, ...] = ()
     parts: tuple[Replies, ...] = ()
-    """Those about each sentence by itself, if they were asked about so; `items` has all of them."""
+    """Replies about each sentence judged by itself, if any; `items` has all of them."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """The answers that there are."""
-        return tuple(reply.answer for reply in self.items if reply.answer is not None)
+        """The answers of all replies that have one."""
+        return tuple(answer for reply in self.items if (answer := reply.answer))
 
     @property
     def unanswered(self) -> QuestionAnswer | None:
         """The first reading without an answer, which says why; `None` if all have one."""
-        return next((r.reading for r in self.items if r.reading.problem is not None), None)
+        return next((r.reading for r in self.items if r.reading.problem), None)
 
     @property
     def way(self) -> Way:
@@ -461,19 +432,18 @@ class Answerer:
 
     @cached_property
     def _batcher(self) -> QuestionBatcher:
-        """What asks the model."""
         return QuestionBatcher(self.ask.model)
 
     @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
-        if self.probabilities is not None:
+        if self.probabilities:
             return self.probabilities.how
         return "logprob" if self.reading == "logprob" else "decision"
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         is_open = self.reading == "auto" and not self.ask.model.capabilities.only_decides
         return self._batcher.reading if is_open else None
 
@@ -484,12 +454,12 @@ class Answerer:
 
         Args:
             question: A sub-question of the set, or its question.
-            question_set: What the question is answered from.
-            earlier: Answers to show before it, which no decision model is shown.
+            question_set: The texts for the answer.
+            earlier: Answers to show before it; a decision model is shown none.
 
         Raises:
-            CapabilityError: The model does not return log-probabilities of choices, and nothing
-                else may be read.
+            CapabilityError: The model does not return log-probabilities of choices, and written
+                answers may not replace them.
         """
         if self.ask.model.capabilities.only_decides:
             result = await self._decided(question, question_set)
@@ -548,10 +518,10 @@ class Answerer:
 
     def _read_written(self, sample: Sample) -> int | None:
         """Return 0 if an answer says yes and 1 if no, as its first word or its last."""
-        words = [word.casefold() for word in _WORD.findall(sample.text)]
+        words = [word.casefold() for word in re.findall(r"[^\W\d_]+", sample.text)]
         either = {word.casefold() for word in (*self.book.yes, *self.book.no)}
         ends = words[:1]
-        # what was cut off may have ended otherwise
+        # an answer that was cut off may have ended otherwise
         if not reached_limit(sample) and words and words[-1] in either:
             # `I cannot say yes or no` says both
             ends += [words[-1], *words[-3:-2]]
@@ -560,79 +530,53 @@ class Answerer:
         return None if yes == no else int(no)
 
 
+AnswerOrder = Literal["chain", "parallel", "independent"]
+"""`chain`: each answer becomes part of the next prompt, as in the paper; `parallel`: sub-questions
+at the same time, then the question about the whole, which shows their answers; `independent`: all
+at the same time, so that a decision model is asked in one request."""
+
+
 @dataclass(frozen=True)
 class AnswersInOrder:
-    """Answers yes/no questions in order; each answer becomes part of the next prompt.
+    """Answers yes/no questions: the sub-questions first, the question about the whole last."""
 
-    The sub-questions come first, the question about the whole last, if it is asked.
-    """
-
-    answerer: Answerer
+    answerer: Callable[..., Awaitable[TypedReply]]
+    """An `Answerer`, or what is called like one."""
+    order: AnswerOrder = "chain"
+    """Which questions wait for the answers to others."""
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the first one without an answer is the last."""
+        """Return the replies; no question is asked after one without an answer.
+
+        Sentences that are judged by themselves do not wait for each other.
+        """
         if question_set.parts:
-            return await _about_parts(self, question_set)
+            parts = await gather([self(part) for part in question_set.parts])
+            items = [reply for part in parts for reply in part.items]
+            return Replies(items=tuple(items), parts=tuple(parts))
+        if self.order == "chain":
+            return await self._one_by_one(question_set)
+        questions = question_set.questions
+        at_once = len(question_set.subquestions if self.order == "parallel" else questions)
+        first = [self.answerer(question, question_set) for question in questions[:at_once]]
+        replies = Replies(items=tuple(await gather(first)))
+        if at_once < len(questions) and replies.unanswered is None:
+            last = await self.answerer(questions[-1], question_set, replies.answers)
+            replies = Replies(items=(*replies.items, last))
+        return replies
+
+    async def _one_by_one(self, question_set: QuestionSet) -> Replies:
         replies = Replies()
         questions = question_set.questions
         with chain_requests() as turns:
             for question in questions:
-                # Tells a local model whether to keep the prompt for the next question, which begins
-                # with it.
+                # a local model keeps the prompt for the next question, which begins with it
                 turns.has_next = question is not questions[-1]
                 reply = await self.answerer(question, question_set, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
                 if reply.answer is None:
                     break
         return replies
-
-
-@dataclass(frozen=True)
-class AnswersAtOnce:
-    """Answers sub-questions at the same time, none of which shows the answer to another.
-
-    The question about the whole, if it is asked, comes after them and shows all their answers. So
-    there are two steps however many sentences there are, which is not the paper's chain.
-    """
-
-    answerer: Answerer
-
-    async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the question about the whole needs an answer to all others."""
-        if question_set.parts:
-            return await _about_parts(self, question_set)
-        questions = question_set.questions
-        first = questions[: len(question_set.subquestions)]
-        items = await gather([self.answerer(question, question_set) for question in first])
-        replies = Replies(items=tuple(items))
-        if len(first) < len(questions) and replies.unanswered is None:
-            last = await self.answerer(questions[-1], question_set, replies.answers)
-            replies = Replies(items=(*replies.items, last))
-        return replies
-
-
-@dataclass(frozen=True)
-class IndependentAnswers:
-    """Answers all questions at the same time, that about the whole included.
-
-    None shows the answer to another, so that a decision model is asked all of them in one request.
-    """
-
-    answerer: Callable[[SubQuestion, QuestionSet], Awaitable[TypedReply]]
-
-    async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies."""
-        questions = question_set.questions
-        items = await gather([self.answerer(question, question_set) for question in questions])
-        return Replies(items=tuple(items))
-
-
-async def _about_parts(
-    answers: AnswersInOrder | AnswersAtOnce, question_set: QuestionSet
-) -> Replies:
-    """Return the replies about sentences judged by themselves, which do not wait for each other."""
-    parts = await gather([answers(part) for part in question_set.parts])
-    return Replies(items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts))
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -648,7 +592,7 @@ class YesNoAggregator:
     """
 
     signature: str = ""
-    """What the scores carry, with how they were read in place of `how:auto`."""
+    """Signature of the scores; `how:auto` is replaced by how the answers were read."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies
@@ -669,23 +613,20 @@ class YesNoAggregator:
         }
         if way.samples:
             about["samples"] = min(reply.reading.usable for reply in replies.items)
-        if question_set.form is None:
-            missing = question_set.missing
-            assert missing is not None  # one of the two is there
+        if missing := question_set.missing:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
-        # One question without an answer leaves no score: a mean over the rest would stand for
-        # another text.
-        if replies.unanswered is not None:
-            return unanswered(replies.unanswered, **about)
+        # no score if a question has no answer: a mean over the others would describe another text
+        if problem := replies.unanswered:
+            return unanswered(problem, **about)
         answers = replies.answers
-        if replies.parts:  # what counts is each sentence's own question, after its sub-question
+        if replies.parts:  # each sentence's own question counts, which follows its sub-question
             answers = tuple(part.answers[-1] for part in replies.parts)
         elif question_set.questions[-1] == question_set.question:
             last = answers[-1]
             about |= _spread(answers[-1:], replies)
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
-        is_sum = question_set.form.value == "sum"
+        is_sum = question_set.form is not None and question_set.form.value == "sum"
         value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
         about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]
@@ -695,7 +636,7 @@ class YesNoAggregator:
 
 
 def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
-    """Return the standard deviation of a score that is made of one written answer each."""
+    """Return the standard deviation of a score, if each answer is estimated by samples."""
     if not replies.way.samples:
         return {}
     variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
@@ -703,8 +644,8 @@ def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict
 
 
 def _evidence(replies: Replies) -> tuple[Json, ...]:
-    """Return all replies as evidence, each with its sentence if this was judged by itself."""
-    # of the answer that counts most, which is the last one
+    """Return all replies as evidence, each with its sentence if it was judged by itself."""
+    # the notes of the last answer, which counts most
     notes = replies.items[-1].reading.notes if replies.items else ()
     if not replies.parts:
         return (*map(_as_evidence, replies.items), *notes)
@@ -717,12 +658,12 @@ def _evidence(replies: Replies) -> tuple[Json, ...]:
 def _as_evidence(reply: TypedReply) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
     piece: Json = {"text": reply.question.text}
-    if reply.answer is not None:
-        answer = "yes" if reply.answer.yes else "no"
-        piece |= {"answer": answer, "p_yes": reply.answer.p_yes, "mass": reply.answer.mass}
+    if answer := reply.answer:
+        word = "yes" if answer.yes else "no"
+        piece |= {"answer": word, "p_yes": answer.p_yes, "mass": answer.mass}
     if reply.way.samples:
         piece["samples"] = f"{reply.reading.usable} of {reply.way.samples} usable"
-    if reply.reading.problem is not None:
+    if reply.reading.problem:
         piece["problem"] = reply.reading.problem.type
     if reply.reading.unreported:
         piece["unreported"] = reply.reading.unreported[0]

@@ -1,8 +1,8 @@
-"""Finds a quotation in the text that it is said to be from: by rules, without a model.
+"""Finds a quotation in the texts of an example: by rules, without a model.
 
-How a passage is typed does not matter (`tokens`), nor does punctuation around it; every word,
-every number and every mark inside does, and so does their order. Part of a word or of a number is
-not found, and an ellipsis may not swallow a negation of what it joins.
+Typography does not matter (`tokens`), nor does punctuation around the quotation; every word, number
+and mark inside does, and so does their order. A part of a word or number is not found, and an
+ellipsis may not omit a negation of the words that it joins.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EMPHASIS = re.compile(
     r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)"
 )
 _LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+")
-# did n't   can not: tokenized text, as many news corpora hold it
+# did n't   can not: tokenized text, as in many news corpora
 _SPLIT_NOT = re.compile(r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)")
 _SHORT_NOT = re.compile(r"'t\b")
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])")
@@ -142,17 +142,11 @@ def _unicode_pattern() -> re.Pattern[str]:
     )
 
 
-MIN_WORDS = 3
-"""Words of a quotation; fewer are found in nearly every text by chance, so they are no evidence,
-unless they are all that the text says."""
-
 # "..."   "[...]"   "(…)": an ellipsis within a quotation
 _GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
 # > 5 cups   > -$.5: a number that is compared, or Markdown's mark of a quotation in front of a
 # number, with the marks before its digits
 _COMPARED = re.compile(r"\s*>[ \t]+(?P<marks>[^\w\s]*)\d")
-_SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _NEGATIONS = frozenset(
     ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
      "without", "hardly", "scarcely"]
@@ -162,16 +156,16 @@ _NEGATIONS = frozenset(
 def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
     """Return the name of the text that holds a quotation word for word; `None` if none does.
 
-    A quotation with an ellipsis is found if all of its parts stand in one text, in order, and
-    nothing that the ellipsis leaves out of their sentences negates them.
+    A quotation with an ellipsis is found if one text has all of its parts, in order, and no word
+    that the ellipsis omits from their sentences negates them.
     """
     shown = plain(quote)
     whole = strip_punctuation(tokens(shown))
     parts = [found for part in _GAP.split(shown) if (found := strip_punctuation(tokens(part)))]
     if not whole or not parts:
         return None
-    # taken for Markdown's mark, unless the text compares that number in another way: then ">" may
-    # be what the quotation claims
+    # ">" is taken for Markdown's mark, unless the text compares that number in another way: then it
+    # may be a part of the claim
     other = BESIDE_NUMBERS - {">"} if _compares(quote) else frozenset[str]()
     for where, text in texts.items():
         for spelling in _read(text):
@@ -193,30 +187,30 @@ def quotable(
     texts = {"output": example.output}
     for piece in evidence_pieces(example, question_counts=question_counts):
         known = texts.get(piece.name)
-        texts[piece.name] = piece.text if known is None else f"{known}\n{piece.text}"
+        texts[piece.name] = f"{known}\n{piece.text}" if known else piece.text
     if references_count:
         texts["reference"] = "\n".join(example.references)
-    # an image is quoted by its mark, which is all that it says
+    # an image is quoted by its mark, as it has no other text
     texts |= {image.label: image.mark for image in example.images}
     return {name: text for name, text in texts.items() if text.strip()}
 
 
 def is_only_asked(example: Example) -> bool:
-    """Return whether the source asks, and the context is what may answer.
+    """Return whether the source is a question, which only the context may answer.
 
-    That is so of passages and conversations; beside a context that is one text, the source may be
-    an article, and is a question if it ends as one.
+    With passages and conversations it is. Beside a context that is one text, the source may be an
+    article, and is a question if it ends in a question mark.
     """
     if not (example.context or "").strip():
         return False
     if example.passages or example.messages:
         return True
-    return (example.source or "").rstrip().endswith(_QUESTION_MARKS)
+    return (example.source or "").rstrip().endswith(("?", "\uff1f", "\u061f"))
 
 
 def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[Piece]:
-    """Return what an example was made from as numbered pieces; see `quotable`."""
-    context, messages = example.context, example.messages
+    """Return source, conversation, passages and context as numbered pieces; see `quotable`."""
+    context, messages = example.context or "", example.messages
     leave_out = not question_counts and is_only_asked(example)
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, example.output)
@@ -229,7 +223,7 @@ def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[P
     ]
     if example.passages:
         found += passage_pieces(example.passages)
-    elif context is not None and context.strip():
+    elif context.strip():
         found.append(Piece("context", context, "passage"))
     return found
 
@@ -243,26 +237,26 @@ def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
 def _holds(
     parts: Sequence[list[str]], source: list[str], inside: list[bool], not_after: frozenset[str]
 ) -> bool:
-    """Return whether all parts stand in the text, in order.
+    """Return whether the text has all parts, in order.
 
-    The first part does not count where it stands after a token of `not_after`, or after one with
-    signs of a number between them.
+    The first part does not count after a token of `not_after`, also with signs of a number between
+    them.
     """
-    needed = min(MIN_WORDS, words_in(source))
+    # fewer than three words are in nearly every text by chance, unless the text has no more
+    needed = min(3, words_in(source))
     if any(words_in(part) < needed for part in parts):
         return False
-    # every place where the parts so far may end
-    ends: list[int] | None = None
-    for part in parts:
+    ends = list[int]()  # every place where the parts so far may end
+    for number, part in enumerate(parts):
         found = list[int]()
         for start in _positions(part, source):
             end = start + len(part)
             if inside[end - 1] or (start > 0 and inside[start - 1]):
                 continue
             if (
-                not _stands_after(source, start, not_after)
-                if ends is None
-                else any(at <= start and not _negates(source[at:start]) for at in reversed(ends))
+                any(at <= start and not _negates(source[at:start]) for at in reversed(ends))
+                if number
+                else not _stands_after(source, start, not_after)
             ):
                 found.append(end)
         if not found:
@@ -274,7 +268,7 @@ def _holds(
 def _compares(quote: str) -> bool:
     """Return whether a quotation begins with `>` and a number, as in `> $5 cups`."""
     match = _COMPARED.match(quote)
-    return match is not None and all(mark in "+." or _is_sign(mark) for mark in match["marks"])
+    return bool(match and all(mark in "+." or _is_sign(mark) for mark in match["marks"]))
 
 
 def _is_sign(token: str) -> bool:
@@ -282,7 +276,7 @@ def _is_sign(token: str) -> bool:
 
 
 def _stands_after(source: Sequence[str], at: int, marks: frozenset[str]) -> bool:
-    """Return whether one of the marks stands before a token, or before the signs before it."""
+    """Return whether one of the marks is before a token, or before the signs before it."""
     while marks and at > 0:
         at -= 1
         if source[at] in marks:
@@ -293,16 +287,17 @@ def _stands_after(source: Sequence[str], at: int, marks: frozenset[str]) -> bool
 
 
 def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
-    """Yield where the tokens stand next to each other."""
+    """Yield the places where the tokens follow each other."""
     for at in range(len(source) - len(part) + 1):
-        # Comparing one token first keeps this linear for nearly all texts.
+        # comparing one token first keeps this linear for nearly all texts
         if source[at] == part[0] and list(source[at : at + len(part)]) == list(part):
             yield at
 
 
 def _negates(gap: Sequence[str]) -> bool:
-    """Return whether what is left out of the sentences of two parts negates them."""
-    ends = [at for at, token in enumerate(gap) if token in _SENTENCE_ENDS]
+    """Return whether the words omitted from the sentences of two parts negate them."""
+    sentence_ends = ".!?;\u3002\uff01\uff1f\u0964\u061f"
+    ends = [at for at, token in enumerate(gap) if token in sentence_ends]
     beside = [*gap[: ends[0]], *gap[ends[-1] + 1 :]] if ends else gap
     # didn't: the tokens are "didn", "'" and "t"
     shortened = any(pair == ("'", "t") for pair in pairwise(beside))

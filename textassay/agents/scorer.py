@@ -1,15 +1,16 @@
 """Asks a judge to rate one example, and turns its answers into scores.
 
-On one aspect, the rating is read from what the judge writes (`Scorer`), or from the probabilities
-of label tokens (`LabelScorer`). Several aspects are rated in a single answer (`JointScorer`) or
-with one call each (`IndividualScorer`); what a joint answer leaves out is asked for again, by
-itself, and what stays out has no value. Errors of the model pass through: whoever runs the agent
-turns them into failures.
+On one aspect, the rating is read from the text that the judge writes (`Scorer`), or from the
+probabilities of label tokens (`LabelScorer`). Several aspects are rated in a single answer
+(`JointScorer`) or with one call each (`IndividualScorer`); aspects that a joint answer leaves out
+are asked for again, without the others, and have no value if they are left out again. Errors of the
+model pass through: the graph that runs the agent turns them into failures.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -49,7 +50,6 @@ from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Ra
 from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.reading.values import RatingForm
 from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered
-from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.deciding import (
     SAMPLES,
     SAMPLES_OF_THINKING,
@@ -68,22 +68,21 @@ RatingReading = Literal["text", "sampled", "logprob", "auto"]
 model sends usable log-probabilities and else the mean of several."""
 
 TOP_LOGPROBS = 20
-"""Alternatives that are asked for: the most that OpenAI sends."""
-MAX_LABELS = 20
-"""Most ratings that are distinguished by the probabilities of their labels."""
+"""Alternatives that are asked for, and most ratings that are distinguished by the probabilities of
+their labels: the most that OpenAI sends."""
 
 
 class _Constants(NamedTuple):
-    """What is the same for all examples that are rated on an aspect."""
+    """Parts of requests and scores that are equal for all examples rated on an aspect."""
 
     prompt: BoundPrompt
-    """For prompts that name nothing else."""
+    """For prompts that are given nothing else."""
     request: Mapping[str, Any]
-    """What requests hold besides the prompt."""
+    """Fields of requests besides the prompt."""
     labels: tuple[str, ...]
     """The ratings that may be given, lowest first; the ends of a scale that has too many."""
     fields: dict[str, Any]
-    """What scores share, but for the example's id."""
+    """Fields of scores besides the example's id."""
     read: Callable[[Sample], Rating | NoRating]
 
 
@@ -98,23 +97,23 @@ class Scorer:
     """Name for signatures."""
     how: RatingReading = "text"
     """How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of `auto`
-    say which of both ways it was."""
+    say which of the two ways was taken."""
     form: RatingForm = "number"
     """How the rating is asked for."""
     parse_retries: int = 1
     """How often an unusable answer is asked for again; each of several samples once at most, unless
     this is 0."""
-    structured: bool | None = None
-    """Whether to ask for JSON by a schema; `None` if the model is known to be able and `how` is
+    structured: bool = True
+    """Whether to ask for JSON by a schema, if the model is known to follow one and `how` is
     `text`."""
-    labels_prompt: str | None = None
-    """Prompt for aspects with labels; `None` if it is that of `ask`."""
+    labels_prompt: str = ""
+    """Prompt for aspects with labels; empty for the prompt of `ask`."""
     variant: str = ""
-    """What else distinguishes scores, such as how the steps came about; goes into the prompt
+    """Further facts that distinguish scores, such as the origin of the steps; goes into the prompt
     digest."""
 
     def __post_init__(self) -> None:
-        # When it is made, not when it is called: a run must fail before it has cost anything.
+        # here rather than in __call__, so that a run fails before it has cost anything
         self._check_reading()
         for aspect in self.ask.task.aspects:
             self._check_labels(aspect, self._points(aspect))
@@ -127,22 +126,18 @@ class Scorer:
             )
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
-        if self.structured and self.how != "text":
-            raise ConfigurationError(
-                f"JSON answers do not go with how={self.how}; use n=1 and how=text"
-            )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
         if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
+                f"aspect {aspect.name!r}: token probabilities need at most {TOP_LOGPROBS} whole"
                 f" ratings that are not negative, which the scale {low:g} to {high:g} does not"
                 " have; use n=20"
             )
 
     def _points(self, aspect: Aspect) -> tuple[ScalePoint, ...]:
-        """Return what the judge may answer, as the prompt names it."""
+        """Return the answers that the prompt offers."""
         if aspect.labels:
             return points_for(aspect, self.form)
         return points_of(self._asked_scale(aspect), self.form)
@@ -159,7 +154,7 @@ class Scorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return self.probabilities.how if self.how == "auto" else self.how
+        return self._choice.how if self.how == "auto" else self.how
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -187,9 +182,8 @@ class Scorer:
     @cached_property
     def asks_for_json(self) -> bool:
         """Whether answers are requested as JSON by a schema."""
-        if self.structured is None:
-            return self.how == "text" and self.ask.model.capabilities.json_schema is True
-        return self.structured
+        able = self.ask.model.capabilities.json_schema is True
+        return able and self.structured and self.how == "text"
 
     async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
         """Return the score.
@@ -197,16 +191,16 @@ class Scorer:
         It has no value if the output is empty or the judge gives no usable rating.
 
         Args:
-            example: What is judged.
-            aspect: On what.
-            shown: What else the prompt names, such as `steps`; `None` for what it does without.
+            example: The example to judge.
+            aspect: The aspect to judge it on.
+            shown: Further values for the prompt, such as `steps`; `None` is left out.
 
         Raises:
             CapabilityError: Token probabilities are wanted and the server sends none.
         """
         if self.how == "auto":
             return await self._either_way(example, aspect, shown)
-        # Before it is looked at for being empty: preparing can leave nothing of a text.
+        # before the test for an empty text, as preparing can leave nothing of it
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
         about: dict[str, Any] = {"id": example.id, **constants.fields}
@@ -225,23 +219,22 @@ class Scorer:
         async def rated_by(scorer: Scorer) -> Score:
             return await scorer(example, aspect, **shown)
 
-        score = await self.probabilities.first(
+        score = await self._choice.first(
             lambda: rated_by(self._by_logprobs), lambda score: score.error != EMPTY
         )
-        if score is not None:
+        if score:
             return score
-        n = await self.probabilities.samples(lambda: rated_by(self._by_one_sample))
+        n = await self._choice.samples(lambda: rated_by(self._by_one_sample))
         return await rated_by(self._by_samples(n))
 
     @cached_property
-    def probabilities(self) -> LogprobsOrSamples:
-        """What `auto` means for the model."""
+    def _choice(self) -> LogprobsOrSamples:
         return LogprobsOrSamples(self.ask.model, "logprobs")
 
     @property
-    def reading(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
-        return self.probabilities if self.how == "auto" else None
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """The choice between log-probabilities and samples, if the first answer decides it."""
+        return self._choice if self.how == "auto" else None
 
     @cached_property
     def _by_logprobs(self) -> Scorer:
@@ -258,7 +251,7 @@ class Scorer:
 
     @cached_property
     def _constants(self) -> Callable[[Aspect], _Constants]:
-        """Returns what asking about an aspect takes; made once for each aspect."""
+        """Returns the constants of an aspect, made once for each."""
         return lru_cache(maxsize=256)(self._constants_of)
 
     def _constants_of(self, aspect: Aspect) -> _Constants:
@@ -278,7 +271,7 @@ class Scorer:
         )
 
     def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
-        """Return the prompt for an aspect with what else it names."""
+        """Return the prompt for an aspect, with further values for it."""
         scale, ask = self._asked_scale(aspect), self.ask
         if aspect.labels and self.labels_prompt:
             ask = self._ask_for_labels
@@ -307,8 +300,7 @@ class Scorer:
             is_cut=self._is_cut,
             **constants.request,
         )
-        # Only the last answer can be usable; the ones before it become evidence, so that nothing
-        # paid for is hidden.
+        # only the last answer can be usable; the others become evidence, as they were paid for
         *earlier, last = answers
         about["usage"] = sum((answer.usage for answer in answers[1:]), answers[0].usage)
         rating = _rating_in(last)
@@ -391,10 +383,12 @@ class Scorer:
             refuse_filtered(answer.samples[0], "every sample before its rating")
         samples, ratings, usage = list(answer.samples), list(answer.read), answer.usage
         notes = list[Json]()
-        # What is not read differs from the rest, so that leaving it out would shift the mean.
-        unread = [at for at, rating in enumerate(ratings) if _is_worth_asking(rating)]
-        if not self.parse_retries:
-            unread = []
+        # samples that cannot be read differ from the rest: leaving them out would shift the mean
+        unread = [
+            at
+            for at, rating in enumerate(ratings)
+            if self.parse_retries and isinstance(rating, NoRating) and rating.reason != DECLINED
+        ]
         calls = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
         for at, again in zip(unread, await gather(calls), strict=True):
             usage += again.usage
@@ -434,7 +428,7 @@ class Scorer:
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
         return (
             is_whole(aspect.scale)
-            and len(points) <= MAX_LABELS
+            and len(points) <= TOP_LOGPROBS
             and (aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters")
         )
 
@@ -444,16 +438,11 @@ def _ends_at(sample: Sample, rating: Rating) -> bool:
     return not sample.text[rating.span[1] :].strip()
 
 
-def _is_worth_asking(rating: Rating | NoRating) -> bool:
-    """Return whether a sample has no rating, though the judge did not decline."""
-    return isinstance(rating, NoRating) and rating.reason != DECLINED
-
-
 def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
-    """Return the rating in an answer; one that is cut off has none, whatever it says."""
+    """Return the rating in an answer; an answer that is cut off has none."""
     if not answer.cut:
         return answer.read[0]
-    if answer.server_limit is not None:
+    if answer.server_limit:
         limit = (
             f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}:"
             " its context is full"
@@ -505,7 +494,7 @@ class LabelScorer(Scorer):
                 " samples add nothing; leave n out, or use another profile "
                 "(options={'profile': 'none'})"
             )
-        if profile.scale is not None and self.form != "number":
+        if profile.scale and self.form != "number":
             raise ConfigurationError(
                 f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or "
                 "options={'profile': 'none'}"
@@ -516,25 +505,24 @@ class LabelScorer(Scorer):
         return self.ask.profile.scale or aspect.scale
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
-        if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
+        if not is_whole(self._asked_scale(aspect)) or len(points) > TOP_LOGPROBS:
             low, high = aspect.scale
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from"
-                f" probabilities of labels, at most {MAX_LABELS} whole numbers, which the scale"
+                f" probabilities of labels, at most {TOP_LOGPROBS} whole numbers, which the scale"
                 f" {low:g} to {high:g} does not have; give the profile a scale"
             )
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
         labels = [point.label for point in points]
-        # With and without a space before it: which one is a token depends on the tokenizer and the
-        # prompt.
+        # with and without a space before it: tokenizers and prompts differ in which is one token
         forms = {label: (f" {label}", label) for label in labels}
         wording = self.ask.wording(Question.rating(aspect.name, labels), prompt, forms)
         result = await self._batcher.ask_in_words(wording, may_sample=False)
         answer, about["usage"] = result.answer, result.usage
         about["evidence"] = truncation_note(result.truncated_tokens)
-        if answer.problem is not None:
+        if answer.problem:
             return unanswered(answer, mass=answer.mass, **about)
         least, mass = self.ask.profile.least_mass, answer.mass or 0.0
         if mass < least:
@@ -570,17 +558,13 @@ def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])
 
 
-TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
-"""Room for a joint answer: a name with a rating for each aspect, and some words around them."""
-
-
 class JointScores(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 
     scores: tuple[Score, ...]
     """One for each aspect, in order; their usage is zero."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for answers that left something out and for aspects that were not
+    """`{text, problem}` for answers that left out an aspect, and for aspects that were not
     requested."""
     usage: Usage = Usage()
     """Cost of all of them."""
@@ -597,10 +581,6 @@ class JointScorer:
     """How the ratings are asked for."""
     parse_retries: int = 1
     """How often aspects that an answer leaves out are asked for again."""
-    max_tokens: int | None = None
-    """Longest answer in tokens; `None` for what the number of aspects needs."""
-    structured: bool | None = None
-    """Whether to ask for JSON by a schema; `None` if the model is known to be able."""
 
     @cached_property
     def digest(self) -> str:
@@ -610,12 +590,10 @@ class JointScorer:
             ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
         )
 
-    @cached_property
+    @property
     def asks_for_json(self) -> bool:
-        """Whether answers are requested as JSON by a schema."""
-        if self.structured is None:
-            return self.ask.model.capabilities.json_schema is True
-        return self.structured
+        """Whether answers are requested as JSON by a schema: if the model is known to follow it."""
+        return self.ask.model.capabilities.json_schema is True
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
         """Return a score for each aspect, in order.
@@ -624,7 +602,9 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            return JointScores(scores=tuple(_score(example, aspect, None) for aspect in aspects))
+            fields = [common_fields(example, aspect, how="text") for aspect in aspects]
+            empty = (Score.unscored(EMPTY.type, EMPTY.message, **about) for about in fields)
+            return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0
@@ -635,10 +615,9 @@ class JointScorer:
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
-            # Only what was missing is asked again, so nothing that was rated before is replaced.
+            # only missing ratings are asked for again, so no rating is replaced
             ratings |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
-            # Names that were not requested often mean that the judge renamed an aspect: worth
-            # seeing.
+            # names that were not requested often mean that the judge renamed an aspect
             notes += joint.invented
             requested = left
             left = tuple(aspect for aspect in aspects if isinstance(ratings[aspect.id], NoRating))
@@ -648,8 +627,8 @@ class JointScorer:
             # A refusal is an answer, and is not asked for again.
             if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
-            # Only the aspects that are left: a prompt with all of them would invite all ratings
-            # again. If none was rated, it is the form that was missed.
+            # only the aspects that are left: a prompt with all of them would invite all ratings
+            # again; if none was rated, the form was the problem
             prompt = (
                 prompt.append_turn(answer.samples[0].text.strip(), REMINDER, form=again)
                 if left == requested
@@ -672,7 +651,8 @@ class JointScorer:
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspects),
-            max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
+            # a name with a rating for each aspect, and some words around them
+            max_tokens=64 + 24 * len(aspects),
             json_schema=schema if self.asks_for_json else None,
             dry_run_answer=self._dry_run_answer(aspects),
         )
@@ -698,16 +678,13 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without the place at which it was cut: `4` may have become `4.5`.
+    """Return an answer without its end if it was cut: `4` may have become `4.5`.
 
-    That is the last line if it was too long, and the last word if a filter ended it.
+    The end is the last line if the answer was too long, the last word if a filter ended it.
     """
     if sample.finish_reason == "filtered":
-        return _LAST_WORD.sub("", sample.text)
+        return re.sub(r"[^\s:]*\s*\Z", "", sample.text)
     return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
-
-
-_LAST_WORD = lazy_pattern(r"[^\s:]*\s*\Z")
 
 
 class _ShownAspect(NamedTuple):
@@ -740,11 +717,8 @@ def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
     return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
 
 
-def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) -> Score:
-    """Return the score of one aspect; `None` stands for a text that is empty."""
+def _score(example: Example, aspect: Aspect, rating: float | NoRating) -> Score:
     about = common_fields(example, aspect, how="text")
-    if rating is None:
-        return Score.unscored(EMPTY.type, EMPTY.message, **about)
     if isinstance(rating, NoRating):
         return Score.unscored(rating.reason, rating.message, **about)
     return Score(value=rating, **about)
@@ -752,7 +726,7 @@ def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) ->
 
 @dataclass(frozen=True)
 class IndividualScorer:
-    """Drop-in replacement for a `JointScorer` that makes one call per aspect."""
+    """Replaces a `JointScorer`, with one call for each aspect."""
 
     scorer: AspectScorer
     """Rates one aspect."""
@@ -770,7 +744,6 @@ class IndividualScorer:
             (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
             default=0,
         )
-        # Their cost stands on the whole; counted on each score as well, it would be paid twice in
-        # the sums.
+        # only the whole has the cost; with costs of the scores as well, sums would count it twice
         freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

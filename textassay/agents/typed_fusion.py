@@ -22,8 +22,8 @@ from textassay.runtime.questions import NamedText
 class TypedFuser:
     """Rates one example on several aspects at once, by one rating question for each.
 
-    The assistant evaluators' scores are texts beside the others, and the plan's steps stand in the
-    questions.
+    The assistant evaluators' scores are further texts of the material, and the questions contain
+    the steps of the plan.
     """
 
     scorer: QuestionScorer
@@ -41,13 +41,12 @@ class TypedFuser:
         """Return a score for each of `aspects`, in order.
 
         Args:
-            example: What is judged.
-            aspects: Which of the task's aspects are wanted.
+            example: The example to judge.
+            aspects: The aspects of the task that are wanted.
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
         """
-        problem = problem_before(self.scorer.ask.prepare(example), assistance, plan)
-        if problem is not None:
+        if problem := problem_before(self.scorer.ask.prepare(example), assistance, plan):
             how, signature = self.scorer.how_now, self.scorer.signature
             return [
                 Score.unscored(
@@ -76,7 +75,7 @@ class TypedFuser:
 
 
 def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
-    """Return what a plan says about judging an aspect."""
+    """Return the instructions of a plan for an aspect."""
     if plan is None:
         return None
     names = " and ".join(plan.assistants.get(aspect.name, ()))

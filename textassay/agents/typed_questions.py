@@ -1,8 +1,8 @@
 """Asks typed questions about one example, and turns the probabilities of their options into scores.
 
 Agents ask one question at a time. Those that are asked about the same texts in one turn of the
-event loop are sent in one request (`QuestionBatcher`), so that a method whose graph judges every
-aspect by itself still sends one request for each text.
+event loop are sent in one request (`QuestionBatcher`), so that a method whose graph has a node for
+each aspect still sends one request for each text.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Model
 from textassay.runtime.questions import (
     DecisionRequest,
+    DecisionResponse,
     NamedText,
     Question,
     QuestionAnswer,
@@ -46,12 +47,6 @@ from textassay.runtime.questions import (
 )
 
 RATING_PROMPT, LABEL_PROMPT, YES_NO_PROMPT = "typed_rating", "typed_label", "typed_yes_no"
-MOST_LEVELS = 10
-"""Levels of a rating that every provider takes (OpenAI's and TypeSafe's limit)."""
-COARSE_LEVELS = 5
-"""Levels of a scale that has more whole ratings than that, or fractional ends."""
-TASK_TEXT = "Task"
-"""Name of the text that says what kind of texts the others are."""
 
 
 class TypedAnswer(NamedTuple):
@@ -73,13 +68,6 @@ class _QuestionMaterial(NamedTuple):
     joint: bool
 
 
-class _Answered(NamedTuple):
-    answers: dict[Question, QuestionAnswer]
-    way: Way
-    usage: Usage
-    truncated_tokens: int
-
-
 class QuestionBatcher:
     """Sends questions about the same material that are asked at the same time in one request."""
 
@@ -87,13 +75,13 @@ class QuestionBatcher:
         self._given = model
         self._callers: dict[_QuestionMaterial, Counter[Question]] = {}
         """How many callers wait for the answer to each question about a material."""
-        self._shared: SharedCalls[_Answered] = SharedCalls()
+        self._shared: SharedCalls[tuple[dict[Question, QuestionAnswer], DecisionResponse]]
+        self._shared = SharedCalls()
 
     @cached_property
     def _model(self) -> DecidingModel:
-        # At the first question: methods are made before their session puts its cache around the
-        # model, and what another session of the connection found out is not of this one. A dry run
-        # may have been one.
+        # at the first question: methods are made before their session puts its cache around the
+        # model, and results of another session of the connection, such as a dry run, do not count
         return decider(self._given)
 
     async def ask(
@@ -116,12 +104,13 @@ class QuestionBatcher:
         callers[question] += 1
         try:
             while True:
-                answered, is_first = await self._shared.join(material, lambda: self._send(material))
+                joined = await self._shared.join(material, lambda: self._send(material))
+                (answers, response), is_first = joined
                 # a question that comes while a request is under way waits for the next one
-                if question in answered.answers:
-                    usage = answered.usage if is_first else NO_USAGE
-                    answer = answered.answers[question]
-                    return TypedAnswer(answer, answered.way, usage, answered.truncated_tokens)
+                if question in answers:
+                    usage = response.usage if is_first else NO_USAGE
+                    cut = response.truncated_tokens
+                    return TypedAnswer(answers[question], response.way, usage, cut)
         finally:
             callers[question] -= 1
             if not callers[question]:
@@ -145,28 +134,25 @@ class QuestionBatcher:
 
     @property
     def reading(self) -> LogprobsOrSamples:
-        """What is read of a model that is asked in words, as far as it is known."""
+        """The choice between log-probabilities and samples, for a model that is asked in words."""
         model: DecidingModel = vars(self).get("_model") or decider(self._given)
         return model.reading
 
-    async def _send(self, material: _QuestionMaterial) -> _Answered:
-        await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
+    async def _send(
+        self, material: _QuestionMaterial
+    ) -> tuple[dict[Question, QuestionAnswer], DecisionResponse]:
+        await asyncio.sleep(0)  # until all questions of this turn of the loop are there
         questions = tuple(self._callers[material])
         response = await self._model.decide(
             DecisionRequest(questions=questions, **material._asdict())
         )
-        return _Answered(
-            dict(zip(questions, response.answers, strict=True)),
-            response.way,
-            response.usage,
-            response.truncated_tokens,
-        )
+        return dict(zip(questions, response.answers, strict=True)), response
 
 
 class _LatestTexts:
-    """Returns what questions are about: the task in words, then the texts by their names in it.
+    """Returns the material of questions: the task in words, then the texts by their names in it.
 
-    All questions about an example are asked one after the other, so one is remembered.
+    The latest is kept, as all questions about an example are asked one after the other.
     """
 
     def __init__(self, task: Task) -> None:
@@ -182,19 +168,19 @@ class _LatestTexts:
 
 def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
     """Return the task in words, and texts by their names."""
-    named = {TASK_TEXT: task.intro, **texts}
+    named = {"Task": task.intro, **texts}
     return tuple(NamedText(name=name, text=text) for name, text in named.items())
 
 
 def levels_of(aspect: Aspect) -> tuple[str, ...]:
     """Return the levels of a rating, lowest first, evenly spaced on the aspect's scale.
 
-    Whole ratings, if there are at most `MOST_LEVELS`; else `COARSE_LEVELS` of them.
+    All whole ratings, if there are at most 10, which is OpenAI's and TypeSafe's limit; else 5.
     """
     low, high = aspect.scale
     steps = int(high - low)
-    if not is_whole(aspect.scale) or steps >= MOST_LEVELS:
-        steps = COARSE_LEVELS - 1
+    if not is_whole(aspect.scale) or steps >= 10:
+        steps = 4
     return tuple(f"{low + (high - low) * step / steps:g}" for step in range(steps + 1))
 
 
@@ -213,7 +199,7 @@ class QuestionScorer:
     label_prompt: str = LABEL_PROMPT
     """Prompt of the question about an aspect with labels."""
     variant: str = ""
-    """What else distinguishes scores; goes into the prompt digest."""
+    """Further facts that distinguish scores; goes into the prompt digest."""
 
     async def __call__(
         self,
@@ -225,10 +211,10 @@ class QuestionScorer:
         """Return the score; it has no value if the output is empty or the model gives no answer.
 
         Args:
-            example: What is judged.
-            aspect: On what.
-            beside: Further texts to answer from, such as scores of tools.
-            shown: What else the question names, such as `steps`; `None` for what it does without.
+            example: The example to judge.
+            aspect: The aspect to judge it on.
+            beside: Further texts of the material, such as scores of tools.
+            shown: Further values for the question, such as `steps`; `None` is left out.
         """
         example = self.ask.prepare(example)
         about = common_fields(example, aspect, how="decision", signature=self.signature)
@@ -278,11 +264,11 @@ class QuestionScorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return "decision" if self.reading is None else self.reading.how
+        return self.probabilities.how if self.probabilities else "decision"
 
     @property
-    def reading(self) -> LogprobsOrSamples | None:
-        """What is read of a model that is asked in words; `None` of one that decides."""
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """The choice between log-probabilities and samples; `None` for a decision model."""
         return None if self.ask.model.capabilities.decide else self._batcher.reading
 
     @cached_property
@@ -292,7 +278,7 @@ class QuestionScorer:
 
     @cached_property
     def signature(self) -> str:
-        """What makes scores comparable, but for how they are obtained, which answers say."""
+        """The signature of the scores, with `how:auto` until an answer shows how it is obtained."""
         return self.signature_as("auto")
 
     @property
@@ -313,7 +299,7 @@ def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
 
 
 def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Score:
-    """Return the score that an answer stands for."""
+    """Return the score of an answer."""
     answer, way = result.answer, result.way
     notes = (*answer.notes, *truncation_note(result.truncated_tokens))
     about = {
@@ -324,7 +310,7 @@ def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Scor
         "samples": answer.usable or None,
         "mass": answer.mass,
     }
-    if answer.problem is not None:
+    if answer.problem:
         return unanswered(answer, evidence=notes, **about)
     shares = answer.shares
     pieces = ({"text": name, "probability": p} for name, p in answer.probabilities.items())

@@ -17,7 +17,7 @@ not show how many others are. `benchmarks/coverage/` shows their coverage.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,8 @@ from textassay.agreement.intervals import (
 from textassay.agreement.labels import Measure
 from textassay.agreement.significance import Difference, two_sided
 from textassay.runtime.errors import DataError
+from textassay.table import column
 
-_FEW = 10
-"""Groups that are chosen right, or wrong, below which a share is not normal (a rule of thumb)."""
 _ROUNDING = 1e-9
 """Scores of one group that differ by less, such as two weighted means, differ by rounding."""
 
@@ -47,7 +46,7 @@ class Alternatives:
     rows: Codes
     """Number of the example that each row is of."""
     second: NDArray[np.bool_]
-    """Whether the row is the second text of a pair, whose score is 1 less that of the first."""
+    """Whether the row is the second text of a pair, whose score is 1 less the first one's."""
     groups: Sequence[Hashable | None]
     """What each row is chosen from; `None` for rows that take no part."""
     units: Sequence[Hashable | None]
@@ -56,7 +55,7 @@ class Alternatives:
     """Whether groups are pairs."""
 
     def column(self, values: NumbersLike) -> Floats:
-        """Return the value of each row from those of the examples."""
+        """Return the value of each row, given the values of the examples."""
         own = finite_array(values, "scores")[self.rows]
         return np.where(self.second, 1 - own, own)
 
@@ -64,7 +63,7 @@ class Alternatives:
 def alternatives(
     paired: Sequence[bool], groups: RowLabels | None, *, by_group: bool = True
 ) -> Iterator[Alternatives]:
-    """Yield the pairs among the examples, and the groups of those that are none.
+    """Yield the pairs among the examples, and the groups of the other examples.
 
     Args:
         paired: Whether each example is a pair of texts, length n.
@@ -87,16 +86,19 @@ def alternatives(
 class ChoiceAgreement:
     """How often a score chooses what people find best."""
 
-    n: int
+    n: int = field(metadata=column("groups", "count"))
     """Groups that count."""
-    texts: int
+    texts: int = field(metadata=column("texts", "count"))
     """Texts in them."""
-    choice: Measure
-    """Mean share of people's best among the texts that the score puts first; `constant` is that of
-    a score that is equal for all texts, or of always taking the same side of pairs."""
-    strict: Measure
+    choice: Measure = field(
+        metadata=column("choice", "interval", cell="choice.estimate")
+        | column("best constant", "number", name="constant", cell="choice.constant")
+    )
+    """Mean share of people's best among the texts that the score puts first; `constant` is the
+    share of a score that is equal for all texts, or of always taking the same side of pairs."""
+    strict: Measure = field(metadata=column("strict", "interval", cell="strict.estimate"))
     """Share of the groups in which all texts that the score puts first are among people's best."""
-    tied: float | None
+    tied: float | None = field(metadata=column("tied", "share", 1))
     """Share of the groups in which the score puts several texts first; `None` without groups."""
     unscored: int = 0
     """Groups left out because a rated text has no score."""
@@ -142,7 +144,7 @@ def choices_of(
         judges: Scores, shape (n,) each; NaN if unscored.
         human: Ratings, shape (n,); NaN if unrated.
         groups: What each row is chosen from, length n; rows with `None` take no part.
-        units: What each row's group belongs to, length n; each group by itself if absent.
+        units: What each row's group belongs to, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
     """
     at: dict[object, list[int]] = {}
@@ -177,13 +179,10 @@ def choices_of(
     return Choices(
         shares=[hits for hits, _ in per_judge],
         strict=[(hits == 1).astype(float) for hits, _ in per_judge],
-        tied=[ties for _, ties in per_judge],
-        chance=float(max(constants)) if constants else None,
-        units=np.unique(codes, return_inverse=True)[1],
-        texts=sum(len(rows) for rows, _ in found),
-        unscored=unscored,
-        undecided=undecided,
-    )
+        tied=[ties for _, ties in per_judge], chance=float(max(constants)) if constants else None,
+        units=np.unique(codes, return_inverse=True)[1], texts=sum(len(rows) for rows, _ in found),
+        unscored=unscored, undecided=undecided,
+    )  # fmt: skip
 
 
 def choice_agreement(
@@ -245,7 +244,7 @@ def compare_choices(
 ) -> tuple[int, dict[str, Difference]]:
     """Return the groups that both judges scored, and how much better `a` chooses in them.
 
-    The differences are those of `choice` and `strict`; arguments as of `choice_agreement`.
+    The differences are in `choice` and `strict`; the arguments are as for `choice_agreement`.
     """
     x, y = _columns([a, b], human, groups)
     found = choices_of(x, y, groups, units=units)
@@ -291,7 +290,8 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     # as many independent groups as would vary as much; all units if nothing varies
     spread = share * (1 - share)
     number = spread / error**2 if error > 0 and spread > 0 else df + 1
-    if min(share, 1 - share) * number < _FEW:
+    # a rule of thumb: of fewer hits, or misses, a share is not normal
+    if min(share, 1 - share) * number < 10:
         from scipy.special import betaincinv  # heavy, so on first use
 
         right, wrong = share * number + 0.5, (1 - share) * number + 0.5

@@ -39,8 +39,6 @@ Coefficient = Literal["pearson", "spearman", "kendall"]
 NumbersLike = ArrayLike | Sequence[float | None]
 """Numbers of shape (n,); `None` or NaN for a missing one."""
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
-_PAIRWISE_UP_TO = 48
-"""Columns up to which comparing all pairs of a row beats counting its inversions."""
 _MAX_MAGNITUDE = 1e300
 """Largest magnitude of a number; sums of a hundred million of them are still finite."""
 _NUMBERS_AT_ONCE = 2_000_000
@@ -95,7 +93,8 @@ def spearman_rows(x: Floats, y: Floats) -> Floats:
 def kendall_rows(x: Floats, y: Floats) -> Floats:
     """Return Kendall's tau-b of each row of `x` with the same row of `y`."""
     rows, n = x.shape
-    if n > _PAIRWISE_UP_TO:
+    # up to so many columns comparing all pairs of a row beats counting its inversions
+    if n > 48:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
         return np.array([one["kendall"][0] for one in each], float)
     # the pairwise array has n * n numbers per row; chunks bound the memory
@@ -245,8 +244,8 @@ def _tie_share(weights: Floats) -> Floats:
 def center_rows(rows: Floats) -> Floats:
     """Return rows of shape (rows, n) with mean 0, scaled so that no magnitude is above 2.
 
-    Done twice, so that numbers of any size, and such as differ in their last digits only, keep what
-    tells them apart.
+    Done twice, so that numbers of any size remain distinguishable, even if they differ in their
+    last digits only.
     """
     for _ in range(2):
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

@@ -73,12 +73,6 @@ _PRECISE = 1e-14
 """Relative precision of a quantile."""
 _CERTAIN = 1 - 1e-9
 """Coefficients beyond have no place on the z scale."""
-_Z_LIMIT = 1 - 1e-6
-_Z_SYSTEM = 0.995
-"""Where a coefficient of 1 over few systems is put on the z scale."""
-_ALPHA = 0.05
-_NEAR_ONE = 0.9
-"""A correlation without noise above this may be 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ class Intervals:
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None  # why there is none, or why they are too narrow
+    note: str | None = None  # why there are no intervals, or why they are too narrow
 
 
 def intervals_at(
@@ -307,13 +301,14 @@ def standard_error(drawn: Floats, groups: int) -> float | None:
     defined = drawn[~np.isnan(drawn)]
     if 2 * len(defined) <= len(drawn) or len(defined) < 2:
         return None
-    # a resample of G groups varies as (G - 1) / G of what it stands for
+    # the variance of a resample of G groups is (G - 1) / G of the estimate's
     return float(np.std(defined, ddof=1)) * math.sqrt(groups / (groups - 1))
 
 
 def to_z(values: Floats) -> Floats:
     """Return correlations on Fisher's z scale."""
-    return np.arctanh(np.clip(values, -_Z_LIMIT, _Z_LIMIT))
+    # 1 has no place on the z scale
+    return np.arctanh(np.clip(values, 1e-6 - 1, 1 - 1e-6))
 
 
 def _over_groups(
@@ -356,7 +351,8 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
         if value is None:
             ci[name] = None
             continue
-        z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
+        # a coefficient of 1 over few systems is put at .995, as 1 has no place on the z scale
+        z = math.atanh(max(-0.995, min(0.995, value)))
         half = t_quantile(systems - 2, CONFIDENCE) * errors[name]
         # only the end away from 0 is moved: noise in the means hides agreement, it makes none
         low, high = sorted((0.0, shift if value >= 0 else -shift))
@@ -374,15 +370,15 @@ def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
     kept = (1 - noise_x / spread_x if spread_x else 0.0) * (
         1 - noise_y / spread_y if spread_y else 0.0
     )
-    # the F test of systems against rows: what it does not find cannot be corrected for
+    # the F test of systems against rows: without a difference there is nothing to correct for
     from scipy.special import chdtri  # heavy, so on first use
 
-    critical = float(chdtri(len(x) - 1, _ALPHA)) / (len(x) - 1)
+    critical = float(chdtri(len(x) - 1, 0.05)) / (len(x) - 1)
     if spread_x <= critical * noise_x or spread_y <= critical * noise_y or kept <= 0:
         return None
     r = abs(float(np.corrcoef(x, y)[0, 1]))
     corrected = r / math.sqrt(kept)
-    if corrected >= _NEAR_ONE:  # then 1 cannot be excluded
+    if corrected >= 0.9:  # a correlation without noise so high may be 1
         return math.inf
     return max(0.0, math.atanh(corrected) - math.atanh(r))
 

@@ -21,7 +21,12 @@ from textassay.agreement.correlation import Floats, Level
 from textassay.agreement.raters import rating_table
 from textassay.agreement.records import criterion_id, criterion_names, is_of_criteria
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import source_digest, source_names, text_digest
+from textassay.runtime.data.digests import (
+    may_be_one_text,
+    source_digest,
+    source_names,
+    text_digest,
+)
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -38,7 +43,7 @@ from textassay.runtime.messages import Aspect, Example
 from textassay.table import Note
 
 AspectMap = Iterable[str] | Mapping[str, str]
-"""Which human aspects scores are held against: texts `SCORE=HUMAN`, or a mapping."""
+"""Which human aspects scores are compared with: texts `SCORE=HUMAN`, or a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Joined:
     """The data whose texts were judged, and which scores are compared with which ratings."""
 
     people: People
-    """The rows of the data but for those with another text under the id of a judged one."""
+    """The rows of the data, without rows that have another text under the id of a judged one."""
     pairs: tuple[tuple[str, str], ...]
     """Scores with the human aspects that they are compared with, in order of the scores."""
     unknown: int
@@ -105,7 +110,7 @@ def pair_names(
             if target not in human and not _has_members(target, human):
                 raise UnknownName("human aspect in the aspect map", target, human)
     for score, targets in list(mapped.items()):
-        # an aspect of several labels stands for its labels
+        # the name of an aspect of several labels means all its labels
         for name in scores if score not in scores else ():
             label = name.removeprefix(f"{slug(score)}/")
             mapped[name] = [f"{slug(target)}/{label}" for target in targets if label != name]
@@ -136,10 +141,10 @@ def read_with_labels(
     labels: LabelSets,
     aspect_map: AspectMap = (),
 ) -> tuple[Scores, Examples, LabelSets]:
-    """Read scores and ratings of people, whose words are labels even if nobody declared them.
+    """Read scores and human ratings whose words are labels, even if they were not declared.
 
-    Which words there are is known when all is read; then it is read once more. They are numbered in
-    the order of the alphabet.
+    All words are known only when everything was read; then it is read once more. Labels are
+    numbered in alphabetical order.
     """
     judge, human = _readers(labels, aspect_map)
     scores, examples = read_scores(judge), open_people(human)
@@ -161,7 +166,7 @@ def read_with_labels(
 
 
 def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, LabelReader]:
-    """Return what reads the labels of scores, and what reads those of people."""
+    """Return the label readers of the scores and of the human ratings."""
     both = labels, labels_of_people(labels, aspect_map)
     judge, human = (LabelReader(one, any_word=True) for one in both)
     return judge, human
@@ -170,7 +175,7 @@ def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, Lab
 def _words_in_common(
     words: dict[tuple[str, str], dict[str, str]], pairs: Iterable[tuple[str, str]]
 ) -> dict[str, LabelScale]:
-    """Return all words of each score and of what it is paired with, if there are any."""
+    """Return the labels of each score whose values are words: its words and its partner's."""
     wordy = []
     for score, human in pairs:
         sides = ("metrics", score), ("human", human)
@@ -193,7 +198,7 @@ def _words_in_common(
 
 
 def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
-    """Return the labels of scores that are held against a task's aspects, by name of the score."""
+    """Return the labels of scores that are compared with a task's aspects, by name of the score."""
     scores: dict[str, list[str]] = {}
     for score, human in map_entries(aspect_map):
         scores.setdefault(human, []).append(score)
@@ -211,7 +216,7 @@ def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dic
 def labels_of_people(
     labels: Mapping[str, LabelScale], aspect_map: AspectMap = ()
 ) -> dict[str, LabelScale]:
-    """Return the labels that human ratings may be, by human aspect, for those of scores."""
+    """Return the labels of human ratings by human aspect, given the labels of the scores."""
     mapped = _by_score(aspect_map)
     return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
 
@@ -229,7 +234,7 @@ def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:
         yield from aspect_map.items()
         return
     for entry in [aspect_map] if isinstance(aspect_map, str) else aspect_map:
-        # from the right: names of scores may hold "=", those of human aspects do not
+        # from the right: names of scores may contain "=", names of human aspects do not
         score, equals, target = entry.rpartition("=")
         if not (score and equals and target):
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
@@ -259,7 +264,7 @@ class People:
     """
 
     def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
-        """Read a data set, whose subsets are those of the field `by`."""
+        """Read a data set; the field `by` names the subset of each row."""
         self.ids: list[str] = []
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
@@ -300,7 +305,7 @@ class People:
         self._listed = next(iter(listed)) if len(listed) == 1 else ()
 
     def of_texts(self, judged: Mapping[str, str]) -> People:
-        """Return the rows that belong to scores: all but those of other texts under the same ids.
+        """Return the rows that belong to scores: all but rows of other texts under the same ids.
 
         Rows without a text, and rows whose judged text is not recorded, belong to the score with
         their id.
@@ -309,7 +314,7 @@ class People:
             judged: Digest of the judged text by id, as `texts_of` returns it.
         """
         kept = [
-            not text or judged.get(example, text) == text
+            may_be_one_text(text, judged.get(example, ""))
             for example, text in zip(self._examples, self.texts, strict=True)
         ]
         if all(kept):
@@ -323,7 +328,7 @@ class People:
         return part
 
     def count_without_text(self, judged: Mapping[str, str]) -> int:
-        """Return how many rated rows have no text, where the judged text is recorded."""
+        """Return the number of rated rows without a text whose judged text is recorded."""
         rows = zip(self._examples, self.texts, self._human, self.annotators, strict=True)
         return sum(
             not text and example in judged and bool(human or single)
@@ -353,7 +358,7 @@ class People:
 
     @property
     def has_groups(self) -> bool:
-        """Whether any row says what it has in common with others."""
+        """Whether any row names its source."""
         return any(group is not None for group in self.groups)
 
     def groups_of(self, aspect: str) -> list[str | None] | None:
@@ -366,7 +371,7 @@ class People:
         ]
 
     def ratings(self, aspect: str) -> Floats:
-        """Return mean ratings, shape (n,); a row without a mean has that of its annotators."""
+        """Return mean ratings, shape (n,); without a given mean, the mean of the annotators."""
         return np.array(
             [
                 _mean(human.get(aspect), annotators.get(aspect, ()))
@@ -385,7 +390,7 @@ class People:
         return known if len(known) == width else tuple(str(at + 1) for at in range(width))
 
     def rated(self, aspect: str) -> list[bool]:
-        """Return whether anybody rated each row."""
+        """Return whether each row has a rating."""
         return [
             any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
             for human, single in zip(self._human, self.annotators, strict=True)
@@ -425,7 +430,7 @@ class People:
 
 
 MAX_SUBSETS = 100
-"""Most values of a field that data are divided by: of ids or sources no table can be read."""
+"""Most subsets: a table with a row for each id or source would be of no use."""
 
 
 def subset_names(*sides: People) -> list[str]:
@@ -474,7 +479,7 @@ def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
 
 
 def check_probability(id_: str, value: Any) -> float | None:
-    """Return a sampling probability as a number; `None` if there is none."""
+    """Return a sampling probability as a number; `None` if it is missing."""
     if value is None:
         return None
     try:
@@ -508,9 +513,9 @@ def _refuse_other_data(scored: Iterable[str], people: People) -> None:
 def join_notes(
     other_texts: Collection[str], without_text: int = 0, unknown: int = 0
 ) -> Iterator[Note]:
-    """Yield how many rows are left out because another text was judged under their ids.
+    """Yield the number of rows left out because another text was judged under their ids.
 
-    And how many ratings may be of any text, since their rows have none, and how many scores have no
+    Also the number of rated rows without a text, which may be of any text, and of scores without a
     row.
     """
     if without_text:

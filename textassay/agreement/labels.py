@@ -1,4 +1,4 @@
-"""How well labels agree with those that people gave: pass or fail, categories, sets of labels.
+"""How well labels agree with people's labels: pass or fail, categories, sets of labels.
 
 Knows arrays of label numbers, or with a column of 0 and 1 for each label of a set, and what each
 row belongs to; nothing of examples or files.
@@ -70,6 +70,7 @@ from textassay.agreement.intervals import (
 from textassay.agreement.significance import Difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO
+from textassay.table import Estimate
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
@@ -80,55 +81,49 @@ MIN_OF_EACH = 5
 _OVER_LABELS = ("balanced_accuracy", "macro_f1")
 _NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
 """Numbers of a temporary array; random weightings of tables of sets."""
-_MOST_CONSTANTS = 100
-"""Sets that are tried as the answer of a judge that always gives the same one, commonest first."""
-_HALFWAY = 0.5
-"""What lies as far from no (0) as from yes (1)."""
 MIN_SOURCES = 10
 """Fewest sources that are divided into halves to choose a threshold."""
-_TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
 _Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure of agreement.
-
-    Attributes:
-        value: The measure; `None` if undefined.
-        ci: 95 % interval; `None` if undefined, none was asked for, or there are too few sources.
-        constant: What the best judge that always says the same would reach; `None` if undefined.
-    """
+    """One measure of agreement."""
 
     value: float | None
+    """The measure; `None` if undefined."""
     ci: Interval | None = None
+    """95 % interval; `None` if undefined, not requested, or if there are too few sources."""
     constant: float | None = None
+    """What the best judge that always says the same would reach; `None` if undefined."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """The measure with its interval."""
+        return Estimate(self.value, *(self.ci or ()))
 
 
 @dataclass(frozen=True, slots=True)
 class LabelAgreement:
-    """Agreement of a judge's labels with people's.
-
-    Attributes:
-        labels: Names of the labels; of two, the second is the positive one.
-        ordered: Whether the labels are ordered, lowest first.
-        n: Rows with both labels.
-        coverage: `n` over rows with a human label; `None` if there is none.
-        groups: Sources that occur; `None` without groups.
-        confusion: Rows by people's label, then by the judge's; a row whose score is a tie counts
-            half for either label.
-        measures: By name.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
-    """
+    """Agreement of a judge's labels with people's."""
 
     labels: tuple[str, ...]
+    """Names of the labels; of two, the second is the positive one."""
     ordered: bool
+    """Whether the labels are ordered, lowest first."""
     n: int
+    """Rows with both labels."""
     coverage: float | None
+    """`n` over rows with a human label; `None` if there is none."""
     groups: int | None
+    """Sources that occur; `None` without groups."""
     confusion: tuple[tuple[int | float, ...], ...]
+    """Rows by people's label, then by the judge's; a row whose score is a tie counts half for
+    either label."""
     measures: dict[str, Measure]
+    """By name."""
     note: str | None = None
+    """Why there is no interval; `None` if there is one, or none was asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; what is undefined is `None`."""
@@ -197,22 +192,18 @@ def _agreement_of(
         )
         spans = _spans_of(found, drawn)
         if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
-            # a mean over labels is one over those that happen to occur
+            # a mean over labels would be over the labels that happen to occur
             spans |= dict.fromkeys(_OVER_LABELS)
             note = (
                 f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
                 f" than {MIN_OF_EACH} times"
             )
     return LabelAgreement(
-        labels=tuple(labels),
-        ordered=ordered,
-        n=rows,
-        coverage=pairs.coverage,
+        labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
         groups=None if pairs.groups is None else len(tables),
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
-        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
-        note=note,
-    )
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)), note=note,
+    )  # fmt: skip
 
 
 def _whole_if_possible(count: float) -> int | float:
@@ -239,7 +230,7 @@ def _measures(
 
 
 def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
-    """Raise unless all numbers are those of so many labels, and these are neither few nor many."""
+    """Raise unless all numbers are labels' numbers, and there are neither too few nor too many."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
     for side, values in sides.items():
@@ -248,11 +239,11 @@ def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
 
 
 Weighted = tuple[Mapping[str, Floats], ...]
-"""Measures in some random weightings: as they are, and with more in each cell."""
+"""Measures in some random weightings: unchanged, and with more in each cell."""
 
 
 def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
-    """Return each measure in all weightings, as they are and with more in each cell."""
+    """Return each measure in all weightings, unchanged and with more in each cell."""
     chunks = list(drawn)
     return {
         name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
@@ -275,7 +266,8 @@ def span_of(value: float, parts: Iterable[Floats]) -> Interval:
     for part in parts:
         defined = part[~np.isnan(part)]
         if len(defined):
-            ends += np.percentile(defined, _TAILS).tolist()
+            tails = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
+            ends += np.percentile(defined, tails).tolist()
     return min(ends), max(ends)
 
 
@@ -324,7 +316,7 @@ def mean_interval(
 ) -> Interval | None:
     """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
 
-    Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
+    Computed as in `label_agreement`, with half an observation of 0 and half of 1 more.
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
@@ -426,7 +418,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _mean_of_defined(values: Floats) -> Floats:
-    """Return the mean of each row over what is not NaN, shape (n,) of (n, k)."""
+    """Return the mean of each row without NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
@@ -510,7 +502,7 @@ class Threshold:
     """A score from which on a text counts as yes."""
 
     value: float
-    # whether scores of at least `value` are yes, or those of at most `value`
+    # whether scores of at least `value` are yes, or scores of at most `value`
     yes: Literal["above", "below"]
     chosen_on: int = 0  # sources it was chosen on; 0 if it was given
     # balanced accuracy on these sources, which is too high; `None` if it was given
@@ -549,9 +541,8 @@ def agreement_at(
     else:
         cut, confirming = _choose_threshold(values, people, groups, seed)
     equal = confirming & (values == cut.value) & ~np.isnan(people)
-    between = cut.value == _HALFWAY and bool(
-        np.all((values >= 0) & (values <= 1) | np.isnan(values))
-    )
+    # a score of 0.5 is as far from no (0) as from yes (1)
+    between = cut.value == 0.5 and bool(np.all((values >= 0) & (values <= 1) | np.isnan(values)))
     cut = replace(cut, equal=int(equal.sum()), is_shared=between and bool(equal.any()))
     pairs = pair_up(
         np.where(confirming, cut.apply(values), np.nan),
@@ -697,25 +688,21 @@ def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above
 
 @dataclass(frozen=True, slots=True)
 class SetAgreement:
-    """Agreement of a judge's sets of labels with people's.
-
-    Attributes:
-        labels: Names of the labels.
-        n: Rows with both sets.
-        coverage: `n` over rows with people's set; `None` if there is none.
-        groups: Sources that occur; `None` without groups.
-        measures: By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index),
-            `macro_f1`, `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and
-            `alpha_masi`.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
-    """
+    """Agreement of a judge's sets of labels with people's."""
 
     labels: tuple[str, ...]
+    """Names of the labels."""
     n: int
+    """Rows with both sets."""
     coverage: float | None
+    """`n` over rows with people's set; `None` if there is none."""
     groups: int | None
+    """Sources that occur; `None` without groups."""
     measures: dict[str, Measure]
+    """By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index), `macro_f1`,
+    `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and `alpha_masi`."""
     note: str | None = None
+    """Why there is no interval; `None` if there is one, or none was asked for."""
 
 
 def set_agreement(
@@ -742,7 +729,7 @@ def set_agreement(
             f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
             f" {ours.shape} and {theirs.shape}"
         )
-    # a row number stands for the set, so that rows are paired and counted in one place
+    # row numbers in place of sets, so that rows are paired and counted in one place
     at = np.arange(len(ours), dtype=float)
     pairs = pair_up(
         np.where(np.isnan(ours).any(axis=1), np.nan, at),
@@ -860,7 +847,8 @@ def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float
     """Return what the best judge that always gives one of people's sets reaches, by measure."""
     best: dict[str, float | None] = dict.fromkeys(found)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
-    for constant in sets[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]]:
+    # only the commonest sets are tried: a rare one is not the best answer
+    for constant in sets[np.argsort(-counts, kind="stable")[:100]]:
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):

@@ -33,56 +33,46 @@ RatingsLike = ArrayLike | Sequence[Sequence[float | None]]
 """Ratings of shape (items, raters); `None` or NaN if a rater did not rate an item. Rows may be
 of different lengths: missing ends are gaps."""
 
-MIN_PAIRED = 2
-"""Fewest items that two raters must share before their agreement is computed."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairAgreement:
-    """Agreement of two columns of ratings on the items that both rated.
-
-    Attributes:
-        n: Items that both rated.
-        same: Share of those with equal ratings; `None` if n is 0.
-        mean_difference: Mean absolute difference, in points of the scale; `None` if n is 0.
-        pearson: Pearson's r; `None` if undefined.
-        spearman: Spearman's rho with average ranks; `None` if undefined.
-        kendall: Kendall's tau-b; `None` if undefined.
-    """
+    """Agreement of two columns of ratings on the items that both rated."""
 
     n: int
+    """Items that both rated."""
     same: float | None = None
+    """Share of the items with equal ratings; `None` if n is 0."""
     mean_difference: float | None = None
+    """Mean absolute difference, in points of the scale; `None` if n is 0."""
     pearson: float | None = None
+    """Pearson's r; `None` if undefined."""
     spearman: float | None = None
+    """Spearman's rho with average ranks; `None` if undefined."""
     kendall: float | None = None
+    """Kendall's tau-b; `None` if undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """How well raters agree with each other, and a judge with them.
-
-    Attributes:
-        raters: Columns that hold a rating.
-        items: Rows that hold a rating.
-        ratings: Ratings in all.
-        alpha: Krippendorff's alpha by level of measurement; `None` if undefined.
-        between_raters: Mean over all pairs of raters; `None` without two raters who share items.
-        ceiling: Mean over raters of one rater's agreement with the mean of the others.
-        judge_rater: Mean over raters of the judge's agreement with one rater; `None` without a
-            judge.
-        judge_others: Mean over raters of the judge's agreement with the mean of the other raters,
-            on that rater's items: what to hold against `ceiling`; `None` without a judge.
-    """
+    """How well raters agree with each other, and a judge with them."""
 
     raters: int
+    """Columns that hold a rating."""
     items: int
+    """Rows that hold a rating."""
     ratings: int
+    """Ratings in all."""
     alpha: dict[MeasurementLevel, float | None]
+    """Krippendorff's alpha by level of measurement; `None` if undefined."""
     between_raters: PairAgreement | None
+    """Mean over all pairs of raters; `None` without two raters who share items."""
     ceiling: PairAgreement | None
+    """Mean over raters of one rater's agreement with the mean of the others."""
     judge_rater: PairAgreement | None = None
+    """Mean over raters of the judge's agreement with one rater; `None` without a judge."""
     judge_others: PairAgreement | None = None
+    """Mean over raters of the judge's agreement with the mean of the other raters, on that rater's
+    items: what to hold against `ceiling`; `None` without a judge."""
 
     @property
     def rank_correlations(self) -> tuple[float | None, ...]:
@@ -123,7 +113,7 @@ def krippendorff_alpha(
 ) -> float | None:
     """Return Krippendorff's alpha: 1 for full agreement, 0 for what chance gives.
 
-    Items with fewer than two ratings say nothing of agreement and are left out.
+    Items with fewer than two ratings show no agreement and are left out.
 
     Args:
         ratings: Shape (items, raters), gaps as `None` or NaN.
@@ -188,13 +178,9 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
     if not len(x):
         return PairAgreement(0)
     return PairAgreement(
-        n=len(x),
-        same=float(np.mean(x == y)),
-        mean_difference=math.fsum(np.abs(x - y)) / len(x),
-        pearson=pearson(x, y),
-        spearman=spearman(x, y),
-        kendall=kendall(x, y),
-    )
+        n=len(x), same=float(np.mean(x == y)), mean_difference=math.fsum(np.abs(x - y)) / len(x),
+        pearson=pearson(x, y), spearman=spearman(x, y), kendall=kendall(x, y),
+    )  # fmt: skip
 
 
 def mean_of_others(ratings: RatingsLike) -> Floats:
@@ -205,7 +191,7 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
     for item, rater in np.argwhere(given & (given.sum(axis=1, keepdims=True) > 1)):
         others = np.delete(table[item], rater)
         others = others[~np.isnan(others)]
-        # fsum, so that equal sets of ratings have equal means, whatever their order
+        # fsum, so that equal sets of ratings have equal means in any order
         means[item, rater] = math.fsum(others) / len(others)
     return means
 
@@ -251,7 +237,7 @@ def rater_agreement(
 
     def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
         found = _mean(pair_agreement(x, y) for x, y in pairs)
-        # means of numbers and their order say nothing of names
+        # numbers of names have no mean and no order
         return PairAgreement(found.n, found.same) if found is not None and is_nominal else found
 
     def with_others(of: Callable[[int], Floats]) -> PairAgreement | None:
@@ -278,7 +264,8 @@ def rater_agreement(
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
     """Return the mean of each figure over pairs in which it is defined, and the items of all."""
-    kept = [pair for pair in pairs if pair.n >= MIN_PAIRED]
+    # agreement on a single item shows nothing
+    kept = [pair for pair in pairs if pair.n > 1]
     if not kept:
         return None
 

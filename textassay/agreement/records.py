@@ -33,10 +33,9 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 _log = logging.getLogger(__name__)
-_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 CRITERIA = "criteria"
-"""What the verdicts on criteria of rubrics are called; those with a tag also `criteria: TAG`."""
+"""Name of the verdicts on criteria of rubrics; verdicts with a tag also have `criteria: TAG`."""
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
@@ -55,7 +54,7 @@ ScoreSource = str | Path | Examples | HasScores
 
 
 class RecordedScores(Recorded):
-    """Values by aspect and id that were read, with what is known of the texts they are of."""
+    """Values by aspect and id that were read, with the digests and samples of the judged texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +165,7 @@ def refuse_other_labels(
     b: Sequence[str],
     where: tuple[str, str] = ("in the first run", "in the second"),
 ) -> None:
-    """Raise if the same numbers stand for different labels of an aspect in two places."""
+    """Raise if the same numbers mean different labels of an aspect in two places."""
     if a and b and tuple(a) != tuple(b):
         raise ConfigurationError(
             f"the labels of {aspect!r} are {', '.join(a)} {where[0]} and {', '.join(b)} {where[1]},"
@@ -301,7 +300,7 @@ def _is_hashable(pair: tuple[Any, Any]) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(_TABLES)
+    return path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet", ".xlsx"))
 
 
 def holds_metrics(path: Path) -> bool:
@@ -315,7 +314,7 @@ def holds_metrics(path: Path) -> bool:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             first = json.loads(lines.readline())
     except (OSError, ValueError, EOFError):
-        return False  # whoever reads the file next says what is wrong with it
+        return False  # the next reader of the file reports the error
     return isinstance(first, dict) and "metrics" in first and "aspect" not in first
 
 
@@ -391,7 +390,7 @@ def _add_level_features(scores: Recorded, row: RecordedRow) -> None:
 
 
 def level_feature_names(aspect: str) -> tuple[str, str]:
-    """Return the columns of a rating's probabilities: that of its highest level, its entropy."""
+    """Return the names of two columns: probability of a rating's highest level, and entropy."""
     highest, entropy = LEVEL_FEATURES
     return f"{aspect}{highest}", f"{aspect}{entropy}"
 
@@ -402,12 +401,12 @@ def criterion_id(example: str, criterion: str) -> str:
 
 
 def criterion_names(tags: Iterable[str]) -> list[str]:
-    """Return what a verdict on a criterion counts for: all criteria, and those with its tags."""
+    """Return the names under which a verdict on a criterion counts."""
     return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
 
 
 def is_of_criteria(aspect: str) -> bool:
-    """Return whether a score or human aspect is that of verdicts on criteria."""
+    """Return whether a score or human aspect consists of verdicts on criteria."""
     return aspect == CRITERIA or aspect.startswith(f"{CRITERIA}: ")
 
 

@@ -10,7 +10,7 @@ that is averaged over the draws.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from textassay.agreement.intervals import (
     vary_groups,
 )
 from textassay.agreement.significance import Difference, difference_of, without_rounding
-from textassay.table import Estimate
+from textassay.table import Estimate, column
 
 DRAWS = 20
 """Draws of samples. With them, the choices of one of eight samples on RewardBench 2 vary by .001
@@ -45,15 +45,15 @@ from seed to seed, a tenth of their interval."""
 class SampleAgreement:
     """One measure of agreement at one number of samples per text."""
 
-    measure: str
+    measure: str = field(metadata=column("measure"))
     """A coefficient at dataset level, or `choice`, `strict` or `tied` within groups."""
-    samples: int
+    samples: int = field(metadata=column("samples", "count"))
     """Ratings per text; a text with fewer has all it has."""
-    n: int
+    n: int = field(metadata=column("n", "count"))
     """Texts that count, or groups."""
-    value: Estimate
+    value: Estimate = field(metadata=column("value", "interval"))
     """The measure with its 95 % interval."""
-    gain: Estimate
+    gain: Estimate = field(metadata=column("gain", "interval"))
     """What it is above the fewest samples, with its 95 % interval; undefined for these."""
 
 

@@ -19,7 +19,8 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -56,42 +57,59 @@ from textassay.agreement.intervals import (
     vary_groups,
 )
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.table import Estimate, column
 
 _ROUNDING = 1e-12
-"""Differences below are those of rounding."""
+"""Smaller differences are rounding errors."""
+
+
+def _coefficient(name: Coefficient) -> dict[str, Any]:
+    return column(name, "interval", cell=lambda own: own.estimate(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of one set of scores with human ratings at one level.
+    """Agreement of one set of scores with human ratings at one level."""
 
-    Attributes:
-        level: `dataset`, `group` or `system`.
-        n: Rows with both numbers.
-        coverage: `n` over rows with a human rating; `None` if none is rated.
-        groups: Groups that count: at group level those averaged over, else all that occur; `None`
-            without groups.
-        groups_skipped: Groups left out because a side is constant there; 0 at the other levels.
-        systems: Systems that occur; `None` without systems.
-        pearson: Pearson's r; `None` if undefined.
-        spearman: Spearman's rho with average ranks; `None` if undefined.
-        kendall: Kendall's tau-b; `None` if undefined.
-        ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
-            whole if none was asked for.
-        note: Why there is no interval, or why it is too narrow; else `None`.
-    """
-
-    level: Level
-    n: int
-    groups: int | None
+    level: Level = field(metadata=column("level"))
+    """`dataset`, `group` or `system`."""
+    n: int = field(
+        metadata=column("n", "count")
+        | column("coverage", "number", name="coverage", cell="coverage")
+    )
+    """Rows with both numbers."""
+    groups: int | None = field(metadata=column("groups", "count", cell="groups_in_words"))
+    """Groups that count: at group level the averaged ones, else all; `None` without groups."""
     groups_skipped: int
+    """Groups left out because a side is constant there; 0 at the other levels."""
     coverage: float | None
-    pearson: float | None
-    spearman: float | None
-    kendall: float | None
+    """`n` over rows with a human rating; `None` if none is rated."""
+    pearson: float | None = field(metadata=_coefficient("pearson"))
+    """Pearson's r; `None` if undefined."""
+    spearman: float | None = field(metadata=_coefficient("spearman"))
+    """Spearman's rho with average ranks; `None` if undefined."""
+    kendall: float | None = field(metadata=_coefficient("kendall"))
+    """Kendall's tau-b; `None` if undefined."""
     ci: dict[Coefficient, Interval | None] | None = None
+    """95 % interval of each coefficient, `None` if undefined or if no interval is reliable; `None`
+    as a whole if intervals were not requested."""
     systems: int | None = None
+    """Systems that occur; `None` without systems."""
     note: str | None = None
+    """Why there is no interval, or why it is too narrow; else `None`."""
+
+    def estimate(self, name: Coefficient) -> Estimate:
+        """Return a coefficient with its interval."""
+        return Estimate(getattr(self, name), *((self.ci or {}).get(name) or ()))
+
+    @property
+    def groups_in_words(self) -> str | None:
+        """The groups that count and, as `(-1)`, those left out; at system level the systems."""
+        if self.level == "system":
+            return f"{self.systems} systems"
+        if self.groups is None:
+            return None
+        return f"{self.groups}{f' (-{self.groups_skipped})' if self.groups_skipped else ''}"
 
 
 def correlate(
@@ -157,16 +175,10 @@ def compute_agreement(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
         )
     return Agreement(
-        level=level,
-        n=len(pairs.scores),
-        coverage=pairs.coverage,
-        groups=groups,
-        groups_skipped=skipped,
-        systems=_count_codes(pairs.systems),
-        **coefficients,
-        ci=None if spans is None else spans.ci,
-        note=None if spans is None else spans.note,
-    )
+        level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
+        groups_skipped=skipped, systems=_count_codes(pairs.systems), **coefficients,
+        ci=None if spans is None else spans.ci, note=None if spans is None else spans.note,
+    )  # fmt: skip
 
 
 def _count_codes(codes: Codes | None) -> int | None:
@@ -175,59 +187,50 @@ def _count_codes(codes: Codes | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WilliamsTest:
-    """Williams' test of two Pearson correlations that share a variable.
-
-    Attributes:
-        t: Statistic; above 0 if the first correlation is higher.
-        df: Degrees of freedom, n - 3.
-        p: Two-sided probability of a difference at least this large if the correlations are equal.
-    """
+    """Williams' test of two Pearson correlations that share a variable."""
 
     t: float
+    """Statistic; above 0 if the first correlation is higher."""
     df: int
+    """Degrees of freedom, n - 3."""
     p: float
+    """Two-sided probability of a difference at least this large if the correlations are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference of one coefficient between two sets of scores.
-
-    Attributes:
-        a: Coefficient of the first; `None` if undefined.
-        b: Coefficient of the second; `None` if undefined.
-        difference: `a - b`; `None` if either is undefined.
-        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
-        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests
-            on resamples; `None` if that is.
-        williams: Williams' test; `None` for rank coefficients, at group level, if several rows
-            share a group, and if it is undefined.
-    """
+    """Difference of one coefficient between two sets of scores."""
 
     a: float | None
+    """Coefficient of the first; `None` if undefined."""
     b: float | None
+    """Coefficient of the second; `None` if undefined."""
     difference: float | None
+    """`a - b`; `None` if either is undefined."""
     ci: Interval | None
+    """95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems)."""
     p: float | None
+    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests on
+    resamples; `None` if that is."""
     williams: WilliamsTest | None = None
+    """Williams' test; `None` for rank coefficients, at group level, if several rows share a group,
+    and if it is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sets of scores against the same human ratings.
-
-    Attributes:
-        level: `dataset`, `group` or `system`.
-        n: Rows with a rating and both scores; all others are left out on both sides.
-        pearson: Difference of Pearson's r.
-        spearman: Difference of Spearman's rho.
-        kendall: Difference of Kendall's tau-b.
-    """
+    """Two sets of scores against the same human ratings."""
 
     level: Level
+    """`dataset`, `group` or `system`."""
     n: int
+    """Rows with a rating and both scores; all others are left out on both sides."""
     pearson: Difference
+    """Difference of Pearson's r."""
     spearman: Difference
+    """Difference of Spearman's rho."""
     kendall: Difference
+    """Difference of Kendall's tau-b."""
 
 
 def compare(
@@ -382,13 +385,9 @@ def difference_of(
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
     half = t_quantile(df, CONFIDENCE) * error
     return Difference(
-        a=a,
-        b=b,
-        difference=difference,
-        ci=(difference - half, difference + half),
-        p=max(least_p, two_sided(difference / error, df)) if error else 1.0,
-        williams=test,
-    )
+        a=a, b=b, difference=difference, ci=(difference - half, difference + half),
+        p=max(least_p, two_sided(difference / error, df)) if error else 1.0, williams=test,
+    )  # fmt: skip
 
 
 def two_sided(t: float, df: float) -> float:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from textassay.agreement.choice import ChoiceAgreement, alternatives, choice_agreement
-from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
+from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Level
 from textassay.agreement.joined import (
     People,
     join,
@@ -25,7 +25,6 @@ from textassay.agreement.joined import (
 )
 from textassay.agreement.labels import (
     LabelAgreement,
-    Measure,
     SetAgreement,
     Threshold,
     agreement_at,
@@ -62,27 +61,20 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_subsets
+from textassay.table import (
+    Cell,
+    Column,
+    Displayed,
+    Estimate,
+    Note,
+    ResultRow,
+    Table,
+    column,
+    part,
+    stack_subsets,
+    table_of,
+)
 
-_PAIR = Column("score", "score"), Column("human", "human")
-_COUNTS = (
-    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
-    Column("groups", "groups", "count"),
-)  # fmt: skip
-_RATED = Column("raters", "raters", "count"), Column("items", "items", "count")
-_COLUMNS = (
-    *_PAIR, Column("level", "level"), *_COUNTS, *(Column(c, c, "interval") for c in COEFFICIENTS),
-)  # fmt: skip
-_RATERS = (
-    *_PAIR, *_RATED, Column("alpha", "alpha (ordinal)", "number"),
-    Column("between_raters", "rater-rater", "number"),
-    Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
-    Column("judge_others", "judge-others", "number"),
-)  # fmt: skip
-_LABEL_COLUMNS = (
-    *_PAIR, Column("measure", "measure"), *_COUNTS, Column("value", "value", "interval"),
-    Column("constant", "best constant", "number"),
-)  # fmt: skip
 _MEASURES = {
     "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "tpr": "TPR (recall of {1})",
     "tnr": "TNR (recall of {0})", "precision": "precision of {1}", "f1": "F1 of {1}",
@@ -96,105 +88,162 @@ _SETS = {
     "micro_f1": "F1 of all labels", "macro_kappa": "mean Cohen's kappa of the labels",
     "alpha_masi": "alpha (MASI)",
 }  # fmt: skip
-_LABEL_RATERS = (
-    *_PAIR, *_RATED, Column("alpha", "alpha (nominal)", "number"),
-    Column("ordinal", "alpha (ordinal)", "number"),
-    Column("between_raters", "rater-rater, same", "number"),
-    Column("judge_rater", "judge-rater, same", "number"),
-)  # fmt: skip
-_AMONG_RATERS = (
-    _PAIR[1], *_RATED, *(Column(one, f"alpha ({one})", "number") for one in MEASUREMENTS),
-    Column("same", "same", "number"), Column("distance", "distance", "number"),
-    Column("spearman", "rho", "number"),
-)  # fmt: skip
-_CHOICES = (
-    *_PAIR, Column("n", "groups", "count"), Column("texts", "texts", "count"),
-    Column("choice", "choice", "interval"), Column("constant", "best constant", "number"),
-    Column("strict", "strict", "interval"), Column("tied", "tied", "share", 1),
-)  # fmt: skip
-_SAMPLES = (
-    *_PAIR, Column("measure", "measure"), Column("samples", "samples", "count"),
-    Column("n", "n", "count"), Column("value", "value", "interval"),
-    Column("gain", "gain", "interval"),
-)  # fmt: skip
-_AGREEMENT = "agreement with people"
-_CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
 @dataclass(frozen=True, slots=True)
-class _AgreementRow:
-    """What was found for one score and the human aspect it is compared with."""
+class _Paired(ResultRow):
+    """A score and the human aspect that it is compared with."""
 
-    aspect: str  # name of the score
-    human: str  # name of the human aspect
-    agreement: Any
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values; what is undefined is `None`."""
-        content = asdict(self)
-        own = content.pop("agreement")
-        names = {name: content.pop(name) for name in ("aspect", "human")}
-        return {**names, **own, **content}
+    aspect: str = field(metadata=column("score", name="score"))
+    """Name of the score."""
+    human: str = field(metadata=column("human"))
+    """Name of the human aspect."""
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow(_AgreementRow):
+class TableRow(_Paired):
     """Agreement of one score with one human aspect at one level."""
 
-    agreement: Agreement
+    agreement: Agreement = field(metadata=part(Agreement))
 
 
 @dataclass(frozen=True, slots=True)
-class RaterRow(_AgreementRow):
+class RaterRow(_Paired):
     """Agreement among raters, and of one score with them, over the rows that have a score."""
 
-    agreement: RaterAgreement
+    agreement: RaterAgreement = field(metadata=part(RaterAgreement))
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceRow(_AgreementRow):
+class ChoiceRow(_Paired):
     """How often a score puts first what people find best."""
 
-    agreement: ChoiceAgreement
+    agreement: ChoiceAgreement = field(metadata=part(ChoiceAgreement))
 
 
 @dataclass(frozen=True, slots=True)
-class SampleRow(_AgreementRow):
+class SampleRow(_Paired):
     """One measure of agreement of a score at one number of samples per text."""
 
-    agreement: SampleAgreement
+    agreement: SampleAgreement = field(metadata=part(SampleAgreement))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow(_Paired):
+    """Agreement of labels, over all rows, or over the rows that confirm a chosen threshold."""
+
+    agreement: LabelAgreement = field(metadata=part(LabelAgreement))
+    tied: int = 0
+    """Texts left out because their raters gave two labels equally often."""
+    between: int = 0
+    """Texts left out because their score is halfway between two labels."""
+    threshold: Threshold | None = None
+    """Where a score was cut to be a label; `None` if it is one."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values, without a threshold if there is none."""
+        content = _Paired.as_dict(self)
+        return content if self.threshold else {k: v for k, v in content.items() if k != "threshold"}
+
+    def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the measures by name, with the labels and the matrix, and the intervals."""
+        own = self.agreement
+        values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
+        ends = {name: list(one.ci) if one.ci else None for name, one in own.measures.items()}
+        values["labels"] = list(own.labels)
+        if len(own.labels) == 2:
+            values["positive"] = own.labels[1]
+        return {**values, "confusion": [list(row) for row in own.confusion]}, ends
+
+
+@dataclass(frozen=True, slots=True)
+class SetRow(_Paired):
+    """Agreement of sets of labels, of which several may apply to a text."""
+
+    agreement: SetAgreement = field(metadata=part(SetAgreement))
+    unrated: int = 0
+    """Texts without a set from people."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MeasureLine(_Paired):
+    """One measure of labels, or of sets of labels."""
+
+    measure: str = field(metadata=column("measure"))
+    n: int = field(metadata=column("n", "count"))
+    coverage: float | None = field(metadata=column("coverage", "number"))
+    groups: int | None = field(metadata=column("groups", "count"))
+    value: Estimate = field(metadata=column("value", "interval"))
+    constant: float | None = field(metadata=column("best constant", "number"))
+
+
+@dataclass(frozen=True, slots=True)
+class _RatersLine(_Paired):
+    """Raters with each other and with the judge: alpha, and Spearman's rho."""
+
+    raters: int = field(metadata=column("raters", "count"))
+    items: int = field(metadata=column("items", "count"))
+    alpha: float | None = field(metadata=column("alpha (ordinal)", "number"))
+    between_raters: float | None = field(metadata=column("rater-rater", "number"))
+    judge_rater: float | None = field(metadata=column("judge-rater", "number"))
+    ceiling: float | None = field(metadata=column("rater-others", "number"))
+    judge_others: float | None = field(metadata=column("judge-others", "number"))
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelRatersLine(_Paired):
+    """Raters who gave labels: alpha, and the share of equal labels."""
+
+    raters: int = field(metadata=column("raters", "count"))
+    items: int = field(metadata=column("items", "count"))
+    alpha: float | None = field(metadata=column("alpha (nominal)", "number"))
+    ordinal: float | None = field(metadata=column("alpha (ordinal)", "number"))
+    between_raters: float | None = field(metadata=column("rater-rater, same", "number"))
+    judge_rater: float | None = field(metadata=column("judge-rater, same", "number"))
+
+
+@dataclass(frozen=True, slots=True)
+class _AmongRatersLine:
+    """Raters of one human aspect without a judge."""
+
+    human: str = field(metadata=column("human"))
+    raters: int = field(metadata=column("raters", "count"))
+    items: int = field(metadata=column("items", "count"))
+    nominal: float | None = field(metadata=column("alpha (nominal)", "number"))
+    ordinal: float | None = field(metadata=column("alpha (ordinal)", "number"))
+    interval: float | None = field(metadata=column("alpha (interval)", "number"))
+    same: float | None = field(metadata=column("same", "number"))
+    distance: float | None = field(metadata=column("distance", "number"))
+    spearman: float | None = field(metadata=column("rho", "number"))
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementTable(Displayed):
-    """Agreement of all scores that pair with a human aspect.
-
-    Attributes:
-        rows: In order of scores, then levels.
-        unknown_ids: Number of scored ids that no example has.
-        other_texts: Ids of examples that were left out, since another text was judged under them.
-        without_text: Rated examples without a text, which belong to the score with their id.
-        raters: Agreement among raters, one row per pairing; `None` if not asked for.
-        labels: Agreement of labels, one row per pairing of labels.
-        sets: Agreement of sets of labels, one row per pairing of sets.
-        choices: How often a score puts first what people find best, one row per pairing; of pairs
-            of texts, and of groups if their level was asked for.
-        samples: The same measures at several numbers of samples per text, if asked for.
-        by: The field that the data were divided by; empty if they were not.
-        subsets: The same of the rows with each value of that field.
-    """
+    """Agreement of all scores that pair with a human aspect."""
 
     rows: tuple[TableRow, ...]
+    """In order of scores, then levels."""
     unknown_ids: int
+    """Number of scored ids that no example has."""
     raters: tuple[RaterRow, ...] | None = None
+    """Agreement among raters, one row per pairing; `None` if it was not requested."""
     labels: tuple[LabelRow, ...] = ()
+    """Agreement of labels, one row per pairing of labels."""
     sets: tuple[SetRow, ...] = ()
+    """Agreement of sets of labels, one row per pairing of sets."""
     other_texts: tuple[str, ...] = ()
+    """Ids of examples that were left out because another text was judged under them."""
     without_text: int = 0
+    """Rated examples without a text, which belong to the score with their id."""
     choices: tuple[ChoiceRow, ...] = ()
+    """How often a score puts first what people find best, one row per pairing: in pairs of texts,
+    and in groups if their level was requested."""
     samples: tuple[SampleRow, ...] = ()
+    """The same measures at several numbers of samples per text, if requested."""
     by: str = ""
+    """The field that the data were divided by; empty if they were not."""
     subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
+    """The same for the rows with each value of that field."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
@@ -221,7 +270,7 @@ class AgreementTable(Displayed):
         return found
 
     def tables(self) -> list[Table]:
-        """Return agreement with people, of labels, among raters if asked for, and by subset."""
+        """Return agreement with people, of labels, among raters if requested, and by subset."""
         return [*self._tables(), *self._tables_of_subsets()]
 
     def _tables_of_subsets(self) -> list[Table]:
@@ -232,13 +281,9 @@ class AgreementTable(Displayed):
         return stack_subsets(self.by, parts, after="human", names=names)
 
     def _tables(self) -> list[Table]:
-        rows = [
-            (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
-             _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
-            for row in self.rows
-        ]  # fmt: skip
-        notes = tuple(self._notes())
-        tables = [Table(_COLUMNS, rows, notes, _AGREEMENT)] if rows or notes else []
+        tables, notes = list[Table](), list(self._notes())
+        if self.rows or notes:
+            tables.append(table_of(TableRow, self.rows, notes, "agreement with people"))
         tables += [_choice_table(self.choices)] if self.choices else []
         tables += [_sample_table(self.samples)] if self.samples else []
         tables += [table for row in self.labels for table in label_tables(row)]
@@ -256,14 +301,15 @@ class AgreementTable(Displayed):
                 yield draw(own)
 
     def _notes(self) -> Iterator[Note]:
-        """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
+        """Yield the rows left out, the meaning of `2 (-1)` groups, and missing intervals."""
         yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
             first = skipped[0]
+            text = f"{first.groups_in_words}: {first.groups} groups are averaged"
             yield Note(
-                f"{_groups(first)}: {first.groups} groups are averaged; {first.groups_skipped} are"
-                " left out because all scores or all ratings in them are equal"
+                f"{text}; {first.groups_skipped} are left out because all scores or all ratings in"
+                " them are equal"
             )
         noted: dict[str, dict[str, None]] = {}
         for row in self.rows:
@@ -276,11 +322,14 @@ class AgreementTable(Displayed):
 
 def _rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
-    lines = []
-    for row in rows:
-        own, alpha = row.agreement, row.agreement.alpha["ordinal"]
-        line = (row.aspect, row.human, own.raters, own.items, alpha, *own.rank_correlations)
-        lines.append(line)
+    lines = [
+        _RatersLine(
+            row.aspect, row.human, own.raters, own.items, own.alpha["ordinal"],
+            *own.rank_correlations,
+        )
+        for row in rows
+        for own in (row.agreement,)
+    ]  # fmt: skip
     notes = []
     for human, own in {row.human: row.agreement for row in rows}.items():
         if own.raters < 2:
@@ -293,13 +342,11 @@ def _rater_table(rows: Sequence[RaterRow]) -> Table:
                 f"{human}: alpha is undefined, because no text has two ratings or all ratings are"
                 " equal"
             )
-    title = "agreement among raters"
-    return Table(_RATERS, lines, tuple(map(Note, notes)), title=title)
+    return table_of(_RatersLine, lines, map(Note, notes), "agreement among raters")
 
 
 def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     """Return how often scores put first what people find best."""
-    lines: list[tuple[Cell, ...]] = []
     notes = [
         Note(
             "choice: share of people's best among the texts of a group that the score puts first,"
@@ -310,10 +357,6 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     ]
     for row in rows:
         own = row.agreement
-        measures = (Estimate(one.value, *(one.ci or ())) for one in (own.choice, own.strict))
-        choice, strict = measures
-        constant = own.choice.constant
-        lines.append((row.aspect, row.human, own.n, own.texts, choice, constant, strict, own.tied))
         if own.unscored:
             notes.append(
                 Note(
@@ -330,75 +373,23 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
             )
         if own.note:
             notes.append(Note(f"{row.aspect}: {own.note}"))
-    return Table(_CHOICES, lines, tuple(notes), "choices within groups")
+    return table_of(ChoiceRow, rows, notes, "choices within groups")
 
 
 def _sample_table(rows: Sequence[SampleRow]) -> Table:
     """Return measures of agreement by number of samples."""
-    lines: list[tuple[Cell, ...]] = [
-        (row.aspect, row.human, own.measure, own.samples, own.n, own.value, own.gain)
-        for row in rows
-        for own in (row.agreement,)
-    ]
     note = Note(
         f"samples: mean of {DRAWS} draws of so many of each text's recorded ratings; gain: over"
         f" {min(row.agreement.samples for row in rows)} of them"
     )
-    return Table(_SAMPLES, lines, (note,), "agreement by number of samples")
-
-
-def _with_ends(agreement: Agreement, name: Coefficient) -> Estimate:
-    span = None if agreement.ci is None else agreement.ci.get(name)
-    return Estimate(getattr(agreement, name), *(span or ()))
-
-
-def _groups(agreement: Agreement) -> str | None:
-    if agreement.level == "system":
-        return f"{agreement.systems} systems"
-    if agreement.groups is None:
-        return None
-    skipped = f" (-{agreement.groups_skipped})" if agreement.groups_skipped else ""
-    return f"{agreement.groups}{skipped}"
-
-
-@dataclass(frozen=True, slots=True)
-class LabelRow(_AgreementRow):
-    """Agreement of labels, over all rows, or over those that confirm a chosen threshold."""
-
-    agreement: LabelAgreement
-    tied: int = 0  # texts left out because their raters gave two labels equally often
-    between: int = 0  # texts left out because their score is halfway between two labels
-    threshold: Threshold | None = None  # where a score was cut to be a label; `None` if it is one
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values, without a threshold if there is none."""
-        content = _AgreementRow.as_dict(self)
-        return content if self.threshold else {k: v for k, v in content.items() if k != "threshold"}
-
-    def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the measures by name, with the labels and the matrix, and the intervals."""
-        own = self.agreement
-        values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
-        ends = {name: list(one.ci) if one.ci else None for name, one in own.measures.items()}
-        values["labels"] = list(own.labels)
-        if len(own.labels) == 2:
-            values["positive"] = own.labels[1]
-        return {**values, "confusion": [list(row) for row in own.confusion]}, ends
-
-
-@dataclass(frozen=True, slots=True)
-class SetRow(_AgreementRow):
-    """Agreement of sets of labels, of which several may apply to a text."""
-
-    agreement: SetAgreement
-    unrated: int = 0  # texts without a set from people
+    return table_of(SampleRow, rows, (note,), "agreement by number of samples")
 
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     """Return the measures of a pairing of labels, and its confusion matrix."""
     own = row.agreement
     names = {name: measure_name(name, own.labels) for name in own.measures}
-    texts = [_CONSTANT.format("label")]
+    texts = [_best_constant("label")]
     if row.threshold is not None:
         texts.append(_threshold_note(row, row.threshold))
     if own.note is not None:
@@ -413,8 +404,8 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
             else f"{row.aspect}: {row.between} scores are left out, since they lie halfway between"
             " two labels"
         )
-    lines = list(_lines(row.aspect, row.human, own, names))
-    measures = Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of labels")
+    lines = _measure_lines(row, names)
+    measures = table_of(_MeasureLine, lines, map(Note, texts), "agreement of labels")
     columns = [
         Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
     ]
@@ -424,6 +415,10 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     ]
     title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
     return [measures, Table((Column("people", ""), *columns), counts, title=title)]
+
+
+def _best_constant(of: str) -> str:
+    return f"best constant: what a judge that always gives the same {of} reaches"
 
 
 def measure_name(measure: str, labels: Sequence[str]) -> str:
@@ -457,23 +452,23 @@ def _ties(row: LabelRow, cut: Threshold) -> str:
 def _set_table(row: SetRow) -> Table:
     """Return the measures of a pairing of sets."""
     own = row.agreement
-    texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
+    texts = [_best_constant("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
     if row.unrated:
         texts.append(
             f"{row.human}: {row.unrated} texts are not rated and left out; [] says that no label"
             " applies"
         )
-    lines = list(_lines(row.aspect, row.human, own, _SETS))
-    return Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")
+    lines, title = _measure_lines(row, _SETS), "agreement of sets of labels"
+    return table_of(_MeasureLine, lines, map(Note, texts), title)
 
 
-def _lines(
-    aspect: str, human: str, own: LabelAgreement | SetAgreement, names: Mapping[str, str]
-) -> Iterator[tuple[Cell, ...]]:
-    measures: Mapping[str, Measure] = own.measures
+def _measure_lines(row: LabelRow | SetRow, names: Mapping[str, str]) -> Iterator[_MeasureLine]:
+    own, measures = row.agreement, row.agreement.measures
     for name, one in measures.items():
-        value = Estimate(one.value, *(one.ci or ()))
-        yield aspect, human, names[name], own.n, own.coverage, own.groups, value, one.constant
+        yield _MeasureLine(
+            row.aspect, row.human, names[name], own.n, own.coverage, own.groups, one.estimate,
+            one.constant,
+        )  # fmt: skip
 
 
 def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
@@ -483,9 +478,9 @@ def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
         own = row.agreement
         same = (None if one is None else one.same for one in (own.between_raters, own.judge_rater))
         alphas = (own.alpha["nominal"], own.alpha["ordinal"])
-        lines.append((row.aspect, row.human, own.raters, own.items, *alphas, *same))
+        lines.append(_LabelRatersLine(row.aspect, row.human, own.raters, own.items, *alphas, *same))
     note = Note("same: share of the texts that both labeled on which the labels are the same")
-    return Table(_LABEL_RATERS, lines, (note,), title="agreement among raters on labels")
+    return table_of(_LabelRatersLine, lines, (note,), "agreement among raters on labels")
 
 
 def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
@@ -493,11 +488,15 @@ def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
     rows = []
     for name, own in found.items():
         pair = own.between_raters or PairAgreement(0)
-        alphas = (own.alpha[level] for level in MEASUREMENTS)
-        spread = (pair.same, pair.mean_difference, pair.spearman)
-        rows.append((name, own.raters, own.items, *alphas, *spread))
+        nominal, ordinal, interval = (own.alpha[level] for level in MEASUREMENTS)
+        rows.append(
+            _AmongRatersLine(
+                name, own.raters, own.items, nominal, ordinal, interval, pair.same,
+                pair.mean_difference, pair.spearman,
+            )
+        )  # fmt: skip
     note = Note("same, distance and rho: of each two raters, on the texts that both rated")
-    return Table(_AMONG_RATERS, rows, (note,), title="agreement among raters")
+    return table_of(_AmongRatersLine, rows, (note,), "agreement among raters")
 
 
 def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
@@ -557,8 +556,8 @@ def agreement_table(
         by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
             `subsets` has the agreement of each part.
         samples: Numbers of samples per text, such as 1, 3 and 8, whose agreement is measured too:
-            that of the mean of so many ratings that are drawn from those of a run with as many
-            samples or more. Correlations at level `dataset`, choices of pairs and at level
+            the agreement of the mean of so many ratings, drawn from a run with at least as many
+            samples. Correlations at level `dataset`, choices of pairs and at level
             `group`.
 
     Raises:
@@ -591,7 +590,6 @@ def agreement_table(
     people, pairs = joined.people, joined.pairs
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
-    by_group = "group" in levels
     people.check_levels(levels)
     counts = _check_samples(samples, scores)
     work = _Measured(scores, people, pairs, labels, bootstrap, seed)
@@ -602,39 +600,31 @@ def agreement_table(
             f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
             f" threshold="
         )
-    whole = AgreementTable(
-        rows=tuple(work.rows(levels, of_labels)),
-        unknown_ids=joined.unknown,
-        other_texts=people.other_texts,
-        without_text=joined.without_text,
-        raters=work.rater_rows() if raters else None,
-        labels=of_labels,
-        sets=tuple(work.set_rows()),
-        choices=tuple(work.choice_rows(by_group=by_group)),
-        samples=tuple(work.sample_rows(counts, levels)),
-    )
+
+    def measure(
+        own: _Measured, of_labels: tuple[LabelRow, ...], *, with_raters: bool
+    ) -> AgreementTable:
+        return AgreementTable(
+            rows=tuple(own.rows(levels, of_labels)), unknown_ids=joined.unknown,
+            other_texts=people.other_texts, without_text=joined.without_text,
+            raters=own.rater_rows() if with_raters else None, labels=of_labels,
+            sets=tuple(own.set_rows()), choices=tuple(own.choice_rows(by_group="group" in levels)),
+            samples=tuple(own.sample_rows(counts, levels)),
+        )  # fmt: skip
+
+    whole = measure(work, of_labels, with_raters=raters)
     if by is None:
         return whole
     if threshold == "auto":
         raise ConfigurationError(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
-
-    def measure(part: _Measured) -> AgreementTable:
-        of_labels = tuple(part.label_rows(threshold))
-        return AgreementTable(
-            rows=tuple(part.rows(levels, of_labels)),
-            unknown_ids=0,
-            raters=part.rater_rows() if raters and any(part.people.annotators) else None,
-            labels=of_labels,
-            sets=tuple(part.set_rows()),
-            choices=tuple(part.choice_rows(by_group=by_group)),
-            samples=tuple(part.sample_rows(counts, levels)),
-        )
-
-    subsets = {
-        name: measure(replace(work, people=people.only(name))) for name in subset_names(people)
-    }
+    subsets = {}
+    for name in subset_names(people):
+        own = replace(work, people=people.only(name))
+        is_rated = raters and any(own.people.annotators)
+        found = measure(own, tuple(own.label_rows(threshold)), with_raters=is_rated)
+        subsets[name] = replace(found, unknown_ids=0, other_texts=(), without_text=0)
     return replace(whole, by=by, subsets=subsets)
 
 
@@ -666,9 +656,9 @@ def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
-    """Return the levels without that of groups, if all rows are pairs of texts without a source.
+    """Return the levels without `group`, if all rows are pairs of texts without a source.
 
-    Such a pair is a group of two, of which there is a choice and no correlation.
+    Such a pair is a group of two, which has a choice and no correlation.
     """
     if people.has_groups or not people.paired or not all(people.paired):
         return levels

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from textassay.checking.phrases import interval, percent_interval, upper
 from textassay.checking.verdicts import USES, Use, UseAnswer, VerdictRow
 from textassay.runtime.errors import UnknownName
-from textassay.table import Alert, Column, Displayed, Estimate, Note, Table, printable, to_html
+from textassay.table import (
+    Alert,
+    Displayed,
+    Estimate,
+    Note,
+    Table,
+    column,
+    printable,
+    table_of,
+    to_html,
+)
 
 FOR: dict[Use, str] = {
     "compare": "for comparing systems",
@@ -27,12 +37,22 @@ WORDS: dict[UseAnswer, str] = {
 }
 """How a sentence names a verdict."""
 _RANKS: dict[UseAnswer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
-_COLUMNS = (
-    Column("judge", "judge"), Column("human", "people"), Column("n", "n", "count"),
-    Column("groups", "sources", "count"), Column("agreement", "agreement", "interval"),
-    Column("constant", "constant", "number"), Column("compare", "compare"),
-    Column("means", "means"), Column("gate", "gate"), Column("texts", "single texts"),
-)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _VerdictLine:
+    """The verdicts on one judge."""
+
+    judge: str = field(metadata=column("judge"))
+    human: str = field(metadata=column("people"))
+    n: int = field(metadata=column("n", "count"))
+    groups: int = field(metadata=column("sources", "count"))
+    agreement: Estimate = field(metadata=column("agreement", "interval"))
+    constant: float | None = field(metadata=column("constant", "number", when=any))
+    compare: str = field(metadata=column("compare"))
+    means: str = field(metadata=column("means"))
+    gate: str = field(metadata=column("gate"))
+    texts: str = field(metadata=column("single texts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +106,7 @@ class Check(Displayed):
     def tables(self) -> Sequence[Table]:
         """Return the figures and verdicts as one table."""
         rows = [
-            (
+            _VerdictLine(
                 row.pair.judge,
                 row.pair.human,
                 row.n,
@@ -97,9 +117,7 @@ class Check(Displayed):
             )
             for row in self.rows
         ]
-        table = Table(_COLUMNS, rows, self.notes + tuple(_unscored(self.rows)))
-        return [table if any(row.constant.get("accuracy") for row in self.rows)
-                else table.without("constant")]  # fmt: skip
+        return [table_of(_VerdictLine, rows, (*self.notes, *_unscored(self.rows)))]
 
     def __str__(self) -> str:
         paragraphs = [printable(line) for line in self.sentences()]

@@ -327,7 +327,7 @@ class _Assessment:
         if self.x.min() == self.x.max():
             only = self._name(self.x[0])
             return UseVerdict("no", f"The judge says {only} of every text, whatever it is.")
-        if self.follow.high is not None and self.follow.high < 0:
+        if self.follow.is_below(0):
             return UseVerdict(
                 "no",
                 f"The judge runs against people ({self._followed(self.follow)}). If a low value is"
@@ -715,7 +715,7 @@ def _difference(size: float, *, as_share: bool) -> str:
 
 
 def _above(figure: Estimate, limit: float) -> bool:
-    return figure.low is not None and figure.low > limit
+    return figure.is_above(limit)
 
 
 def _within(figure: Estimate, low: float, high: float) -> bool:

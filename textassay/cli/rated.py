@@ -14,7 +14,7 @@ from textassay.cli.console import say, warn
 from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, Paired
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -296,7 +296,7 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
     """Yield the rated rows without a text, or with the text of the data."""
     other = []
     for row in rows:
-        if not row.output or not texts.get(row.id) or texts[row.id] == text_digest(row):
+        if may_be_one_text(text_digest(row), texts.get(row.id, "")):
             yield row
         else:
             other.append(row.id)

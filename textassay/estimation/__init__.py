@@ -7,9 +7,9 @@ Everything works on arrays; files, runs and data sets come in through `read_judg
 
 Example:
     >>> import numpy as np
-    >>> from textassay import calibration
+    >>> from textassay import estimation
     >>> scores, ratings = np.array([1.0, 2, 3, 4]), np.array([2.0, 3, np.nan, np.nan])
-    >>> calibration.correct_mean(scores, ratings, np.arange(4)).labels_only.value
+    >>> estimation.correct_mean(scores, ratings, np.arange(4)).labels_only.value
     2.5
 """
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -38,7 +38,7 @@ from textassay.estimation.maps import Scales, grid_of, learn_map
 from textassay.estimation.means import Linearized, weighted_mean
 from textassay.learning.splits import folds
 from textassay.runtime.errors import DataError, UnknownName
-from textassay.table import Alert, Column, Displayed, Estimate, Note, Table
+from textassay.table import Alert, Displayed, Estimate, Note, Table, column, part, table_of
 
 Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -50,56 +50,35 @@ _FOLDS = 10
 _MAX_CONSTANTS = 25
 LENGTH = "words"
 POOLED = "pooled"
-_COLUMNS = (
-    Column("score", "score"), Column("n", "n", "count"), Column("raters", "raters", "count"),
-    Column("sources", "sources", "count"), Column("omega", "omega", "number", 2),
-    Column("rho", "rho", "number", 2), Column("passes", "passes"),
-    Column("constant", "constant", "number"), Column("constant_omega", "its omega", "number", 2),
-    Column("constant_rho", "its rho", "number", 2), Column("words_rho", "words' rho", "number", 2),
-    Column("over_constant", "rho - constant's", "interval"),
-    Column("may_stand_in", "may stand in"),
-)  # fmt: skip
-_EACH = (
-    Column("score", "score"), Column("rater", "rater"), Column("n", "n", "count"),
-    Column("rho", "rho", "number", 2), Column("p", "p", "p"), Column("wins", "judge wins"),
-    Column("severity", "severity", "number", 2),
-    Column("distance", "judge's distance", "number", 2),
-)  # fmt: skip
 _MEANING = (
     "severity: points below the other raters on the same items; judge's distance: mean distance of"
     " judge and rater in points, or share of other labels"
 )
-_AGREEMENT = (
-    Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
-    Column("between_raters", "rater with rater", "number", 2),
-    Column("judge_rater", "judge with rater", "number", 2),
-    Column("ceiling", "rater with the others", "number", 2),
-    Column("judge_others", "judge with the others", "number", 2),
-)  # fmt: skip
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
 
 
 @dataclass(frozen=True, slots=True)
 class RaterTest:
-    """The judge against one rater.
-
-    Attributes:
-        rater: Number of the rater, from 1.
-        n: Items that the rater shares with others.
-        rho: Share of them on which the judge is at least as near to the others as the rater.
-        p: Probability of so much advantage if the rater were better by `epsilon`.
-        wins: Whether p is significant among all raters (Benjamini-Yekutieli at .05).
-        severity: How much lower the rater's ratings are than those of the others on the same items,
-            in points; `None` for labels.
-        distance: Mean distance of judge and rater in points, or share of other labels.
-    """
+    """The judge against one rater."""
 
     rater: int
-    n: int
-    rho: float
-    p: float
-    wins: bool
-    severity: float | None = None
-    distance: float | None = None
+    """Number of the rater, from 1."""
+    n: int = field(metadata=column("n", "count"))
+    """Items that the rater shares with others."""
+    rho: float = field(metadata=column("rho", "number", 2))
+    """Share of them on which the judge is at least as near to the others as the rater."""
+    p: float = field(metadata=column("p", "p"))
+    """Probability of so much advantage if the rater were better by `epsilon`."""
+    wins: bool = field(metadata=column("judge wins", cell=lambda test: _yes(test.wins)))
+    """Whether p is significant among all raters (Benjamini-Yekutieli at .05)."""
+    severity: float | None = field(default=None, metadata=column("severity", "number", 2))
+    """How much lower the rater's ratings are than those of the others on the same items, in points;
+    `None` for labels."""
+    distance: float | None = field(default=None, metadata=column("judge's distance", "number", 2))
+    """Mean distance of judge and rater in points, or share of other labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,35 +112,87 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class AltTest:
-    """The judge beside the best constant.
+    """The judge beside the best constant."""
 
-    Attributes:
-        judge: The judge's standing.
-        constant: The standing of the best constant.
-        constant_values: The constant that was best most often, one per stratum.
-        others: Standings of further measures by name.
-        over_constant: The judge's mean share of items minus the constant's, with an interval.
-        n: Items that count.
-        raters: Raters that were tested.
-        groups: Sources among the items; `None` if rows were taken as independent.
-        skipped: Numbers of raters with fewer than 30 shared items.
-    """
-
-    judge: Standing
-    constant: Standing
-    constant_values: tuple[float, ...]
-    others: Mapping[str, Standing]
-    over_constant: Estimate
-    n: int
-    raters: int
-    groups: int | None
+    n: int = field(metadata=column("n", "count"))
+    """Items that count."""
+    raters: int = field(metadata=column("raters", "count"))
+    """Raters that were tested."""
+    groups: int | None = field(metadata=column("sources", "count", name="sources"))
+    """Sources among the items; `None` if rows were taken as independent."""
+    judge: Standing = field(
+        metadata=column("omega", "number", 2, name="omega", cell="judge.omega")
+        | column("rho", "number", 2, name="rho", cell="judge.rho")
+        | column("passes", name="passes", cell=lambda test: _yes(test.judge.passes))
+    )
+    """The judge's result."""
+    constant_values: tuple[float, ...] = field(
+        metadata=column("constant", "number", name="constant", cell="constant_in_words")
+    )
+    """The constant that was best most often, one per stratum."""
+    constant: Standing = field(
+        metadata=column("its omega", "number", 2, name="constant_omega", cell="constant.omega")
+        | column("its rho", "number", 2, name="constant_rho", cell="constant.rho")
+    )
+    """The result of the best constant."""
+    others: Mapping[str, Standing] = field(
+        metadata=column("words' rho", "number", 2, name="words_rho", cell="words_rho")
+    )
+    """The results of further measures by name."""
+    over_constant: Estimate = field(
+        metadata=column("rho - constant's", "interval")
+        | column(
+            "may stand in", name="may_stand_in",
+            cell=lambda test: "yes" if test.may_stand_in else Alert("no"),
+        )
+    )  # fmt: skip
+    """The judge's mean share of items minus the constant's, with an interval."""
     skipped: tuple[int, ...]
+    """Numbers of raters with fewer than 30 shared items."""
+
+    @property
+    def constant_in_words(self) -> str:
+        """The best constant, or one per stratum."""
+        return " ".join(f"{value:g}" for value in self.constant_values)
+
+    @property
+    def words_rho(self) -> float | None:
+        """Mean share of items of the number of words; `None` if that was not tested."""
+        return self.others[LENGTH].rho if LENGTH in self.others else None
 
     @property
     def may_stand_in(self) -> bool:
         """Whether the judge passes and is better than the best constant beyond chance."""
-        low = self.over_constant.low
-        return self.judge.passes and low is not None and low > 0
+        return self.judge.passes and self.over_constant.is_above(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgeLine:
+    """A judge, and the best constant beside it."""
+
+    score: str = field(metadata=column("score"))
+    test: AltTest = field(metadata=part(AltTest))
+
+
+@dataclass(frozen=True, slots=True)
+class _RaterLine:
+    """A judge against one rater, by name."""
+
+    score: str = field(metadata=column("score"))
+    rater: str = field(metadata=column("rater"))
+    test: RaterTest = field(metadata=part(RaterTest))
+
+
+@dataclass(frozen=True, slots=True)
+class _AgreementLine:
+    """Agreement of raters with each other and with the judge."""
+
+    score: str = field(metadata=column("score"))
+    alpha: float | None = field(metadata=column("alpha (ordinal)", "number", 2))
+    between_raters: float | None = field(metadata=column("rater with rater", "number", 2))
+    judge_rater: float | None = field(metadata=column("judge with rater", "number", 2))
+    ceiling: float | None = field(metadata=column("rater with the others", "number", 2))
+    judge_others: float | None = field(metadata=column("judge with the others", "number", 2))
 
 
 def alt_test(
@@ -218,16 +249,12 @@ def alt_test(
         judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
     )
     return AltTest(
-        judge=judge,
-        constant=constant,
-        constant_values=values,
+        judge=judge, constant=constant, constant_values=values,
         others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
-        over_constant=gap.estimate(confidence),
-        n=int(counted.sum()),
-        raters=len(trial.tested),
+        over_constant=gap.estimate(confidence), n=int(counted.sum()), raters=len(trial.tested),
         groups=None if groups is None else len(np.unique(trial.units[counted])),
         skipped=trial.skipped,
-    )
+    )  # fmt: skip
 
 
 class _Trial:
@@ -436,25 +463,19 @@ class AnnotatorTest(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the test, and the raters' agreement if there is any."""
-        test, words = self.test, self.test.others.get(LENGTH)
-        row = (
-            self.score, test.n, test.raters, test.groups, test.judge.omega, test.judge.rho,
-            "yes" if test.judge.passes else "no", _constant(test), test.constant.omega,
-            test.constant.rho, None if words is None else words.rho, test.over_constant,
-            "yes" if test.may_stand_in else Alert("no"),
-        )  # fmt: skip
-        tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
+        title = "the judge and the best constant"
+        line = _JudgeLine(self.score, self.test)
+        tables = [table_of(_JudgeLine, [line], self._notes(), title)]
         each = [
-            (self.score, self._name(one.rater), one.n, one.rho, one.p, "yes" if one.wins else "no",
-             one.severity, one.distance)
-            for one in test.judge.per_rater
-        ]  # fmt: skip
-        tables.append(Table(_EACH, each, (Note(_MEANING),), "the judge and each rater"))
+            _RaterLine(self.score, self._name(one.rater), one) for one in self.test.judge.per_rater
+        ]
+        tables.append(table_of(_RaterLine, each, (Note(_MEANING),), "the judge and each rater"))
         if self.agreement is not None:
-            # that of `textassay agreement --raters` and `annotate`
+            # as of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
-            tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
+            own = _AgreementLine(self.score, alpha, *rhos)
+            tables.append(table_of(_AgreementLine, [own], title=title))
         return tables
 
     def _notes(self) -> Iterator[Note]:
@@ -473,8 +494,8 @@ class AnnotatorTest(Displayed):
             )
         if test.constant.passes:
             yield Note(
-                f"{self.score}: always saying {_constant(test)} passes the test as well, so passing"
-                " alone shows nothing"
+                f"{self.score}: always saying {test.constant_in_words} passes the test as well, so"
+                " passing alone shows nothing"
             )
         if test.judge.passes and not test.may_stand_in:
             yield Note(
@@ -586,7 +607,3 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
     # a trivial measure gets the same protection as the judge: no row is read by a map that saw it
     values[usable] = learned.cross_fitted
     return {LENGTH: grid_of(single, scales.raters).nearest(values)}
-
-
-def _constant(test: AltTest) -> str:
-    return " ".join(f"{value:g}" for value in test.constant_values)

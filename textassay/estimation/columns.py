@@ -50,23 +50,20 @@ MAX_UNSCORED = 0.05
 
 @dataclass(slots=True)
 class Judged:
-    """All last scores of one aspect.
-
-    Attributes:
-        values: Score by id, `None` if unscored.
-        signatures: Signatures that occur, `""` for rows without one.
-        scales: Scales that occur; empty if rows have none.
-        labels: Names of the labels whose numbers the values are; empty if they are not labels.
-        texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
-        shares: Probability of each level by id, where the scores have them as evidence.
-    """
+    """All last scores of one aspect."""
 
     values: dict[str, float | None] = field(default_factory=dict)
+    """Score by id, `None` if unscored."""
     signatures: dict[str, None] = field(default_factory=dict)
+    """Signatures that occur, `""` for rows without one."""
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
+    """Scales that occur; empty if rows have none."""
     labels: tuple[str, ...] = ()
+    """Names of the labels whose numbers the values are; empty if they are not labels."""
     texts: dict[str, str] = field(default_factory=dict)
+    """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
     shares: dict[str, dict[float, float]] = field(default_factory=dict)
+    """Probability of each level by id, where the scores have them as evidence."""
 
     @property
     def scale(self) -> RatingScale | None:
@@ -77,11 +74,11 @@ class Judged:
 def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[str, Judged]:
     """Read a run, its folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
-    Labels are as `with_labels` returns them; their scale is that of their numbers.
+    Labels are as `with_labels` returns them; their scale is the range of their numbers.
 
     Args:
         source: What holds the scores.
-        reader: Reads labels; by default those of the run's aspects.
+        reader: Reads labels; by default the labels of the run's aspects.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -148,54 +145,50 @@ def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Ju
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows of the data that were judged on one aspect.
-
-    Attributes:
-        score: Name of the score.
-        human: Name of the human aspect.
-        ids: Ids, length n.
-        scores: Judge's scores, NaN if unscored, shape (n,).
-        ratings: Mean human ratings, NaN if unrated, shape (n,).
-        raters: Single ratings with gaps, shape (n, raters); no columns if the data have none.
-        groups: Code of each row's source, shape (n,); a row without one is a source of its own.
-        has_groups: Whether any row says what its source is.
-        systems: Who made each row, length n.
-        words: Number of words of each output, shape (n,); all 0 without texts.
-        probabilities: Probability of each row of being drawn for rating, shape (n,); `None` if the
-            data do not say.
-        scale: Scale of the judge; `None` if unbounded or unknown.
-        signatures: Signatures of the scores.
-        unjudged: Rows of the data without a line among the scores.
-        unknown: Scored ids that are not in the data.
-        other_texts: Ids under which the data have another text than was judged; these rows and
-            their ratings are left out.
-        without_text: Rated rows without a text, which belong to the score with their id.
-        rater_names: Names of the columns of `raters`; their numbers if the data name nobody.
-        levels: Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave
-            none.
-        shares: Probability of each level, NaN where a row has none, shape (n, k).
-    """
+    """Rows of the data that were judged on one aspect."""
 
     score: str
+    """Name of the score."""
     human: str
+    """Name of the human aspect."""
     ids: list[str]
+    """Ids, length n."""
     scores: Floats
+    """Judge's scores, NaN if unscored, shape (n,)."""
     ratings: Floats
+    """Mean human ratings, NaN if unrated, shape (n,)."""
     raters: Floats
+    """Single ratings with gaps, shape (n, raters); no columns if the data have none."""
     groups: Codes
+    """Code of each row's source, shape (n,); a row without one is a source of its own."""
     has_groups: bool
+    """Whether any row names its source."""
     systems: list[str | None]
+    """Who made each row, length n."""
     words: Floats
+    """Number of words of each output, shape (n,); all 0 without texts."""
     probabilities: Floats | None
+    """Probability of each row of being drawn for rating, shape (n,); `None` if the data do not
+    say."""
     scale: RatingScale | None
+    """Scale of the judge; `None` if unbounded or unknown."""
     signatures: tuple[str, ...]
+    """Signatures of the scores."""
     unjudged: int
+    """Rows of the data without a line among the scores."""
     unknown: int
+    """Scored ids that are not in the data."""
     other_texts: tuple[str, ...] = ()
+    """Ids under which the data have another text than was judged; these rows and their ratings are
+    left out."""
     without_text: int = 0
+    """Rated rows without a text, which belong to the score with their id."""
     rater_names: tuple[str, ...] = ()
+    """Names of the columns of `raters`; their numbers if the data have no names."""
     levels: Floats = field(default_factory=lambda: np.empty(0))
+    """Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave none."""
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """Probability of each level, NaN where a row has none, shape (n, k)."""
 
     @property
     def scored(self) -> Mask:

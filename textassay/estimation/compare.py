@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -55,31 +55,11 @@ from textassay.estimation.means import (
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
-from textassay.table import Column, Estimate, Note, Table
+from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FLIPS = 9_999
 """Random sign flips behind a p-value, unless there are few enough to try them all."""
-_ALL_FLIPS = 14
-_NORMAL_FROM = 2_000
-"""Sources from which the flips' sum is as good as normal."""
-_NUMBERS_AT_ONCE = 2_000_000
 GateVerdict = Literal["holds", "fails", "inconclusive"]
-_COLUMNS = (
-    Column("aspect", "aspect"), Column("n", "n", "count"), Column("sources", "sources", "count"),
-    Column("unpaired", "unpaired", "count"), Column("left_out", "left out", "count"),
-    Column("a", "a", "number"), Column("b", "b", "number"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"), Column("wins", "wins", "count"),
-    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
-)  # fmt: skip
-_AGREEMENT = (
-    Column("aspect", "aspect"), Column("coefficient", "coefficient"), Column("n", "n", "count"),
-    Column("a", "a", "number"), Column("b", "b", "number"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
-
-
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
@@ -91,31 +71,28 @@ NO_SPREAD = 1e-24
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Scores `a` minus scores `b`.
-
-    Attributes:
-        n: Rows with both scores.
-        groups: Sources among them.
-        a: Mean of the first, over sources or rows.
-        b: Mean of the second, likewise.
-        difference: Mean of the sources' mean differences, or of the rows' differences.
-        p: Two-sided p-value: the larger one of the sign-flip test, whose hypothesis is that a
-            source's difference is as likely as its opposite, and of the test of a mean of 0 that
-            belongs to the interval; `None` with fewer than two sources.
-        wins: Rows where the first is higher.
-        ties: Rows where both are equal.
-        losses: Rows where the second is higher.
-    """
+    """Scores `a` minus scores `b`."""
 
     n: int
+    """Rows with both scores."""
     groups: int
+    """Sources among them."""
     a: float
+    """Mean of the first, over sources or rows."""
     b: float
+    """Mean of the second, over sources or rows."""
     difference: Linearized
+    """Mean of the sources' mean differences, or of the rows' differences."""
     p: float | None
+    """Two-sided p-value: the larger one of the sign-flip test, whose hypothesis is that a source's
+    difference is as likely as its opposite, and of the test of a mean of 0 that belongs to the
+    interval; `None` with fewer than two sources."""
     wins: int
+    """Rows where the first is higher."""
     ties: int
+    """Rows where both are equal."""
     losses: int
+    """Rows where the second is higher."""
 
     def estimate(self, confidence: float) -> Estimate:
         """Return the difference with its interval; none if a few sources differ by the same.
@@ -144,7 +121,7 @@ def paired_difference(
     delta = a - b
     difference = mean_over(weight, delta, groups)
     sizes = np.bincount(groups)
-    # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
+    # a flip changes the sign of a source's part of the mean: its own mean, or the sum of its rows
     parts = np.asarray(np.bincount(groups, weights=delta)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     p = None
@@ -153,16 +130,10 @@ def paired_difference(
         # alone find one too often then; the interval's test allows for skewness
         p = max(sign_flip_p(flipped, seed=seed), difference.p_value() or 0.0)
     return PairedDifference(
-        n=len(delta),
-        groups=difference.clusters,
-        a=mean_over(weight, a, groups).value,
-        b=mean_over(weight, b, groups).value,
-        difference=difference,
-        p=p,
-        wins=int((delta > 0).sum()),
-        ties=int((delta == 0).sum()),
-        losses=int((delta < 0).sum()),
-    )
+        n=len(delta), groups=difference.clusters, a=mean_over(weight, a, groups).value,
+        b=mean_over(weight, b, groups).value, difference=difference, p=p,
+        wins=int((delta > 0).sum()), ties=int((delta == 0).sum()), losses=int((delta < 0).sum()),
+    )  # fmt: skip
 
 
 def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
@@ -179,14 +150,16 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     slack = 1e-12 * float(np.abs(values).sum())
     if observed <= slack:
         return 1.0
-    if len(values) > _NORMAL_FROM:
+    # of more than 2,000 values the sum of the flips is as good as normal
+    if len(values) > 2_000:
         z = observed / math.sqrt(float(values @ values))
         return math.erfc(z / math.sqrt(2))
-    if len(values) <= _ALL_FLIPS:
+    if len(values) <= 14:
         codes = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
         sums = (1 - 2 * codes) @ values
         return float(np.mean(np.abs(sums) >= observed - slack))
-    rng, extreme, step = np.random.default_rng(seed), 0, max(1, _NUMBERS_AT_ONCE // len(values))
+    # so many flips at once that a temporary array has two million numbers
+    rng, extreme, step = np.random.default_rng(seed), 0, max(1, 2_000_000 // len(values))
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
@@ -202,73 +175,88 @@ PairedBy = Literal["text", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Texts, or sources, of each run that have no counterpart in the other.
-
-    Attributes:
-        a: Those of the first run.
-        b: Those of the second.
-    """
+    """Number of texts, or sources, of each run that have no counterpart in the other."""
 
     a: int = 0
+    """In the first run."""
     b: int = 0
+    """In the second."""
 
     @property
     def total(self) -> int:
-        """Those of both."""
+        """In both together."""
         return self.a + self.b
 
 
+class _DifferenceRow(ResultRow):
+    """Base of rows with a difference, whose JSON has the ends of its interval beside it."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        found: dict[str, Any] = {}
+        for name, value in ResultRow.as_dict(self).items():
+            is_estimate = name == "difference"
+            found |= {name: value.pop("value"), **value} if is_estimate else {name: value}
+        return found
+
+
 @dataclass(frozen=True, slots=True)
-class CompareRow:
-    """The difference `a - b` of one aspect, with sources as the sampled unit.
+class CompareRow(_DifferenceRow):
+    """The difference `a - b` of one aspect, with sources as the sampled unit."""
 
-    Attributes:
-        aspect: What was judged.
-        n: Texts that both runs scored, or sources with texts of both if they are paired by source,
-            and `unpaired`, which have no counterpart.
-        groups: Sources among them.
-        a: Mean of the first run, over sources or texts as `over` says.
-        b: Mean of the second.
-        difference: With its interval.
-        p: Of the difference, over sources; `None` with fewer than two.
-        p_holm: The same, adjusted over the aspects.
-        wins: Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`,
-            `None` if the runs score on different scales.
-        ties: Texts with equal scores.
-        losses: Texts that the second run scores higher.
-        unscored: Texts of both runs that one or both left unscored.
-        signatures: Signature of the first and of the second run's scores.
-        scales: Scale of the first and of the second run's scores; `None` if not recorded.
-        over: What the means are over, `sources` or `texts`.
-        paired_by: Whether texts were paired by id, or the means of sources, because no id is in
-            both; `None` for independent samples, which have no wins, ties and losses.
-        unpaired: Scored texts, or sources, without a counterpart that are compared as independent
-            samples; with something paired, wins, ties and losses are not of them.
-        left_out: Scored texts, or sources, without a counterpart that are in no figure, since the
-            other run has too few of them to compare with.
-        other_texts: Pairs of equal id whose texts differ, such as those of two versions of a
-            system; `None` if the texts are not recorded.
-    """
-
-    aspect: str
-    n: int
-    groups: int
-    a: float
-    b: float
-    difference: Estimate
-    p: float | None
-    p_holm: float | None
-    wins: int | None
-    ties: int | None
-    losses: int | None
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    n: int = field(metadata=column("n", "count"))
+    """Texts that both runs scored, or sources with texts of both if they are paired by source, and
+    `unpaired`, which have no counterpart."""
+    groups: int = field(
+        metadata=column("sources", "count", name="sources")
+        | column(
+            "unpaired", "count", name="unpaired", when=any,
+            cell=lambda row: row.unpaired.total if row.paired_by else None,
+        )
+        | column("left out", "count", name="left_out", cell="left_out.total", when=any)
+    )  # fmt: skip
+    """Sources among them."""
+    a: float = field(metadata=column("a", "number"))
+    """Mean of the first run, over sources or texts as `mean_over` says."""
+    b: float = field(metadata=column("b", "number"))
+    """Mean of the second."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """With its interval."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Of the difference, over sources; `None` with fewer than two."""
+    p_holm: float | None = field(metadata=column("p (Holm)", "p"))
+    """The same, adjusted over the aspects."""
+    wins: int | None = field(metadata=column("wins", "count"))
+    """Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`, `None`
+    if the runs score on different scales."""
+    ties: int | None = field(metadata=column("ties", "count"))
+    """Texts with equal scores."""
+    losses: int | None = field(metadata=column("losses", "count"))
+    """Texts that the second run scores higher."""
     unscored: int
+    """Texts of both runs that one or both left unscored."""
     signatures: tuple[str, str]
+    """Signature of the first and of the second run's scores."""
     scales: tuple[RatingScale | None, RatingScale | None]
+    """Scale of the first and of the second run's scores; `None` if not recorded."""
     mean_over: Weight = "sources"
+    """What the means are over, `sources` or `texts`."""
     paired_by: PairedBy | None = "text"
+    """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
+    for independent samples, which have no wins, ties and losses."""
     unpaired: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are compared as independent samples; if
+    something is paired, wins, ties and losses do not count them."""
     left_out: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are in no figure, since the other run
+    has too few of them to compare with."""
     other_texts: int | None = None
+    """Pairs of equal id whose texts differ, such as in two versions of a system; `None` if the
+    texts are not recorded."""
 
     @property
     def same_scale(self) -> bool:
@@ -276,12 +264,16 @@ class CompareRow:
         return None in self.scales or self.scales[0] == self.scales[1]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        content, ends = asdict(self), self.difference
-        del content["difference"], content["signatures"], content["scales"]
-        last = ("unscored", "mean_over", "paired_by", "unpaired", "left_out", "other_texts")
-        about = {name: content.pop(name) for name in last}
-        return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
+        """Return JSON values, without signatures and scales."""
+        content = _DifferenceRow.as_dict(self)
+        del content["signatures"], content["scales"]
+        # the figures of the runs first, then their difference, then how it came about
+        last = (
+            "difference", "low", "high", "unscored", "mean_over", "paired_by", "unpaired",
+            "left_out", "other_texts",
+        )  # fmt: skip
+        later = {name: content.pop(name) for name in last}
+        return content | later
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
@@ -333,7 +325,7 @@ def compare_runs(
         people: The data, for their sources; without them every text is a source of its own.
         other_people: The data of the second run, if they are others.
         unpaired: Whether runs that share neither ids nor sources are compared as independent
-            samples, such as those of two weeks.
+            samples, such as two weeks of traffic.
         aspects: What to compare; all that both runs judged if left out.
         confidence: Confidence of the intervals.
         seed: Seed of the sign flips.
@@ -365,7 +357,7 @@ def compare_runs(
     }
     options = _Options(sources, unpaired, confidence, seed, weight)
     rows = [_if_same_scale(options.compare(name, a[name], b[name])) for name in names]
-    # the family is what the caller asked for: more aspects mean more chances of a false alarm
+    # the family is all requested aspects: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
@@ -410,6 +402,38 @@ def compare_systems(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class AgreementDifference(_DifferenceRow):
+    """How much better the first of two runs agrees with people, by one measure."""
+
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    level: Level
+    """`dataset`, or `group` for choices."""
+    coefficient: str = field(metadata=column("coefficient"))
+    """Name of the measure."""
+    n: int = field(metadata=column("n", "count"))
+    """Rated texts that both runs scored; for choices groups."""
+    a: float | None = field(metadata=column("a", "number"))
+    """The measure of the first run; `None` if undefined."""
+    b: float | None = field(metadata=column("b", "number"))
+    """The measure of the second."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """`a - b` with its 95 % interval over sources."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Two-sided p-value; `None` if undefined."""
+    p_holm: float | None = field(default=None, metadata=column("p (Holm)", "p"))
+    """The same, adjusted over subsets of the data; `None` without subsets."""
+
+    @classmethod
+    def of(
+        cls, aspect: str, coefficient: str, n: int, found: Difference, level: Level = "dataset"
+    ) -> AgreementDifference:
+        """Return the row of a difference that was found."""
+        difference = Estimate(found.difference, *(found.ci or ()))
+        return cls(aspect, level, coefficient, n, found.a, found.b, difference, found.p)
+
+
 def agreement_difference(
     a: Mapping[str, Judged],
     b: Mapping[str, Judged],
@@ -418,7 +442,7 @@ def agreement_difference(
     *,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect and coefficient how much better the first run agrees with people.
 
     Aspects without ratings of their name are left out. At dataset level, with a bootstrap over
@@ -430,24 +454,22 @@ def agreement_difference(
             continue
         first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
         both = compare_agreement(
-            first,
-            second,
-            people.ratings(name).tolist(),
-            groups=people.groups,
-            bootstrap=bootstrap,
+            first, second, people.ratings(name).tolist(), groups=people.groups, bootstrap=bootstrap,
             seed=seed,
-        )
-        rows += [_agreement_row(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS]
+        )  # fmt: skip
+        rows += [
+            AgreementDifference.of(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS
+        ]
     return rows
 
 
 def choice_difference(
     a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect how much more often the first run puts first what people find best.
 
-    In pairs of texts, and in groups of texts if the data name them; as `meta.choice` counts. An
-    aspect without any such group is left out.
+    In pairs of texts, and in groups of texts if the data name them, counted as in
+    `agreement/choice.py`. An aspect without any such group is left out.
     """
     rows = []
     for name in aspects:
@@ -461,7 +483,7 @@ def choice_difference(
                 units=one.units if one.sided else None,
             )  # fmt: skip
             rows += [
-                _agreement_row(name, heading, n, found[measure], level="group")
+                AgreementDifference.of(name, heading, n, found[measure], level="group")
                 for measure, heading in (("choice", "choice"), ("strict", "choice, strict"))
                 if n
             ]
@@ -478,7 +500,7 @@ def label_difference(
     aspects: Sequence[str] | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[AgreementDifference]:
     """Return by aspect and measure how much better the first judge's labels agree with people's.
 
     Aspects without ratings of their name are left out, and those whose scores are no labels.
@@ -514,20 +536,10 @@ def label_difference(
             bootstrap=bootstrap, seed=seed,
         )  # fmt: skip
         rows += [
-            _agreement_row(name, measure_name(measure, scale.names), n, delta)
+            AgreementDifference.of(name, measure_name(measure, scale.names), n, delta)
             for measure, delta in found.items()
         ]
     return rows
-
-
-def _agreement_row(
-    aspect: str, coefficient: str, n: int, delta: Difference, *, level: Level = "dataset"
-) -> dict[str, Any]:
-    low, high = delta.ci if delta.ci is not None else (None, None)
-    return {
-        "aspect": aspect, "level": level, "coefficient": coefficient, "n": n, "a": delta.a,
-        "b": delta.b, "difference": delta.difference, "low": low, "high": high, "p": delta.p,
-    }  # fmt: skip
 
 
 def comparison_table(
@@ -540,12 +552,6 @@ def comparison_table(
         people: The data; `None` if they are not known.
         subsets: The subset of each row, if the data were divided.
     """
-    lines = [
-        (row.aspect, row.n, row.groups, row.unpaired.total if row.paired_by else None,
-         row.left_out.total, row.a, row.b, row.difference, row.p, row.p_holm, row.wins, row.ties,
-         row.losses)
-        for row in rows
-    ]  # fmt: skip
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
     alone = "every text counts as a source of its own"
     if people is None:
@@ -562,24 +568,16 @@ def comparison_table(
         for row in rows
     ]  # fmt: skip
     title = "differences of a and b, " + " or ".join(dict.fromkeys(designs))
-    table = Table(_COLUMNS, lines, tuple(notes), title)
-    needed = {
-        "unpaired": any(row.unpaired.total for row in rows if row.paired_by),
-        "left_out": any(row.left_out.total for row in rows),
-    }
-    return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+    return table_of(CompareRow, rows, notes, title)
 
 
-def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
-    """Return what `agreement_difference` and `label_difference` found as a table."""
-    lines = [
-        (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
-         Estimate(one["difference"], one["low"], one["high"]), one["p"], one.get("p_holm"))
-        for one in agreement
-    ]  # fmt: skip
-    undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
+def agreement_difference_table(
+    agreement: Sequence[AgreementDifference], *, of_subset: bool = False
+) -> Table:
+    """Return differences of agreement with people as a table; of a subset with adjusted p."""
+    undefined = {one.aspect: None for one in agreement if one.difference.value is None}
     notes = [Note("intervals: 95%, over sources")]
-    if any(one["level"] == "group" for one in agreement):
+    if any(one.level == "group" for one in agreement):
         notes.append(
             Note(
                 "choice: share of people's best among the texts of a group that a run puts first,"
@@ -592,8 +590,8 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
             " are the same on all rated texts"
         )
         notes.append(Note(text, warning=True))
-    table = Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
-    return table if any("p_holm" in one for one in agreement) else table.without("p_holm")
+    table = table_of(AgreementDifference, agreement, notes, "agreement with people")
+    return table if of_subset else table.without("p_holm")
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:
@@ -636,13 +634,13 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             " their means on the raters' scale (textassay estimate)",
             warning=True,
         )
-    elif row.difference.low is None and row.p is not None:
+    elif not row.difference.ends and row.p is not None:
         yield Note(
             f"{row.aspect}: {row.groups} sources that all differ by the same do not show how far"
             " others would, so there is no interval",
             warning=True,
         )
-    elif row.difference.low is None:
+    elif not row.difference.ends:
         yield Note(f"{row.aspect}: one source alone gives no interval", warning=True)
     elif row.p is not None and DOUBTFUL_P <= row.p < 0.05 and row.groups < FEW_SOURCES:
         yield Note(
@@ -664,17 +662,22 @@ def gate(rows: Iterable[CompareRow], fail_below: float) -> GateVerdict:
     It fails if an interval lies below, holds if all lie at or above, and is inconclusive if an
     interval spans it or is missing.
     """
-    # an inconclusive aspect does not end the loop, because a later one may still fail for certain
-    verdict: GateVerdict = "holds"
-    for row in rows:
-        low, high = row.difference.low, row.difference.high
-        if low is None or high is None:
-            verdict = "inconclusive"
-        elif high < fail_below:
-            return "fails"
-        elif low < fail_below:
-            verdict = "inconclusive"
-    return verdict
+    verdicts = {verdict_on(row.difference, fail_below) for row in rows}
+    # a failure is certain even if other aspects are inconclusive
+    worst: tuple[GateVerdict, ...] = ("fails", "inconclusive")
+    return next((one for one in worst if one in verdicts), "holds")
+
+
+def verdict_on(estimate: Estimate, least: float) -> GateVerdict:
+    """Return whether the whole interval shows that a value is at least `least`, or below."""
+    if not estimate.ends:
+        return (
+            "inconclusive"  # the value alone decides nothing: with one source it may lie anywhere
+        )
+    low, high = estimate.ends
+    if high < least:
+        return "fails"
+    return "holds" if low >= least else "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -733,21 +736,18 @@ class _Options:
             for one in alone
         ]
         sides = self._means(rest) if all(rest) else None
-        if sides is None or min(sides.first.clusters, sides.second.clusters) < _FEWEST_UNPAIRED:
+        # one source alone shows no variance
+        if sides is None or 1 in (sides.first.clusters, sides.second.clusters):
             return replace(row, left_out=Unpaired(*map(len, alone)))
         combined = _combined(found, group_means(x, codes, 0), group_means(y, codes, 0), sides)
         unpaired = Unpaired(*map(len, rest))
         return replace(
-            row,
-            n=row.n + unpaired.total,
-            groups=row.groups + sides.sources,
+            row, n=row.n + unpaired.total, groups=row.groups + sides.sources,
             a=combined.weigh(found.a, sides.first.value),
             b=combined.weigh(found.b, sides.second.value),
-            difference=combined.estimate(self.confidence),
-            p=combined.p_value(),
-            unpaired=unpaired,
+            difference=combined.estimate(self.confidence), p=combined.p_value(), unpaired=unpaired,
             left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
-        )
+        )  # fmt: skip
 
     def _means(self, scored: Sequence[Mapping[str, float]]) -> _Sides:
         """Return the means of two sets of texts."""
@@ -792,10 +792,8 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
     return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
 
 
-_FEWEST_UNPAIRED = 2
-"""Sources without a counterpart that each run needs: one alone shows no variance."""
 _FEWEST_CORRELATED = 4
-"""Pairs of which a correlation has a standard error (by Fisher's z)."""
+"""Fewest pairs whose correlation has a standard error (by Fisher's z)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -814,7 +812,7 @@ class _Sides:
 class _Combined:
     """The weighted mean of two independent differences."""
 
-    weight: float  # of what is paired
+    weight: float  # of the paired part
     value: float
     variance: float
     df: float
@@ -841,7 +839,7 @@ def _combined(paired: PairedDifference, a: Floats, b: Floats, rest: _Sides) -> _
     """Combine the difference of shared sources with the difference of the others.
 
     Args:
-        paired: The difference of what is shared.
+        paired: The difference over shared sources.
         a: Mean of the first run on each shared source, shape (n,).
         b: Mean of the second, shape (n,).
         rest: Both runs on the sources that are not shared.

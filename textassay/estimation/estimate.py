@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -48,16 +48,8 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import Mask
-from textassay.table import Alert, Column, Displayed, Estimate, Note, Table
+from textassay.table import Alert, Displayed, Estimate, Note, ResultRow, Table, column, table_of
 
-_MEANS = (
-    Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
-    Column("rated", "rated", "count"), Column("sources", "sources", "count"),
-    Column("judge_only", "judge only", "interval"),
-    Column("labels_only", "labels only", "interval"),
-    Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
-    Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
-)  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
 MIN_OTHER = 7
@@ -80,58 +72,62 @@ _UNEQUAL = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateRow:
-    """One mean, estimated in three ways; values are on the raters' scale.
+class EstimateRow(ResultRow):
+    """One mean, estimated in three ways; values are on the raters' scale."""
 
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        system: The system; `None` for all rows.
-        n: Scored rows.
-        groups: Their sources.
-        rated: Scored rows with a rating.
-        rated_groups: Their sources.
-        judge_only: Mean of the judge's scores; no value if its scale is unbounded.
-        labels_only: Mean of the ratings.
-        corrected: Both together.
-        lambda_: PPI++'s lambda, as of `Corrected`; `None` if not used.
-        worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
-        method: `ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed`
-            if the system has too few ratings and the judge is taken to err as on the others.
-        unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
-        outside: Share of the scores outside the range that has ratings.
-        sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
-        refused: Why there is no corrected value; `None` if there is.
-        mean_over: What the means are over, `sources` or `texts`.
-        warnings: Why the intervals cannot be trusted; empty if nothing speaks against them.
-        rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
-    """
-
-    aspect: str
+    aspect: str = field(metadata=column("score", name="score"))
+    """Name of the score."""
     human: str
-    system: str | None
-    n: int
+    """Name of the human aspect."""
+    system: str | None = field(metadata=column("system", cell=lambda row: row.system or "all"))
+    """The system; `None` for all rows."""
+    n: int = field(metadata=column("n", "count"))
+    """Scored rows."""
     groups: int
-    rated: int
-    rated_groups: int
-    judge_only: Estimate
-    labels_only: Estimate
-    corrected: Estimate
-    lambda_: float | None
-    worth: float | None
+    """Their sources."""
+    rated: int = field(metadata=column("rated", "count"))
+    """Scored rows with a rating."""
+    rated_groups: int = field(
+        metadata=column(
+            "sources", "count", name="sources", cell=lambda row: f"{row.rated_groups}/{row.groups}"
+        )
+    )
+    """Their sources."""
+    judge_only: Estimate = field(metadata=column("judge only", "interval"))
+    """Mean of the judge's scores; no value if its scale is unbounded."""
+    labels_only: Estimate = field(metadata=column("labels only", "interval"))
+    """Mean of the ratings."""
+    corrected: Estimate = field(
+        metadata=column(
+            "corrected",
+            "interval",
+            cell=lambda row: Alert("refused") if row.refused else row.corrected,
+        )
+    )
+    """Both together."""
+    lambda_: float | None = field(metadata=column("lambda", "number", 2, name="lambda"))
+    """PPI++'s lambda, as of `Corrected`; `None` if not used."""
+    worth: float | None = field(metadata=column("1 label =", "number", 2))
+    """How many ratings one rating is worth with the judge's help; `None` if undefined."""
     method: str
+    """`ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed` if the
+    system has too few ratings and the judge is taken to err as on the others."""
     unscored: dict[str, Any]
+    """Rows without a score: number, share, mean rating, and bounds if they are many."""
     outside: float
+    """Share of the scores outside the range that has ratings."""
     sparse: float
+    """Share of the scores with fewer than 8 ratings at or beyond them, on either side."""
     refused: str | None = None
+    """Why there is no corrected value; `None` if there is."""
     mean_over: Weight = "sources"
+    """What the means are over, `sources` or `texts`."""
     warnings: tuple[str, ...] = ()
-    rank: tuple[int, int] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        content = asdict(self)
-        return content | {"lambda": content.pop("lambda_")}
+    """Why the intervals cannot be trusted; empty if nothing speaks against them."""
+    rank: tuple[int, int] | None = field(
+        default=None, metadata=column("rank", "number", cell=lambda row: rank_range(row.rank))
+    )
+    """Best and worst rank among the systems that the tests leave open; `None` if not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +152,6 @@ class Estimates(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""
-        means = [
-            (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
-             row.judge_only, row.labels_only, Alert("refused") if row.refused else row.corrected,
-             row.lambda_, row.worth, rank_range(row.rank))
-            for row in self.rows
-        ]  # fmt: skip
         notes = (
             Note(f"intervals: {self.confidence:.0%}, over sources"),
             Note(MEANS_OVER[self.mean_over]),
@@ -169,7 +159,7 @@ class Estimates(Displayed):
             *(note for row in self.rows for note in _notes(row)),
             *_iter_warnings(self.rows),
         )
-        tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
+        tables = [table_of(EstimateRow, self.rows, notes, "means on the raters' scale")]
         if self.differences:
             title = "differences of corrected means, by source"
             tables.append(difference_table(self.differences, title))
@@ -227,7 +217,7 @@ def estimate_means(
     confidence: float = 0.95,
     chosen: bool = False,
     calibration: Map | None = None,
-    method: str = "auto",
+    map_kind: str = "auto",
     seed: int = 0,
     weight: Weight = "sources",
 ) -> Estimates:
@@ -240,7 +230,7 @@ def estimate_means(
         confidence: Confidence of the intervals.
         chosen: Whether the rated rows were chosen by hand; then there are no intervals.
         calibration: A map learned from other ratings; `None` learns one here, cross-fitted.
-        method: How to learn it.
+        map_kind: Kind of the map that is learned here, as `method` of `learn_map`.
         seed: Seed of the folds.
         weight: What the means are over: `sources`, each counting the same however many texts it
             has, or `texts`.
@@ -248,7 +238,7 @@ def estimate_means(
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
     """
-    work = _Work(columns, scales, confidence, chosen, calibration, method, seed, weight)
+    work = _Work(columns, scales, confidence, chosen, calibration, map_kind, seed, weight)
     rows = [work.row(None, work.of_all)[0]]
     differences: list[SystemDifference] = []
     if by_system:
@@ -271,7 +261,7 @@ class _Work:
         confidence: float,
         chosen: bool,
         calibration: Map | None,
-        method: str,
+        map_kind: str,
         seed: int,
         weight: Weight,
     ) -> None:
@@ -282,7 +272,7 @@ class _Work:
         self.count = int(columns.groups.max()) + 1
         rated, (x, y, at) = scored.rated, scored.pairs
         if calibration is None:
-            learned = learn_map(x, y, at, scales=scales, method=method, seed=seed)
+            learned = learn_map(x, y, at, scales=scales, method=map_kind, seed=seed)
             self.f = learned.predict_unseen(scored.scores)
             # a rated row's value comes from folds without its source: with in-sample values the
             # errors on rated rows, and so the correction and its interval, would be too small

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from textassay.estimation.maps import Scales, learn_map
 from textassay.learning.splits import Mask
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
-from textassay.table import Column, Displayed, Note, Table
+from textassay.table import Displayed, Note, ResultRow, Table, column, table_of
 
 _STRATA = 5
 _MAX_RATIO = 3.0
@@ -34,65 +34,65 @@ LOOKING = (
     "after every batch, until it says what one hopes for, misses far more often than it promises"
 )
 """What to know of looking at an estimate again and again."""
-_COLUMNS = (
-    Column("score", "score"), Column("rated", "rated", "count"),
-    Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
-    Column("target", "wanted", "number"), Column("more", "ratings more", "count"),
-    Column("labels_only", "without judge", "count"),
-    Column("with_all", "if all were rated", "number"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class LabelPlan(Displayed):
-    """A forecast for one aspect.
+class LabelPlan(ResultRow, Displayed):
+    """A forecast for one aspect."""
 
-    Attributes:
-        score: Name of the score.
-        human: Name of the human aspect.
-        rated: Rows rated so far.
-        rated_groups: Their sources.
-        n: Scored rows.
-        groups: Their sources.
-        half_width: Half-width of the corrected interval that is expected now.
-        target: Half-width that was asked for.
-        more: Ratings to add; `None` if rating every row would not suffice.
-        with_all: Half-width if every row were rated.
-        labels_only: Ratings that it would take without the judge; `None` if out of reach.
-    """
-
-    score: str
+    score: str = field(metadata=column("score"))
+    """Name of the score."""
     human: str
-    rated: int
-    rated_groups: int
+    """Name of the human aspect."""
+    rated: int = field(metadata=column("rated", "count"))
+    """Rows rated so far."""
+    rated_groups: int = field(
+        metadata=column("sources", "count", name="sources", cell="rated_of_all")
+    )
+    """Their sources."""
     n: int
+    """Scored rows."""
     groups: int
-    half_width: float
-    target: float
-    more: int | None
-    with_all: float
-    labels_only: int | None
+    """Their sources."""
+    half_width: float = field(metadata=column("half-width now", "number"))
+    """Half-width of the corrected interval that is expected now."""
+    target: float = field(metadata=column("wanted", "number"))
+    """Half-width that was requested."""
+    more: int | None = field(metadata=column("ratings more", "count", cell="more_in_words"))
+    """Ratings to add; `None` if rating every row would not suffice."""
+    labels_only: int | None = field(
+        metadata=column("without judge", "count", cell="more_without_judge")
+    )
+    """Ratings that it would take without the judge; `None` if out of reach."""
+    with_all: float = field(metadata=column("if all were rated", "number"))
+    """Half-width if every row were rated."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
+    @property
+    def rated_of_all(self) -> str:
+        """Rated sources, and all."""
+        return f"{self.rated_groups}/{self.groups}"
+
+    @property
+    def more_in_words(self) -> int | str:
+        """`more`, or why there is no such number."""
+        if self.rated == self.n:
+            return "all rated"
+        return "not enough rows" if self.more is None else self.more
+
+    @property
+    def more_without_judge(self) -> int | None:
+        """Ratings to add without the judge; `None` if out of reach."""
+        return None if self.labels_only is None else max(0, self.labels_only - self.rated)
 
     def tables(self) -> list[Table]:
         """Return the forecast."""
-        all_rated = self.rated == self.n
-        more = "not enough rows" if self.more is None else self.more
-        alone = None if self.labels_only is None else max(0, self.labels_only - self.rated)
-        row = (
-            self.score, self.rated, f"{self.rated_groups}/{self.groups}", self.half_width,
-            self.target, "all rated" if all_rated else more, alone, self.with_all,
-        )  # fmt: skip
         note = (
             f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
             " is that of the ratings, and only texts of further sources narrow it"
-            if all_rated
+            if self.rated == self.n
             else "a forecast: further rows drawn by chance from all sources, erring as those so far"
         )
-        return [Table(_COLUMNS, [row], (Note(note),), "ratings that it takes")]
+        return [table_of(LabelPlan, [self], (Note(note),), "ratings that it takes")]
 
 
 def plan_labels(

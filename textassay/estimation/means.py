@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -37,7 +37,7 @@ from textassay.agreement.intervals import effective_number, t_quantile
 from textassay.agreement.significance import two_sided
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
-from textassay.table import Column, Estimate, Table
+from textassay.table import Estimate, Table, column, table_of
 
 Weight = Literal["sources", "texts"]
 """What counts the same in a mean: each source, however many texts it has, or each text."""
@@ -48,11 +48,6 @@ MEANS_OVER: dict[Weight, str] = {
 
 
 NO_ESTIMATE = Estimate(None)
-_DIFFERENCES = (
-    Column("score", "score"), Column("a", "a"), Column("b", "b"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
 _SYMMETRIC = 1e-6
 """Skewness below which a distribution counts as symmetric."""
 _EDGE = 0.95
@@ -250,23 +245,20 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class SystemDifference:
-    """The difference of two systems' means, paired by source: of corrected ones, or of scores.
+    """The difference of two systems' means, paired by source: of corrected ones, or of scores."""
 
-    Attributes:
-        aspect: Name of the score.
-        a: The first system.
-        b: The second system.
-        difference: `a - b` with its interval.
-        p: Two-sided p-value; `None` if undefined.
-        p_holm: The same, adjusted over all pairs of the aspect.
-    """
-
-    aspect: str
-    a: str
-    b: str
-    difference: Estimate
-    p: float | None
-    p_holm: float | None = None
+    aspect: str = field(metadata=column("score", name="score"))
+    """Name of the score."""
+    a: str = field(metadata=column("a"))
+    """The first system."""
+    b: str = field(metadata=column("b"))
+    """The second system."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """`a - b` with its interval."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Two-sided p-value; `None` if undefined."""
+    p_holm: float | None = field(default=None, metadata=column("p (Holm)", "p"))
+    """The same, adjusted over all pairs of the aspect."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -287,8 +279,7 @@ def adjust_p(differences: Sequence[Differences]) -> list[Differences]:
 
 def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
     """Return differences of systems as a table."""
-    lines = [(one.aspect, one.a, one.b, one.difference, one.p, one.p_holm) for one in differences]
-    return Table(_DIFFERENCES, lines, title=title)
+    return table_of(SystemDifference, differences, title=title)
 
 
 def paired_ranks(

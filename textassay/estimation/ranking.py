@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -40,61 +40,44 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import group_codes
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
-from textassay.table import Column, Displayed, Estimate, Note, Table
+from textassay.table import Displayed, Estimate, Note, ResultRow, Table, column, table_of
 
 _STEPS = 100
 _TOLERANCE = 1e-10
-_SYSTEMS = (
-    Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
-    Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
-    Column("n", "compared", "count"), Column("wins", "wins", "count"),
-    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
-    Column("flips", "flips", "count"),
-)  # fmt: skip
-_PAIRS = (
-    Column("aspect", "aspect"), Column("a", "a"), Column("b", "b"),
-    Column("difference", "a - b", "interval"), Column("wins", "a beats b", "share"),
-    Column("p", "p", "p"), Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class RankRow:
-    """One system on one aspect.
+class RankRow(ResultRow):
+    """One system on one aspect."""
 
-    Attributes:
-        aspect: What was compared.
-        system: The system.
-        n: Comparisons that it took part in.
-        groups: Their sources.
-        wins: Comparisons that it won.
-        ties: Ties, with choices that flipped with the order.
-        losses: Comparisons that it lost.
-        flips: Choices that flipped with the order of the texts.
-        win_rate: Share won, ties as half.
-        strength: Bradley-Terry strength in log odds, mean 0 over systems; no value if not finite.
-        rank: Best and worst rank that the tests leave open; `None` without tests.
-    """
-
-    aspect: str
-    system: str
-    n: int
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    system: str = field(metadata=column("system"))
+    """Name of the system."""
+    rank: tuple[int, int] | None = field(
+        metadata=column("rank", "number", cell=lambda row: rank_range(row.rank))
+    )
+    """Best and worst rank that the tests leave open; `None` without tests."""
+    strength: Estimate = field(metadata=column("strength", "interval"))
+    """Bradley-Terry strength in log odds, mean 0 over systems; no value if it is not finite."""
+    win_rate: Estimate = field(metadata=column("win rate", "interval"))
+    """Share won, ties as half."""
+    n: int = field(metadata=column("compared", "count"))
+    """Comparisons that it took part in."""
     groups: int
-    wins: int
-    ties: int
-    losses: int
-    flips: int
-    win_rate: Estimate
-    strength: Estimate
-    rank: tuple[int, int] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
+    """Their sources."""
+    wins: int = field(metadata=column("wins", "count"))
+    """Comparisons that it won."""
+    ties: int = field(metadata=column("ties", "count"))
+    """Ties, with choices that flipped with the order."""
+    losses: int = field(metadata=column("losses", "count"))
+    """Comparisons that it lost."""
+    flips: int = field(metadata=column("flips", "count"))
+    """Choices that flipped with the order of the texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +85,15 @@ class RankDifference(SystemDifference):
     """The difference of two systems' strengths, or of their win rates without finite strengths.
 
     `a` is the stronger system.
-
-    Attributes:
-        wins: Probability by the model that `a` beats `b`; `None` without strengths.
     """
 
+    aspect: str = field(metadata=column("aspect"))
+    difference: Estimate = field(
+        metadata=column("a - b", "interval")
+        | column("a beats b", "share", name="wins", cell="wins")
+    )
     wins: float | None = None
+    """Probability by the model that `a` beats `b`; `None` without strengths."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -141,19 +127,10 @@ class Ranking(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the systems, and the differences of each two."""
-        rows = [
-            (row.aspect, row.system, rank_range(row.rank), row.strength, row.win_rate, row.n,
-             row.wins, row.ties, row.losses, row.flips)
-            for row in self.rows
-        ]  # fmt: skip
-        pairs = [
-            (one.aspect, one.a, one.b, one.difference, one.wins, one.p, one.p_holm)
-            for one in self.differences
-        ]
-        return [
-            Table(_SYSTEMS, rows, tuple(self._notes()), "ranking"),
-            Table(_PAIRS, pairs, title="differences of systems, by source"),
-        ]
+        pairs = table_of(
+            RankDifference, self.differences, title="differences of systems, by source"
+        )
+        return [table_of(RankRow, self.rows, self._notes(), "ranking"), pairs]
 
     def _notes(self) -> Iterator[Note]:
         yield from join_notes(self.other_texts)
@@ -355,7 +332,7 @@ def read_comparisons(
         seen = row.id
         if row.id not in known:
             continue
-        if row.text and known[row.id].text not in ("", row.text):
+        if not may_be_one_text(row.text, known[row.id].text):
             other_texts[row.id] = None
             continue
         if row.value is not None and not 0 <= row.value <= 1:

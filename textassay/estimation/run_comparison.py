@@ -7,13 +7,14 @@ measured on the rated texts that both runs judged, and on no others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from textassay.agreement.joined import People, subset_names
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import (
+    AgreementDifference,
     CompareRow,
     agreement_difference,
     agreement_difference_table,
@@ -27,7 +28,18 @@ from textassay.estimation.compare import (
 from textassay.estimation.means import Weight, holm
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
-from textassay.table import Column, Displayed, Note, Table, more_rows, stack_subsets
+from textassay.table import (
+    Column,
+    Displayed,
+    Note,
+    ResultRow,
+    Table,
+    any_known,
+    column,
+    more_rows,
+    stack_subsets,
+    table_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,29 +72,27 @@ class RunSide:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreChange:
+class ScoreChange(ResultRow):
     """One text on one aspect in two runs."""
 
-    id: str
-    aspect: str
-    system: str | None
-    a: float
+    id: str = field(metadata=column("id"))
+    aspect: str = field(metadata=column("aspect"))
+    system: str | None = field(metadata=column("system", when=any_known))
+    a: float = field(metadata=column("a", "number"))
     """Score in the first run."""
-    b: float
+    b: float = field(metadata=column("b", "number"))
     """Score in the second run."""
-    change: float
+    change: float = field(metadata=column("a - b", "number"))
     """`a - b`."""
-    direction: Literal["worse", "better"]
-    """Which of both the first run's score is."""
-    is_other_text: bool | None
+    direction: Literal["worse", "better"] = field(metadata=column("a is"))
+    """Whether the first run's score is worse or better."""
+    is_other_text: bool | None = field(
+        metadata=column(
+            "text", name="text", when=lambda cells: "another" in cells,
+            cell=lambda row: {True: "another", False: "the same"}.get(row.is_other_text),
+        )
+    )  # fmt: skip
     """Whether the second run judged another text; `None` if it is not recorded."""
-
-
-_CHANGES = (
-    Column("id", "id"), Column("aspect", "aspect"), Column("system", "system"),
-    Column("a", "a", "number"), Column("b", "b", "number"), Column("change", "a - b", "number"),
-    Column("direction", "a is"), Column("text", "text"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +114,12 @@ class Changes(Displayed, Sequence[ScoreChange]):
 
     @property
     def worse(self) -> Changes:
-        """Those on which the first run is worse, the largest losses first."""
+        """Changes on which the first run is worse, the largest losses first."""
         return replace(self, rows=tuple(row for row in self.rows if row.direction == "worse"))
 
     @property
     def better(self) -> Changes:
-        """Those on which the first run is better, the largest gains first."""
+        """Changes on which the first run is better, the largest gains first."""
         better = [row for row in self.rows if row.direction == "better"]
         return replace(self, rows=tuple(reversed(better)))
 
@@ -121,7 +131,7 @@ class Changes(Displayed, Sequence[ScoreChange]):
 
     def as_dicts(self, most: int | None = None) -> list[dict[str, Any]]:
         """Return all changes, or the `most` largest losses and as many gains, as JSON values."""
-        return [asdict(row) for row in self._first(most)]
+        return [row.as_dict() for row in self._first(most)]
 
     def _first(self, most: int | None) -> tuple[ScoreChange, ...]:
         if most is None:
@@ -135,12 +145,6 @@ class Changes(Displayed, Sequence[ScoreChange]):
     def table(self, most: int | None = None) -> Table:
         """Return the changes, or the `most` largest losses and as many gains."""
         rows = self._first(most)
-        texts = {True: "another", False: "the same", None: None}
-        lines = [
-            (row.id, row.aspect, row.system, row.a, row.b, row.change, row.direction,
-             texts[row.is_other_text])
-            for row in rows
-        ]  # fmt: skip
         worse, better = len(self.worse), len(self.better)
         counts = f"worse on {worse:,} scores, better on {better:,} and equal on {self.unchanged:,}"
         if self.rows or self.unchanged:
@@ -149,12 +153,7 @@ class Changes(Displayed, Sequence[ScoreChange]):
             notes = [Note("no id is on both sides: give the texts of both runs the same ids")]
         if len(rows) < len(self.rows):
             notes.insert(0, more_rows(len(self.rows) - len(rows)))
-        table = Table(_CHANGES, lines, tuple(notes), "texts whose scores differ")
-        needed = {
-            "system": any(row.system is not None for row in rows),
-            "text": any(row.is_other_text for row in rows),
-        }
-        return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+        return table_of(ScoreChange, rows, notes, "texts whose scores differ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class RunComparison(Displayed):
     """The differences `a - b` of two runs by aspect, of scores and of agreement with people."""
 
     rows: tuple[CompareRow, ...]
-    agreement: tuple[dict[str, Any], ...]
+    agreement: tuple[AgreementDifference, ...]
     """How much better the first run agrees with people, by aspect and coefficient, on the rated
     texts that both judged."""
     changes: Changes
@@ -170,7 +169,7 @@ class RunComparison(Displayed):
     people: People | None = None
     """The data of the first run."""
     notes: tuple[Note, ...] = ()
-    """What ratings were left out of `agreement`, and subsets that cannot be compared."""
+    """Ratings that were left out of `agreement`, and subsets that cannot be compared."""
     by: str = ""
     """The field that the data were divided by; empty if they were not."""
     subsets: Mapping[str, RunComparison] = field(default_factory=dict)
@@ -179,11 +178,17 @@ class RunComparison(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without the changes."""
-        found = {"rows": [row.as_dict() for row in self.rows], "agreement": list(self.agreement)}
+        found = self._rows()
+        for row in found["agreement"]:
+            del row["p_holm"]  # of subsets alone
         if not self.by:
             return found
-        subsets = {name: one.as_dict() for name, one in self.subsets.items()}
+        subsets = {name: one._rows() for name, one in self.subsets.items()}
         return {**found, "by": self.by, "subsets": subsets}
+
+    def _rows(self) -> dict[str, list[dict[str, Any]]]:
+        parts = {"rows": self.rows, "agreement": self.agreement}
+        return {name: [row.as_dict() for row in rows] for name, rows in parts.items()}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per aspect, with the columns of `CompareRow.as_dict`; needs pandas."""
@@ -215,7 +220,7 @@ class RunComparison(Displayed):
         title = f"{table.title}, by {self.by}"
         yield replace(table, title=title, notes=(*table.notes, *notes, holm))
         parts = {
-            name: [agreement_difference_table(one.agreement)]
+            name: [agreement_difference_table(one.agreement, of_subset=True)]
             for name, one in self.subsets.items()
             if one.agreement
         }
@@ -262,12 +267,12 @@ def compare_sides(
         a.judged, b.judged, a.people, other_people=b.people, unpaired=unpaired, aspects=names,
         confidence=confidence, seed=seed, weight=weight,
     )  # fmt: skip
-    agreement: list[dict[str, Any]] = []
+    agreement: list[AgreementDifference] = []
     notes: list[Note] = []
     if with_agreement:
         by_text = [row.aspect for row in rows if row.paired_by == "text"]
         rated, notes = _rated_by_both(a, b, by_text, names)
-        if rated is not None:
+        if rated:
             agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
             agreement += choice_difference(a.judged, b.judged, rated, by_text)
             agreement += label_difference(
@@ -323,19 +328,19 @@ def _by_subset(
 
 def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunComparison]:
     rows = iter(holm([row.p for one in found.values() for row in one.rows]))
-    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    agreement = {name: [dict(row) for row in one.agreement] for name, one in found.items()}
-    for own in agreement.values():
-        for row in own:
-            families.setdefault((row["aspect"], row["coefficient"]), []).append(row)
-    for family in families.values():
-        for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
-            row["p_holm"] = p
+    families: dict[tuple[str, str], list[float | None]] = {}
+    for one in found.values():
+        for row in one.agreement:
+            families.setdefault((row.aspect, row.coefficient), []).append(row.p)
+    adjusted = {name: iter(holm(own)) for name, own in families.items()}
     return {
         name: replace(
             one,
             rows=tuple(replace(row, p_holm=next(rows)) for row in one.rows),
-            agreement=tuple(agreement[name]),
+            agreement=tuple(
+                replace(row, p_holm=next(adjusted[row.aspect, row.coefficient]))
+                for row in one.agreement
+            ),
         )
         for name, one in found.items()
     }
@@ -344,7 +349,7 @@ def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunCom
 def _rated_by_both(
     a: RunSide, b: RunSide, by_text: Sequence[str], names: Sequence[str] | None
 ) -> tuple[People | None, list[Note]]:
-    """Return the rows with texts that both runs judged, and what is left out of their ratings."""
+    """Return the rows with texts that both runs judged, and notes on the ratings left out."""
     texts = texts_judged(a.judged), texts_judged(b.judged)
     # Scores of labels without an order are shares by label, and ratings may be the labels alone.
     labeled = {
@@ -356,7 +361,7 @@ def _rated_by_both(
     notes: list[Note] = []
     found: People | None = None
     for side, of in ((a, "a"), (b, "b")):
-        if side.people is None or side.people is found or found is not None:
+        if not side.people or found:
             continue
         rated = _count_rated(side.people, aspects)
         both = side.people.of_texts(texts[0]).of_texts(texts[1])
@@ -371,9 +376,8 @@ def _rated_by_both(
             )
         if kept:
             found = both
-    known = a.people if a.people is not None else b.people
-    if known is not None and not notes:
-        rated_names = set(() if found is None else found.aspects)
+    if (a.people or b.people) and not notes:
+        rated_names = set(found.aspects if found else ())
         rated_names.update(*(labeled[name] for name in labeled if name in rated_names))
         if unrated := [name for name in by_text if name not in rated_names]:
             without = ", ".join(unrated)
@@ -389,8 +393,8 @@ def _count_rated(people: People, aspects: Iterable[str]) -> int:
 
 def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     """Return the texts of both runs whose scores differ: losses of the first run first."""
-    people = a.people if a.people is not None else b.people
-    systems = {} if people is None else dict(zip(people.ids, people.systems, strict=True))
+    people = a.people or b.people
+    systems = dict(zip(people.ids, people.systems, strict=True)) if people else {}
     found, unchanged = list[tuple[float, ScoreChange]](), 0
     for aspect in aspects:
         first, second = a.judged[aspect], b.judged[aspect]
@@ -406,15 +410,10 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
             texts = first.texts.get(id_), second.texts.get(id_)
             is_other = None if None in texts else texts[0] != texts[1]
             change = ScoreChange(
-                id=id_,
-                aspect=aspect,
-                system=systems.get(id_),
-                a=value,
-                b=other,
-                change=value - other,
-                direction="better" if gain > 0 else "worse",
+                id=id_, aspect=aspect, system=systems.get(id_), a=value, b=other,
+                change=value - other, direction="better" if gain > 0 else "worse",
                 is_other_text=is_other,
-            )
+            )  # fmt: skip
             found.append((gain, change))
     # of equal changes the first in the data: scores are in the order in which judges answered
     places = {id_: place for place, id_ in enumerate(systems)}

@@ -12,6 +12,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -53,7 +54,7 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
         of_one = by_id.pop(example.id, {})
         for aspect in (name for name in aspects if name in of_one):
             fields = {"system": example.system, "group": example.group}
-            human = example.human.get(aspect)
+            human = _ratings_of(example, of_one.values()).get(aspect)
             rows.append({**of_one[aspect].model_dump(mode="json"), **fields, "human": human})
     # scores whose examples are not in the data are kept at the end: data that were cut must not
     # hide them
@@ -71,12 +72,20 @@ def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
         of_one = by_id.pop(example.id, None)
         if of_one is None:
             continue
-        human = {f"human.{name}": value for name, value in example.human.items()}
-        humans |= dict.fromkeys(human)
+        rated = _ratings_of(example, of_one.values())
+        human = {f"human.{name}": value for name, value in rated.items()}
+        humans |= dict.fromkeys(f"human.{name}" for name in example.human)
         row = {"id": example.id, "system": example.system, "group": example.group}
         rows.append({**row, **_values(of_one), **human})
     rows += [{"id": id_, **_values(of_one)} for id_, of_one in by_id.items()]
     return ["id", "system", "group", *aspects, *humans], rows
+
+
+def _ratings_of(example: Example, scores: Iterable[Score]) -> Mapping[str, float | None]:
+    """Return the ratings of an example; none if its text is another than was judged."""
+    text = text_digest(example)
+    same = all(may_be_one_text(text, score.text_digest) for score in scores)
+    return example.human if same else {}
 
 
 def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
@@ -202,8 +211,10 @@ class Run(Displayed):
     def examples(self) -> Iterator[Example]:
         """Iterate over what was judged, in the order of the data.
 
+        Data that changed since have other texts than were judged, see `Score.text_digest`.
+
         Raises:
-            DataError: The data that the manifest names cannot be read, or changed since.
+            DataError: The data that the manifest names cannot be read.
             ConfigurationError: The run's data came from memory and are gone.
         """
         if self._examples is None:
@@ -370,7 +381,8 @@ class Run(Displayed):
             wide: One row per example, with a column of values per aspect and `human.ASPECT` for
                 each aspect that people rated, instead of one row per score with the columns of
                 `scores.jsonl` and `system`, `group` and `human`, the rating of the same aspect.
-            data: The examples, if they are no longer where the run found them.
+            data: The examples, if they are no longer where the run found them. Ratings of other
+                texts than were judged are left out.
 
         Raises:
             ImportError: pandas is not installed.

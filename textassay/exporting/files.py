@@ -25,8 +25,6 @@ from textassay.runtime.storage.files import storage_errors, write_text
 Format = Literal["inspect", "mlflow", "langfuse", "promptfoo"]
 """The tools that scores are written for."""
 FORMATS: tuple[Format, ...] = get_args(Format)
-SCRIPTS = (".js", ".cjs")
-"""Endings of CommonJS modules; `.cjs` is one in every package."""
 
 
 def export_scores(
@@ -64,9 +62,9 @@ def export_scores(
     if form not in FORMATS:
         raise UnknownName("export format", form, FORMATS)
     out = Path(out)
-    if form == "promptfoo" and out.suffix not in SCRIPTS:
+    if form == "promptfoo" and out.suffix not in (".js", ".cjs"):
         raise ConfigurationError(
-            f"promptfoo loads a script: name a file that ends in {' or '.join(SCRIPTS)}, not {out}"
+            f"promptfoo loads a script: name a file that ends in .js or .cjs, not {out}"
         )
     opened = run if isinstance(run, Run) else Run(run)
     rows = list(rows_for(form, opened, judged_texts(opened, data), trace))

@@ -1,4 +1,4 @@
-"""What each tool keeps of one score, as its documentation and package of November 2026 have it.
+"""The record of a score in each tool, as documented and packaged in November 2026.
 
 Inspect: `precomputed_scores` (inspect_ai 0.3.285). MLflow: `Feedback` of a trace (3.17). Langfuse:
 `POST /api/public/scores`, which takes a score with the id of an earlier one for its new version.
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from textassay.evaluation.run import Run
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Score
@@ -38,15 +39,23 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
     """Yield the texts of a run that have scores, in the order of the data.
 
     Raises:
-        DataError: The data lack texts that have scores, or cannot be read.
+        DataError: The data lack texts that have scores, have other texts under the ids of these,
+            or cannot be read.
         ConfigurationError: The run's data came from memory and are gone.
     """
     by_id: dict[str, dict[str, Score]] = {}
     for score in run:
         by_id.setdefault(score.id, {})[score.aspect] = score
     for example in run.examples() if data is None else data:
-        if (scores := by_id.pop(example.id, None)) is not None:
-            yield JudgedText(example, scores)
+        if (scores := by_id.pop(example.id, None)) is None:
+            continue
+        text = text_digest(example)
+        if not all(may_be_one_text(text, score.text_digest) for score in scores.values()):
+            raise DataError(
+                f"the data have another text than was judged under the id {example.id!r};"
+                " name the data that were judged with data="
+            )
+        yield JudgedText(example, scores)
     if by_id:
         raise DataError(
             f"the data lack {len(by_id):,} texts that have scores, such as {next(iter(by_id))!r};"
@@ -55,7 +64,7 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
 
 
 def label_of(score: Score, labels: LabelSets) -> str | None:
-    """Return the label that a value stands for; `None` for a rating, or a mean between labels."""
+    """Return the label of a value; `None` for a rating, or a mean between labels."""
     scale = labels.get(score.aspect)
     if scale is None or scale.multiple or score.value is None or score.value % 1:
         return None
@@ -63,7 +72,7 @@ def label_of(score: Score, labels: LabelSets) -> str | None:
 
 
 def details_of(score: Score, labels: LabelSets) -> Row:
-    """Return what is known of a score besides its value, as JSON values."""
+    """Return the metadata of a score as JSON values."""
     known = score.model_dump(mode="json", include=set(_DETAILS), exclude_none=True)
     label = label_of(score, labels)
     return {
@@ -84,8 +93,6 @@ def value_of(score: Score, labels: LabelSets) -> float | str | None:
 
 # --- Inspect
 
-_EPOCH = re.compile(r"#([1-9]\d*)")
-
 
 def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row]:
     """Yield a record for each sample.
@@ -95,13 +102,13 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
     """
     for example, scores in texts:
         # as `textassay import inspect` names the samples of further epochs
-        epoch = example.group is not None and _EPOCH.fullmatch(
-            example.id.removeprefix(example.group)
+        epoch = example.group is not None and re.fullmatch(
+            r"#([1-9]\d*)", example.id.removeprefix(example.group)
         )
         if epoch:
             place = {"id": example.group, "epoch": int(epoch[1])}
         else:
-            # a score of the first epoch is none of the others
+            # a score of the first epoch does not count for the others
             is_sample = example.group == example.id
             place = {"id": example.id, **({"epoch": 1} if is_sample else {})}
         values = {
@@ -162,23 +169,25 @@ def mlflow_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> I
                 code, message = score.error.type, score.error.message
                 feedback["error"] = {"error_code": code, "error_message": message}
             about = {IDENTITY: identity_of(place, score), **details_of(score, labels)}
-            yield {
-                "trace_id": place,
-                "assessment_name": score.aspect,
-                "source": {
-                    "source_type": "CODE" if score.how == "tool" else "LLM_JUDGE",
-                    "source_id": score.signature or "textassay",
-                },
-                "create_time": time,
-                "last_update_time": time,
-                "feedback": feedback,
-                **({} if score.explanation is None else {"rationale": score.explanation}),
-                # MLflow takes texts only
-                "metadata": {
-                    name: value if isinstance(value, str) else json.dumps(value)
-                    for name, value in about.items()
-                },
-            }
+            yield _without_none(
+                {
+                    "trace_id": place,
+                    "assessment_name": score.aspect,
+                    "source": {
+                        "source_type": "CODE" if score.how == "tool" else "LLM_JUDGE",
+                        "source_id": score.signature or "textassay",
+                    },
+                    "create_time": time,
+                    "last_update_time": time,
+                    "feedback": feedback,
+                    "rationale": score.explanation,
+                    # MLflow takes texts only
+                    "metadata": {
+                        name: value if isinstance(value, str) else json.dumps(value)
+                        for name, value in about.items()
+                    },
+                }
+            )
 
 
 def langfuse_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> Iterator[Row]:
@@ -189,17 +198,23 @@ def langfuse_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) ->
             if score.value is None:
                 continue
             value = value_of(score, labels)
-            yield {
-                "id": identity_of(place, score),
-                "traceId": place,
-                "name": score.aspect,
-                "value": value,
-                "dataType": "CATEGORICAL" if isinstance(value, str) else "NUMERIC",
-                **({} if score.explanation is None else {"comment": score.explanation}),
-                "metadata": details_of(score, labels),
-                # Langfuse replaces a score by one with the same id and time
-                **({} if score.started is None else {"timestamp": _time(score.started)}),
-            }
+            yield _without_none(
+                {
+                    "id": identity_of(place, score),
+                    "traceId": place,
+                    "name": score.aspect,
+                    "value": value,
+                    "dataType": "CATEGORICAL" if isinstance(value, str) else "NUMERIC",
+                    "comment": score.explanation,
+                    "metadata": details_of(score, labels),
+                    # Langfuse replaces a score by one with the same id and time
+                    "timestamp": score.started and _time(score.started),
+                }
+            )
+
+
+def _without_none(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _time(when: datetime) -> str:
@@ -251,16 +266,13 @@ def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
     return found | ({"falls": True} if falls else {})
 
 
-_SPACE = re.compile(r"[ \t\r\n\f\v]+")
-
-
 def text_key(text: str) -> str:
     """Return 16 hex digits of a text; the written script computes the same of an output.
 
     White space counts once, and a JSON text as its value, as promptfoo parses answers.
     """
     content = _plain_json(text)
-    plain = _SPACE.sub(" ", text if content is None else content).strip(" ")
+    plain = re.sub(r"[ \t\r\n\f\v]+", " ", text if content is None else content).strip(" ")
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Sends scores to a server of MLflow or Langfuse; what was sent before is not sent twice."""
+"""Sends scores to a server of MLflow or Langfuse; no score is sent twice."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ Server = Literal["mlflow", "langfuse"]
 """The tools that have a server which takes scores."""
 AT_ONCE = 8
 """Requests in flight: as many as a server with a few worker processes answers in parallel."""
-_TIMEOUT = 60.0
-"""Seconds for one request, twice the time in which a busy tracking server still answers."""
 
 
 async def send_scores(
@@ -42,7 +40,7 @@ async def send_scores(
     """Send the scores of a run to a server; sending them again changes nothing.
 
     Langfuse replaces a score by one with the same id; of MLflow, the assessments of each trace are
-    read first, and those that are there are left out. Keys are read from the environment, as the
+    read first, and known scores are left out. Keys are read from the environment, as the
     tools' own packages do: `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`;
     `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or none.
 
@@ -120,7 +118,8 @@ async def _send(client: HttpClient, path: str, row: Row) -> None:
 
 async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes:
     try:
-        async with asyncio.timeout(_TIMEOUT):
+        # twice the time in which a busy tracking server still answers
+        async with asyncio.timeout(60.0):
             answer = await client.send(method, client.base + path, body)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise StorageError(str(client.failed(error))) from error

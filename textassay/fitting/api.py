@@ -80,7 +80,7 @@ async def fit(
     unit: Unit | None = None,
     progress: OnProgress = None,
 ) -> Fit:
-    """Learn from human ratings how to judge; what it returns is a method of `evaluate` once saved.
+    """Learn from human ratings how to judge; the result is a method of `evaluate` once saved.
 
     Without `method`, an evaluator is learned from `features` and `scores` that exist already, and
     no model is asked. With it, a model rates the texts and finds the criteria; the ratings stay in

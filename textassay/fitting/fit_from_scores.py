@@ -43,7 +43,7 @@ class RecordedFit:
     table: FeatureTable  # rated rows with their features
     parts: Split  # the rows on both sides of a split
     scales: AspectScales  # scale by human aspect
-    info: DataInfo  # what is known of the data
+    info: DataInfo  # facts about the data
     request: FitFromScores  # how to learn
 
     def learn(self, watch: FitObserver = lambda _: None) -> Fit:
@@ -62,14 +62,9 @@ class RecordedFit:
             made=made,
         )
         report = build_report(
-            choice,
-            unseen,
-            parts if request.holds_out else split(parts.train, request),
-            fitter,
-            request,
-            made={"kind": "recorded", **made},
-            watch=watch,
-        )
+            choice, unseen, parts if request.holds_out else split(parts.train, request), fitter,
+            request, made={"kind": "recorded", **made}, watch=watch,
+        )  # fmt: skip
         return Fit(evaluator, report)
 
     def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:

@@ -45,11 +45,8 @@ from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
-PROXY = "ridge"
-"""Aggregator by whose folds criteria stay or go; the final one is the user's choice."""
-FOLDS, SHUFFLES = 5, 10
 NOISE = 0.05
-"""Probability that a round keeps any of an aspect's criteria that say nothing."""
+"""Probability that a round keeps any criterion of an aspect that has no effect."""
 
 Shown = Mapping[str, Sequence[str]]
 """Ids of the rated texts that are shown, by human aspect."""
@@ -59,13 +56,10 @@ MAX_WORDS = 400
 
 
 class _Round(BaseModel):
-    """The file of a round: ids of the texts that were shown, by aspect, and what was proposed."""
+    """The file of a round: ids of the shown texts by aspect, and the proposed criteria."""
 
     shown: dict[str, list[str]]
     proposed: list[Decomposition]
-
-
-_ROUND = TypeAdapter(_Round)
 
 
 class Rubric(Alignment):
@@ -79,14 +73,14 @@ class Rubric(Alignment):
         train, test = super()._sides(people)
         labels, seed = self.request.rubric.labels, self.request.seed
         train = spread(train, people.groups, labels, seed)
-        # held-out rows only tell how good the result is; a share that was asked for is kept whole
+        # held-out rows only show how good the result is; a requested share is kept whole
         if self.request.test_fraction is None:
             test = spread(test, people.groups, 2 * labels, seed)
         return train, test
 
     @property
     def ships_all(self) -> bool:
-        """Never: how many ratings are learned from is asked for (`labels`)."""
+        """Never: `labels` sets the number of ratings that are learned from."""
         return False
 
     @property
@@ -139,7 +133,7 @@ class Rubric(Alignment):
             new = [part for one in proposed for part in one.aspects]
             notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
             if new:
-                # parents are roots, so that a rubric has two layers whatever was kept
+                # parents are roots, so that a rubric always has two layers
                 tree = tree.with_children(new)
                 ratings |= await self.rate(str(number), tree, new, rows)
             tried += new
@@ -178,7 +172,7 @@ class Rubric(Alignment):
     async def propose(
         self, number: int, shown: Shown, known: Sequence[Aspect]
     ) -> list[Decomposition]:
-        """Return the criteria of a round; those that an earlier call settled are read from a file.
+        """Return the criteria of a round; the results of an earlier call are read from a file.
 
         An aspect for which the model has nothing new to propose is left out.
         """
@@ -187,7 +181,7 @@ class Rubric(Alignment):
         by_name = {name.casefold(): list(ids) for name, ids in shown.items()}
         ids = {root.id: by_name[root.name.casefold()] for root in self.roots}
         if file.exists():
-            kept = read_kept(file, _ROUND, "have criteria proposed again")
+            kept = read_kept(file, TypeAdapter(_Round), "have criteria proposed again")
             if kept.shown != ids:
                 raise RunFolderError(
                     f"{file} contains criteria that were proposed from other texts; delete the"
@@ -312,7 +306,7 @@ def _weed_below(
     """Return what becomes of the criteria of one aspect, whose ratings vary."""
     verdicts = dict[str, _CriterionDecision]()
     left = list(criteria)
-    # for all criteria of the aspect together (Bonferroni): of many that say nothing, the interval
+    # for all criteria of the aspect together (Bonferroni): of many without effect, the interval
     # of one would miss 0 by chance
     confidence = 1 - NOISE / max(1, len(left))
     while left:
@@ -338,7 +332,8 @@ def _weed_below(
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
     """Return the importance by which criteria of an aspect stay or go."""
     [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
-    return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
+    # ridge decides which criteria stay; the final aggregator is the user's choice
+    return cross_fitted_importance("ridge", table, fitter, aspect, count=5, repeats=10)
 
 
 def texts_to_show(
@@ -347,7 +342,7 @@ def texts_to_show(
     """Return the ids of the rated texts that a round shows, by human aspect.
 
     Half of them spread over the ratings, from the lowest to the highest; from the second round on
-    the other half are those that the ratings so far explain worst.
+    the other half are the texts that the ratings so far explain worst.
     """
     shown = dict[str, list[str]]()
     for column, aspect in enumerate(train.aspects):

@@ -57,8 +57,6 @@ from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
-    BY_MODEL,
-    PUBLISHED,
     SCALE,
     HDEvalOptions,
     NodeRatings,
@@ -67,6 +65,7 @@ from textassay.methods.hd_eval import (
 )
 from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
+from textassay.methods.library.trees import BY_MODEL, PUBLISHED
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS, TREES
 from textassay.runtime.concurrency import gather
@@ -78,27 +77,24 @@ from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import check_new, lock_run
 
-OF_THE_TREE = ("tree", "depth", "output")
-"""Options of HD-Eval that alignment decides itself."""
 WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
 NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
-_PARTS = TypeAdapter(list[Decomposition])
 Kept = TypeVar("Kept")
 _NOISE = 0.05
-"""Probability that criteria which say nothing are taken for some that do."""
+"""Probability that criteria without effect are kept."""
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """Criteria that were found and what was learned over them."""
+    """Criteria that were found, and the aggregator learned over them."""
 
     tree: AspectTree
     choice: Choice  # the last layer's aggregator, over all nodes
     parts: Split  # training and held-out rows with the ratings of all nodes
-    layers: list[Json]  # what was found and decided at each layer, as JSON values
+    layers: list[Json]  # findings and decisions of each layer, as JSON values
     warnings: tuple[str, ...] = ()  # what people should know of how it was decided
 
 
@@ -110,7 +106,7 @@ class Alignment:
     _connected: Mapping[str, Model]  # the same without the alignment's store
     _watch: WatchSession
     _folder: Path | None = None  # folder of the layers, unless requests are only counted
-    _rating = False  # whether ratings are being asked for, or could not be had
+    _rating = False  # whether ratings are being requested, or could not be obtained
 
     def __init__(self, request: FitByModel, data: Examples) -> None:
         """Check the request against the data: examples with human ratings."""
@@ -119,7 +115,7 @@ class Alignment:
         self.options = HDEvalOptions.read(request.options)
         self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
         self.begun = False  # whether there is a folder to continue in
-        for name in OF_THE_TREE:
+        for name in ("tree", "depth", "output"):  # alignment decides them itself
             if name in self.options.model_fields_set:
                 raise ConfigurationError(
                     f"option {name} cannot be combined with fit, which decides it itself; a tree "
@@ -187,7 +183,7 @@ class Alignment:
 
     @property
     def ships_all(self) -> bool:
-        """Whether what is shipped learns from the held-out rows, too, after these were measured.
+        """Whether the shipped evaluator also learns from the held-out rows, once measured.
 
         The criteria are chosen by training rows, so only held-out rows can be measured.
         """
@@ -410,7 +406,7 @@ class Alignment:
         )
 
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria; those that an earlier call settled are in its file."""
+        """Return the parts of the criteria; a file has the results of an earlier call."""
         if self.tree is not None:
             return parts_in(self.tree, aspects)
         # the parts are kept apart from the cache: asked again, a model may write others, and the
@@ -442,7 +438,7 @@ class Alignment:
                 pass
 
     async def _largest(self, layer: int, nodes: Sequence[Aspect]) -> list[Aspect]:
-        """Return as many criteria as a layer may have, given those of the layer above it."""
+        """Return as many criteria as a layer may have, given the layer above it."""
         growth = self.request.growth
         # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
@@ -622,7 +618,7 @@ def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
 
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Read the parts of criteria, as one layer of an alignment keeps them."""
-    decompositions = read_kept(file, _PARTS, "ask for the parts again")
+    decompositions = read_kept(file, TypeAdapter(list[Decomposition]), "ask for the parts again")
     # another aggregator can rank other criteria first; their parts must not be taken for these
     before = ", ".join(one.of.id for one in decompositions)
     now = ", ".join(aspect.id for aspect in aspects)

@@ -1,4 +1,4 @@
-"""Agreement of the evaluator with people on held-out rows, and what it takes to get there.
+"""Agreement of the evaluator with people on held-out rows, and the data and criteria it needs.
 
 Baselines learn little: the single feature that agrees best with people on the training rows, the
 plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what
@@ -62,18 +62,6 @@ ENOUGH = 300
 """Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
 narrow: in simulations of ten features they hold the evaluator's in 59 to 84 % of the draws of 20
 ratings, in 70 to 88 % of 50 and in 75 to 93 % of 100."""
-_FEW = (
-    f"{{}} ratings are few for a report of the rows that were learned from (fewer than {ENOUGH}):"
-    " the evaluator's agreement comes out too low, and the intervals too narrow;"
-    " train_fraction=0.5 measures without that, and learns from half"
-)
-_SHUFFLED_ROWS, _MIN_SHUFFLES = 150, 2
-"""Rows in all shuffles together, and least shuffles: few rows vary much, and many take long."""
-SIGNIFICANT = 0.05
-_RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
-FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
-SEEDS = 3
-_BASELINE = "avg"
 
 
 def build_report(
@@ -86,7 +74,7 @@ def build_report(
     made: Json,
     watch: FitObserver = lambda _: None,
 ) -> Json:
-    """Return how an evaluator was learned, how well it agrees and what it rests on, as JSON values.
+    """Return an evaluator's origin, agreement with people and important features as JSON values.
 
     `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
     the held-out rows for the curves and ablations of a full report.
@@ -106,14 +94,19 @@ def build_report(
     watch("measuring agreement")
     report["held_out"] = held_out(choice, unseen, fitter)
     if not unseen.is_fixed and (few := ratings_of(report["held_out"])) < ENOUGH:
-        report["warnings"] = [*report.get("warnings", ()), _FEW.format(few)]
+        warning = (
+            f"{few} ratings are few for a report of the rows that were learned from (fewer than"
+            f" {ENOUGH}): the evaluator's agreement comes out too low, and the intervals too"
+            " narrow; train_fraction=0.5 measures without that, and learns from half"
+        )
+        report["warnings"] = [*report.get("warnings", ()), warning]
     watch("measuring what the evaluator rests on")
     report["importance"] = importance(unseen, fitter)
     if request.report == "full":
         watch("measuring curves and ablations")
         name, train, test = choice.chosen, parts.train, parts.test
         repeats = request.repeats
-        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
+        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or 3)
         report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
         report["ablations"] = ablation_table(name, train, test, fitter)
         report["ranking"] = ranking(unseen)
@@ -167,12 +160,13 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     if rated >= ENOUGH:
         return {}
     found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
-    for _ in range(max(_MIN_SHUFFLES, _SHUFFLED_ROWS // len(table.ids))):
+    # some 150 rows in all shuffles together: a few rows vary much, and many take long
+    for _ in range(max(2, 150 // len(table.ids))):
         shuffled = replace(table, human=_shuffle_ratings(table, rng))
         try:
             _, other = cross_fit([choice.chosen], shuffled, fitter, lambda _: None, repeats=1)
         except DataError:
-            # a fold of these ratings may be constant, of which nothing can be learned
+            # a fold of these ratings may be constant, and then nothing can be learned
             continue
         predicted = other.by_evaluator()
         for at, aspect in enumerate(table.aspects):
@@ -195,7 +189,7 @@ def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
 
 
 def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Floats]:
-    """Return predictions by what is shipped, with and without a pool, and by the others fitted."""
+    """Return predictions of the shipped aggregator, with and without a pool, and of the others."""
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
@@ -222,7 +216,7 @@ def _by_baseline(name: str, aspect: str, fitter: Fitter, fold: Fold, rows: Featu
 def single_feature(
     unseen: Unseen, folds: Sequence[Fold], aspect: str
 ) -> tuple[Floats, Json] | None:
-    """Return the values of one feature on all rows, and its name; `None` if there is none.
+    """Return the values of one feature on all rows, and its name; `None` without a feature.
 
     It is the one that agrees best on the rows that were learned from, which are the measured rows
     themselves if the report is cross-fitted: that favors it.
@@ -239,7 +233,7 @@ def single_feature(
 def chosen_in_each_fold(
     unseen: Unseen, folds: Sequence[Fold], aspect: str
 ) -> tuple[Floats, Json] | None:
-    """Return what each fold's best feature says of the fold, and how often each was chosen.
+    """Return the values of each fold's best feature in the fold, and how often each was chosen.
 
     If the folds differ in it, each one's is standardized over all rows, which takes no ratings.
     `None` if a fold has none.
@@ -284,7 +278,7 @@ def resamples_for(rows: int) -> int:
 
     At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
-    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
+    return int(np.clip(5_000_000 // max(rows, 1), 100, 1000))
 
 
 def _on_same_rows(
@@ -358,7 +352,7 @@ def _sd_if_all(values: Sequence[Any]) -> float | None:
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
     # cross-fitted agreement is too low, so that nothing shows the evaluator to be worse
     p = found.p if is_fixed or (found.difference or 0.0) >= 0 else None
-    significant = None if p is None else p < SIGNIFICANT
+    significant = None if p is None else p < 0.05
     return {"difference": found.difference, "ci": _format_span(found.ci), "p": p,
             "significant": significant}  # fmt: skip
 
@@ -422,7 +416,7 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 def experts(unseen: Unseen) -> Json:
     """Return per aspect how annotators agree with each other, and the evaluator with them.
 
-    Figures are those of each pair of annotators and their mean, of one annotator with the mean of
+    Figures are of each pair of annotators and their mean, of one annotator with the mean of
     the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
     aspect has ratings of single annotators, who are identified by their position in the data.
     """
@@ -452,7 +446,7 @@ def experts(unseen: Unseen) -> Json:
 
 
 def _row_means(values: Floats) -> Floats:
-    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    """Return the mean of each row without NaN, shape (n,); NaN for rows without a number."""
     there = ~np.isnan(values)
     sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
@@ -493,10 +487,10 @@ def over_data(
             "fraction": fraction,
             **{
                 one: _over_seeds(one, train, test, fitter, fraction, repeats)
-                for one in dict.fromkeys((name, _BASELINE))
+                for one in dict.fromkeys((name, "avg"))
             },
         }
-        for fraction in FRACTIONS
+        for fraction in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
     ]
 
 
@@ -532,7 +526,7 @@ def over_criteria(
 ) -> list[Json] | Json:
     """Return agreement on held-out rows with the top 1, 2, ... features by importance in training.
 
-    Curves are averaged over the split as it is, and further ones of the same rows by source, each
+    Curves are averaged over the split itself and further splits of the same rows by source, each
     with an order of importance of its own.
     """
     try:
@@ -617,7 +611,7 @@ def layer_of_each(names: Iterable[str]) -> dict[str, int]:
 def ablation_table(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> list[Json]:
-    """Return agreement on the held-out rows of the whole and of what is left without its parts.
+    """Return agreement on the held-out rows, of the whole and without each of its parts.
 
     Layers are taken away if the features are the nodes of a tree, wherever it was grown and rated.
     """
@@ -660,6 +654,6 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 
 def _plain_average(test: FeatureTable) -> Json:
-    """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
+    """Average all features unchanged: "a numeric average on all labels" (HD-Eval, table 4)."""
     average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

@@ -1,4 +1,4 @@
-"""What an evaluator rests on: importance of features, Shapley values, and what each juror adds.
+"""Importance of an evaluator's features, Shapley values, and the gain of each juror.
 
 All on rows not learned from. Criteria are chosen by figures from training rows alone, over folds of
 them; the report's are of the rows that are held out. What a juror of a jury adds is the error
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any
 
@@ -37,24 +37,11 @@ from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
-from textassay.table import Alert, Column, Estimate, Note, Table
+from textassay.table import Alert, Estimate, Note, Table, column, table_of
 
 _ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
-_SHUFFLES, _SHUFFLES_OF_ALL = 5, 3
-"""Shuffles of a held-out part, usually half of the rows, and of all rows, which exchange more."""
-_PERMUTATIONS = 16
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
-CLOSE, FAR = 0.1, 0.2
-"""Lead of the best juror over the next, in r, below which the mean of two gained in 30 of 31 juries
-on SummEval (5 points of accuracy: 16 of 16 on RewardBench 2), and above which it lost (10 points: 7
-of 7)."""
-_JUROR_COLUMNS = (
-    Column("juror", "juror"), Column("alone", "r alone", "number"),
-    Column("gain", "gain", "interval"),
-    Column("cost", "USD per 1,000 texts", "number", 4),
-    Column("per_dollar", "gain per USD", "interval"), Column("leave_out", "leave out"),
-)  # fmt: skip
 
 
 def importance_over_folds(
@@ -171,7 +158,7 @@ def cross_fitted_importance(
 
 
 def _mean_of_rated(ratings: Floats) -> float:
-    """Return the mean of the ratings, NaN if there are none."""
+    """Return the mean of the ratings; NaN without ratings."""
     rated = ratings[~np.isnan(ratings)]
     return float(rated.mean()) if len(rated) else float("nan")
 
@@ -210,7 +197,7 @@ def _contributions(
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
     rows = _at_most(rows, _ROWS_TO_EXPLAIN, seed)
-    # the background holds none of the explained rows, or a row would be compared with itself
+    # the background has no explained row, or a row would be compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
     return global_importance(explanations.values)
@@ -235,7 +222,8 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             few.rows,
             few.rows.human,
             [(fold.choice.aggregator, fold.inside) for fold in few.repeats[0]],
-            repeats=_SHUFFLES if few.is_fixed else _SHUFFLES_OF_ALL,
+            # all rows exchange more than a held-out part, which is usually half of them
+            repeats=5 if few.is_fixed else 3,
             seed=fitter.seed,
             threads=fitter.threads,
         )
@@ -255,7 +243,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             # evaluator learned from
             fold.train.features,
             systems=list(compress(rows.systems, fold.inside & drawn)),
-            samples=_PERMUTATIONS,
+            samples=16,
             seed=fitter.seed,
         ).values
 
@@ -302,15 +290,36 @@ def _format_span(span: Floats) -> list[float] | None:
 class Worth:
     """What one juror adds to the jury that it is in."""
 
-    juror: str
-    # growth of the squared error without it, in variances of the ratings, averaged over the aspects
-    gain: float
-    low: float  # lower end of its interval over sources
-    high: float  # upper end
-    cost: float | None  # dollars per rated text; `None` if not known
-    leave_out: bool  # whether the jury is no worse without it, as far as the rows can show
-    # Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if undefined
-    alone: float | None = None
+    juror: str = field(metadata=column("juror"))
+    """Name of the juror."""
+    alone: float | None = field(metadata=column("r alone", "number"))
+    """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
+    undefined."""
+    gain: float = field(
+        metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
+    )
+    """Growth of the squared error without it, in variances of the ratings, averaged over the
+    aspects."""
+    low: float
+    """Lower end of its interval over sources."""
+    high: float
+    """Upper end."""
+    cost: float | None = field(
+        metadata=column(
+            "USD per 1,000 texts", "number", 4, cell=lambda one: one.cost and 1000 * one.cost
+        )
+        | column(
+            "gain per USD",
+            "interval",
+            name="per_dollar",
+            cell=lambda one: Estimate(one.per_dollar, *(one.per_dollar_interval or ())),
+        )
+    )
+    """US dollars per rated text; `None` if not known."""
+    leave_out: bool = field(
+        metadata=column("leave out", cell=lambda one: Alert("yes") if one.leave_out else "")
+    )
+    """Whether the jury is no worse without it, as far as the rows can show."""
 
     @property
     def per_dollar(self) -> float | None:
@@ -319,7 +328,7 @@ class Worth:
 
     @property
     def per_dollar_interval(self) -> tuple[float, float] | None:
-        """Estimate of `per_dollar`; what a text costs is known, so only the gain is uncertain."""
+        """Interval of `per_dollar`; the cost of a text is known, so only the gain is uncertain."""
         if not self.cost:
             return None
         return self.low / (1000 * self.cost), self.high / (1000 * self.cost)
@@ -340,14 +349,6 @@ def worth_table(found: Sequence[Worth], mean: float | None = None) -> Table:
 
     `mean` is the r of their plain mean, see `agreement_of_mean`.
     """
-    rows = []
-    for one in found:
-        per_dollar = Estimate(one.per_dollar, *(one.per_dollar_interval or ()))
-        cost = None if one.cost is None else 1000 * one.cost
-        gain = Estimate(one.gain, one.low, one.high)
-        rows.append(
-            (one.juror, one.alone, gain, cost, per_dollar, Alert("yes") if one.leave_out else "")
-        )
     kept = [one.juror for one in found if not one.leave_out]
     advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
     if len(kept) == len(found):
@@ -357,7 +358,7 @@ def worth_table(found: Sequence[Worth], mean: float | None = None) -> Table:
         "the ratings' variance."
     )
     notes = [Note(meaning), Note(advice), *map(Note, _lead(found, mean))]
-    return Table(_JUROR_COLUMNS, rows, tuple(notes), "what each juror adds")
+    return table_of(Worth, found, notes, "what each juror adds")
 
 
 def _lead(found: Sequence[Worth], mean: float | None) -> Iterator[str]:
@@ -370,9 +371,11 @@ def _lead(found: Sequence[Worth], mean: float | None) -> Iterator[str]:
     shown = f"{name} leads by {lead:.2f} of r ({best:.2f}, the next one {second:.2f})"
     if mean is not None:
         shown += f", and the plain mean of all has {mean:.2f}"
-    if lead < CLOSE:
+    # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 (5 points of
+    # accuracy: 16 of 16 on RewardBench 2), and lost with one above .2 (10 points: 7 of 7)
+    if lead < 0.1:
         verdict = "where jurors are so close, a plain mean nearly always beats the best"
-    elif lead < FAR:
+    elif lead < 0.2:
         verdict = "with such a lead a plain mean may help or hurt"
     else:
         verdict = (
@@ -423,7 +426,7 @@ def worths(
     costs: Mapping[str, float | None] | None = None,
     confidence: float = 0.95,
 ) -> list[Worth]:
-    """Return what each juror adds, and which to leave out.
+    """Return the gain of each juror, and which jurors to leave out.
 
     Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
 
@@ -453,7 +456,7 @@ def worths(
             break
         left = _gains(table, fitter, aggregator, rest, confidence)
     alone = agreement_alone(table)
-    found = [Worth(name, *first[name], known[name], name in out, alone[name]) for name in members]
+    found = [Worth(name, alone[name], *first[name], known[name], name in out) for name in members]
     # a juror without a price cannot be ranked beside others by gain per dollar
     by_price = all(one.per_dollar is not None for one in found)
     value = {one.juror: one.per_dollar if by_price else one.gain for one in found}

@@ -34,7 +34,6 @@ import numpy as np
 
 from textassay.agreement.correlation import pair_up
 from textassay.agreement.raters import rating_table
-from textassay.agreement.records import Recorded
 from textassay.agreement.significance import compute_agreement
 from textassay.fitting.request import FitRequest
 from textassay.learning.aggregators import Aggregator
@@ -49,7 +48,12 @@ from textassay.learning.splits import (
     split_rows,
 )
 from textassay.learning.training import Floats, HeldOut, find_leaks
-from textassay.methods.fitted.evaluator import matching_names, read_row, source_label
+from textassay.methods.fitted.evaluator import (
+    FeatureScores,
+    matching_names,
+    read_row,
+    source_label,
+)
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -58,8 +62,6 @@ from textassay.runtime.model import Json
 AspectScales = dict[str, tuple[float, float]]
 _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters", "sources")
 """Fields of a table that have an entry for each row."""
-_MIN_RATED_ROWS = 3
-"""Rated rows of a source from which on it shows a scale."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,11 @@ class FeatureTable:
     human: Floats  # ratings, shape (n, aspects); NaN if a row has none
     aspects: tuple[str, ...]  # names of the human aspects
     groups: GroupCodes  # code of each row's source, shape (n,)
-    grouped_by: str  # what makes rows those of one source: `group`, `source`, or `row` if nothing
+    grouped_by: str  # the field that rows of one source share: `group`, `source`, or `row`
     # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
     left_out: int  # rated rows without any feature
+    other_texts: int  # rated rows with another text than was scored under their id
     unrated: int  # rows without a rating
     systems: tuple[str | None, ...]  # system that wrote each row's text, length n
     all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
@@ -97,7 +100,7 @@ class FeatureTable:
         return replace(self, **parts, pool=pool)
 
     def join(self, other: FeatureTable) -> FeatureTable:
-        """Return these rows and those of another part of the same table."""
+        """Return these rows and the rows of another part of the same table."""
         both = {name: (getattr(self, name), getattr(other, name)) for name in _ARRAYS + _TUPLES}
         whole: dict[str, Any] = {name: np.concatenate(both[name]) for name in _ARRAYS}
         whole |= {name: sum(both[name], ()) for name in _TUPLES}
@@ -129,7 +132,7 @@ class FeatureTable:
             names=tuple(features),
             # a model is asked about one text at a time: no other text is there to compare with
             sources=(None,) * len(self.ids),
-            # means of systems over the old features say nothing about the new ones
+            # means of systems over the old features are not means over the new ones
             pool=None,
         )
 
@@ -173,11 +176,15 @@ def read_table(
     data: Examples,
     *,
     patterns: Sequence[str] = (),
-    scores: Recorded | None = None,
+    scores: FeatureScores | None = None,
     aspects: Sequence[str] | None = None,
 ) -> FeatureTable:
-    """Read rated rows with the wanted features; one pass over the data."""
-    info, scores = data.check(), scores or {}
+    """Read rated rows with the wanted features; one pass over the data.
+
+    Scores of files are joined by `read_row`, where id and text are the same, and not by `join` of
+    `agreement/`: features need no human aspect beside each score, and unrated rows count, too.
+    """
+    info, scores = data.check(), scores or FeatureScores()
     rated = human_aspects(info, aspects)
     metrics = matching_names(patterns, list(info.metrics))
     # two features of one name would be indistinguishable in the evaluator
@@ -188,7 +195,7 @@ def read_table(
     names = (*metrics, *scores)
     rows, known, grouped_by = list[_RatedRow](), set[str](), set[str]()
     others: list[tuple[Floats, str | None, str | None]] = []
-    unrated = left_out = 0
+    unrated = left_out = other_texts = 0
     for example in data:
         if scores:
             known.add(example.id)
@@ -203,6 +210,7 @@ def read_table(
             if names and not is_empty and not (example.system is None and source is None):
                 others.append((features, example.system, source))
             continue
+        other_texts += scores.are_of_another_text(example)
         if is_empty:
             left_out += 1
             continue
@@ -219,7 +227,11 @@ def read_table(
             f"the data {sorted(known)[:3]}"
         )
     if not rows:
-        raise DataError(f"{info.name}: none of {left_out} rated rows has any of the features")
+        other = f"; {other_texts} have another text than was scored under their id"
+        raise DataError(
+            f"{info.name}: none of {left_out} rated rows has any of the features"
+            f"{other * bool(other_texts)}"
+        )
     columns = np.array([row.features for row in rows])
     for name, column in zip(names, columns.T, strict=True):
         if np.isnan(column).all():
@@ -250,6 +262,7 @@ def read_table(
             if any(len(own) > 1 for own in ratings)
         },
         left_out=left_out,
+        other_texts=other_texts,
         unrated=unrated,
         systems=systems,
         all_aspects=tuple(info.human),
@@ -312,7 +325,8 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
     for code in np.unique(table.groups):
         own = ratings[table.groups == code]
         own = own[~np.isnan(own)]
-        if len(own) < _MIN_RATED_ROWS:
+        # fewer ratings of a source show no scale
+        if len(own) < 3:
             continue
         if own.max() <= 1 and own.min() < 1:
             below += 1
@@ -330,18 +344,15 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
 
 
 FitObserver = Callable[[str], None]
-"""Is told what is being done, in words."""
+"""Called with the current step, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
-"""What the report calls the evaluator, and the feature that agrees best with people by itself."""
+"""The report's names for the evaluator, and for the single feature closest to people."""
 FOLDS, REPEATS = 5, 2
 BLEND = "auto"
 QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
 """Aggregators whose folds are dealt twice however many rows there are."""
 _NUMBERS_TO_REPEAT = 20_000
 """Features times rows times aspects up to which folds are dealt twice for the others."""
-_ROWS_TO_CHOOSE = 5_000
-_NUMBERS_FOR_THREADS = 500_000
-"""Numbers in a table below which threads wait for each other longer than they work."""
 
 
 def split(table: FeatureTable, request: FitRequest) -> Split:
@@ -389,23 +400,17 @@ class Fitter:
         """
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
-        threads = self.threads if table.features.size > _NUMBERS_FOR_THREADS else 1
+        # in a smaller table threads wait for each other longer than they work
+        threads = self.threads if table.features.size > 500_000 else 1
         aggregator = Aggregator(
             name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
         )
         return aggregator.fit(
-            table.features,
-            table.human[:, columns],
-            groups=table.groups.tolist(),
-            feature_names=table.names,
-            target_names=targets,
-            aspect_names=table.all_aspects,
-            systems=table.systems,
-            sources=table.sources if with_sources else None,
-            pool=table.pool,
-            new_systems=self.new_systems,
-            weigh=weigh,
-        )
+            table.features, table.human[:, columns], groups=table.groups.tolist(),
+            feature_names=table.names, target_names=targets, aspect_names=table.all_aspects,
+            systems=table.systems, sources=table.sources if with_sources else None, pool=table.pool,
+            new_systems=self.new_systems, weigh=weigh,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -436,7 +441,8 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
         fitted = {names[0]: fitter.fit(names[0], train, with_sources=True)}
         return Choice(names[0], fitted, {}, {})
     fitted, errors, failed = dict[str, Aggregator](), dict[str, float](), dict[str, str]()
-    few = train.rows(draw_groups(train.groups, _ROWS_TO_CHOOSE, seed=fitter.seed))
+    # cross-validating every aggregator takes long on more rows
+    few = train.rows(draw_groups(train.groups, 5_000, seed=fitter.seed))
     for name in names:
         try:
             fitted[name] = fitter.fit(name, train, with_sources=True)
@@ -479,7 +485,7 @@ def predict_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> Floats
 
 
 def relative_error(predicted: Floats, human: Floats) -> float:
-    """Return the squared error, shape (n, aspects) each, 1 being that of predicting the mean."""
+    """Return the squared error relative to predicting the mean; arrays have shape (n, aspects)."""
     squared = np.nanmean((predicted - human) ** 2, axis=0)
     # relative to each aspect's variance, or an aspect on a wider scale would decide alone
     return float(np.mean(squared / np.nanvar(human, axis=0)))
@@ -605,7 +611,7 @@ def cross_fit(
     *,
     repeats: int | None = None,
 ) -> tuple[Choice, Unseen]:
-    """Learn from all rows what is shipped, and without each fold what is measured.
+    """Fit the shipped aggregator on all rows, and one per fold without its rows for measuring.
 
     Folds are dealt `repeats` times, by default as `number_of_repeats` says. Every choice is made
     anew without the fold. The fitter's threads learn several folds at once, on which the result
@@ -642,7 +648,7 @@ class _LeftOutRows:
     inside: Mask  # which rows were left out, shape (n,)
     train: FeatureTable  # the others
     rows: FeatureTable  # the rows that were left out
-    fitted: dict[str, Aggregator] = field(default_factory=dict)  # what was learned, by name
+    fitted: dict[str, Aggregator] = field(default_factory=dict)  # aggregators by name
     failed: dict[str, str] = field(default_factory=dict)  # why others could not be
 
     def learn(self, names: Sequence[str], fitter: Fitter) -> None:
@@ -715,7 +721,7 @@ def _choose_by_left_out(
     shipped: _LeftOutRows,
     repeats: Sequence[Sequence[_LeftOutRows]],
 ) -> tuple[Choice, Unseen]:
-    """Choose and weigh by errors on rows that were left out, each fold by those of the others."""
+    """Choose and weigh by errors on left-out rows, each fold by the errors of the others."""
     if not shipped.fitted:
         raise DataError(_reasons(shipped.failed))
     kept = [[one for one in repeat if one.fitted] for repeat in repeats]

@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
-AVERAGES = "avg", "corrw"
 FEW_TO_WEIGH = 40
 """Ratings below which learned weights are seldom better than the plain mean of judges: with 20 of
 OpinSummEval, Topical-Chat and SummEval `auto` is behind it, with 50 ahead."""
-_SHUFFLED = (
-    "ratings shuffled: what the same learning has where there is nothing to learn, in place of 0"
-)
 _NAMES = 3
 """Names that a row of a table lists."""
 _SHOWN = 15
@@ -51,6 +47,7 @@ def provenance(
             "rows": info.count,
             "unrated": table.unrated,
             "left_out": table.left_out,
+            **({"other_texts": table.other_texts} if table.other_texts else {}),
         },
         "split": {
             "by": "row" if request.split == "row" else table.grouped_by,
@@ -126,6 +123,9 @@ def _head(report: Json) -> Table:
         )
     if data["left_out"]:
         notes.append(Note(f"left out: {data['left_out']} rated rows without any feature"))
+    if other := data.get("other_texts"):
+        text = f"{other} rated rows have another text than was scored under their id, so these"
+        notes.append(Note(f"{text} scores are left out", warning=True))
     notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
     notes += _means(report["aspects"])
     # a feature that most rows lack is mostly its mean, and its weight says little
@@ -163,7 +163,7 @@ def _means(aspects: Json) -> Iterator[Note]:
 
 
 def _round(one: Json) -> Table:
-    """Return what was proposed for a rubric in one round, and what became of it."""
+    """Return the criteria proposed for a rubric in one round, and the decisions on them."""
     rows = [
         (row["criterion"], "new" if row["new"] else "from before",
          "stays" if row["kept"] else row["reason"], _ends(row["ci"]) if row["kept"] else None)
@@ -230,7 +230,8 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         if (shuffled := one.get("shuffled")) is not None:
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
-            notes.append(Note(_SHUFFLED))
+            text = "ratings shuffled: what the same learning has where there is nothing to learn"
+            notes.append(Note(f"{text}, in place of 0"))
         failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
         notes += [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
         notes += _in_words(aspect, one)
@@ -244,7 +245,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
     """Yield what does better than the evaluator, and what the plain mean does with few ratings."""
     rows, evaluator = one["agreement"], one["agreement"][EVALUATOR]
     ahead = []
-    for name in (SINGLE, *AVERAGES):
+    for name in (SINGLE, "avg", "corrw"):
         row = rows.get(name, {})
         higher = [
             f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"
@@ -401,20 +402,17 @@ def _both(figures: Json) -> str:
 
 @dataclass(repr=False)
 class Fit(Displayed):
-    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved.
-
-    Attributes:
-        evaluator: What judges, as JSON values and models.
-        report: How it was learned, how well it agrees with people on held-out rows, and what it
-            rests on; `report.json` of the folder.
-        folder: The evaluator folder, which `save` sets; `None` if it was not saved.
-        unscored: Ratings that the model did not give usably, by outcome; they count as gaps.
-    """
+    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved."""
 
     evaluator: Evaluator
+    """What judges, as JSON values and models."""
     report: Json
+    """How it was learned, how well it agrees with people on held-out rows, and what it rests on;
+    `report.json` of the folder."""
     folder: Path | None = None
+    """The evaluator folder, which `save` sets; `None` if it was not saved."""
     unscored: Mapping[str, int] = field(default_factory=dict)
+    """Ratings that the model did not give usably, by outcome; they count as gaps."""
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Fit:

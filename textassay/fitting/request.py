@@ -1,4 +1,4 @@
-"""What `fit` was asked for, in Python or on the command line: one type for each way to learn.
+"""Requests to `fit`, from Python or the command line: one type for each way to learn.
 
 Fields that exclude each other are in different types, so that no request can have both. Imports
 nothing heavy, since the command line makes flags of the fields for every help.
@@ -20,8 +20,6 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.model import Json
 from textassay.runtime.settings import Flag
 
-MAX_SEED = 2**31 - 1
-"""LightGBM's limit; scikit-learn's is larger."""
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_several)]
 
 
@@ -144,7 +142,8 @@ class FitRequest(DataRequest):
     """Share of the rows to learn from; others are held out (default: learn from all)."""
     test_fraction: Annotated[float | None, Flag(LEARNING, "F")] = None
     """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
-    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+    # LightGBM's limit; scikit-learn's is larger
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     report: Annotated[Depth, Flag(LEARNING)] = "basic"
     """full adds curves and ablations."""
     repeats: Annotated[int | None, Field(ge=1, le=100), Flag(LEARNING, "N")] = None

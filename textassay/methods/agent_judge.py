@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,9 +14,6 @@ from textassay.methods.method import SamplingOptions, model_for
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Example, How
 
-ROOM = 1024
-"""Longest answer of one step in tokens: a verdict with several findings."""
-
 
 class AgentJudgeOptions(SamplingOptions):
     """Options of `agent-judge`."""
@@ -24,8 +21,8 @@ class AgentJudgeOptions(SamplingOptions):
     max_steps: int = Field(default=12, ge=1, le=100)
     """Most requests for one score: each looks something up, and the last gives the verdict."""
     asking: Literal["auto", "words"] = "auto"
-    """`auto`: steps are offered as functions as well, which models call that know how to, unless
-    the model is known to take none; `words`: a step is one JSON object in the answer."""
+    """`auto`: steps are offered as functions as well, unless the model is known to take none;
+    `words`: a step is one JSON object in the answer."""
 
 
 class AgentJudge(PromptMethod):
@@ -35,8 +32,8 @@ class AgentJudge(PromptMethod):
     2. The judge sees the output and a list of the sections. In each step it lists sections,
     searches them or reads a part of one, at most 6,000 characters.
     3. Within `max_steps` it gives a verdict: findings, each with a quotation, and a score.
-    4. A node without a model looks each quotation up in what the judge has read; a verdict that
-    cites anything else is abstained.
+    4. A node without a model looks each quotation up in the parts that the judge has read; a
+    verdict that cites anything else is abstained.
 
     Deviations: the paper's judge works on a folder of files, in a fixed order of modules (graph,
     locate, read, retrieve, ask) of which ablations keep some; this one works on the example, and
@@ -45,7 +42,7 @@ class AgentJudge(PromptMethod):
 
     name = "agent-judge"
     prompt = "agent_judge"
-    labels_prompt: ClassVar[str | None] = "agent_judge"
+    labels_prompt = "agent_judge"
     shows_images = False
     shows_source = False
     no_decisions = "it looks nothing up; take decide, or claims with split=sentences"
@@ -61,7 +58,7 @@ class AgentJudge(PromptMethod):
         )  # fmt: skip
         ask = self.ask(
             temperature=options.temperature or 0.0,
-            max_tokens=options.max_tokens or ROOM,
+            max_tokens=options.max_tokens or 1024,  # a verdict with several findings
             is_single=True,
         )
         self._investigator = Investigator(
@@ -107,7 +104,7 @@ class AgentJudge(PromptMethod):
 
     @property
     def chain(self) -> str:
-        """What is asked in a chain."""
+        """The requests that wait for each other, and how to have fewer."""
         return (
             f"asks up to {self.options.max_steps} times in turn for each score; set max_steps lower"
         )

@@ -1,7 +1,6 @@
-"""How a method is built by name: the built-in ones, those of other packages, and fitted evaluators.
+"""Builds a method by its name: a built-in one, one of another package, or a fitted evaluator.
 
-A method's module is imported when its name is used: most of a start would else be spent on methods
-that the run does not use.
+A method's module is imported when its name is used, so that a run starts without the others.
 """
 
 from __future__ import annotations
@@ -163,12 +162,12 @@ def find(name: str) -> Any:
     if name == TOOLS:
         return import_module("textassay.methods.tool_scores").ToolScores
     point = _points().get(name)
-    if point is None:
+    if not point:
         raise UnknownName("method", name, [*method_names(), "or the path of an evaluator folder"])
     package = point.dist.name if point.dist else "another package"
     try:
         loaded = point.load()
-    except Exception as error:  # whatever a foreign module does when it is imported
+    except Exception as error:  # a module of another package may raise anything
         raise ConfigurationError(
             f"the method {name!r} of {package} cannot be loaded from {point.value!r}:"
             f" {type(error).__name__}: {error}"
@@ -187,7 +186,7 @@ def _points() -> dict[str, EntryPoint]:
 
 
 def _is_folder(name: str) -> bool:
-    # asked last: the names of other packages' methods take a look at everything that is installed
+    # last, as the names of other packages' methods need a look at all installed packages
     return name not in METHODS and Path(name).is_dir() and name not in method_names()
 
 
@@ -198,7 +197,7 @@ def _build_fitted(
     aspects: Iterable[str | Aspect] | None,
     options: Mapping[str, Any],
 ) -> Method:
-    if task is not None:
+    if task:
         raise ConfigurationError(
             f"{folder} is a fitted evaluator and brings its own task; leave out task={task}"
         )

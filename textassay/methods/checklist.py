@@ -1,22 +1,21 @@
-"""Checklist: yes/no questions on each aspect, answered with evidence that is checked, averaged.
+"""Checklist: the mean of yes/no questions on each aspect, answered with evidence that is checked.
 
-Or the criteria of each row's rubric, and the share of their points.
+Or the share of points of the criteria in each row's rubric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
 from textassay.agents.ask import signature_of_parts
-from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswersInOrder,
     QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
@@ -30,39 +29,18 @@ from textassay.agents.quoted_answerer import (
     question_of,
 )
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
-from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
-from textassay.methods.method import Models, WritingOptions
-from textassay.prompts import CHECKLISTS
+from textassay.methods.library.trees import PUBLISHED, with_unit_scale
+from textassay.methods.method import Models, WritingOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Message, Score
+from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
 
-QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
-    "checklist_questions", "decomp_eval", "checklist_joint",
-)  # fmt: skip
-PUBLISHED, BY_MODEL, BY_RUBRIC = "published", "model", "rubric"
-MOST_QUESTIONS = 5
-"""Most questions on an aspect that the model writes: as many as the published ones on the
-relevance of summaries."""
-KEPT = ("answer", "quote", "found_in", "p_yes", "mass")
-"""What evidence says of an answer besides its value."""
-RUBRIC = Aspect(
-    name="rubric", definition="how far the text does what its criteria ask for.", scale=(0.0, 1.0)
-)
-"""What is judged by the rubrics of the rows, unless one aspect is named."""
-
-
-class Questions(Message):
-    """The questions on one aspect."""
-
-    items: tuple[Aspect, ...]
-    """In order; each with its `question`."""
-    notes: tuple[dict[str, Any], ...] = ()
-    """What a model wrote that could not be used."""
+BY_RUBRIC = "rubric"
+"""Value of the option `checklist`."""
 
 
 class ChecklistOptions(WritingOptions):
@@ -73,7 +51,7 @@ class ChecklistOptions(WritingOptions):
     the model's own questions on aspects that have none; `model`: the model's own for all; `rubric`:
     the criteria that each row has."""
     answers: Literal["quoted", "p-yes"] = "quoted"
-    """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
+    """`quoted`: the judge answers in words and quotes the decisive passage; an answer whose
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
     log-probabilities if the model sends usable ones, else by the share of yes among written
     answers."""
@@ -81,19 +59,19 @@ class ChecklistOptions(WritingOptions):
     """One request for each question, or one for all questions of an aspect (or all criteria of a
     rubric)."""
     total: Literal["clipped", "raw"] = "clipped"
-    """What the points of a rubric add up to: `clipped` is 0 where faults outweigh, `raw` goes below
-    0 (HealthBench counts so, and clips the mean over all texts)."""
+    """Total of the points of a rubric: `clipped` is 0 where faults outweigh, `raw` may be below 0
+    (as in HealthBench, which clips the mean over all texts)."""
     evidence: Literal["all"] | None = None
     """`all`: a passage may be quoted from the source even where there are passages of a context; by
     default a question is no evidence then. In dialogue the source is the conversation, which always
     counts."""
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer; below it the aspect has no score. Of
-    a rubric all criteria must, unless this is given."""
+    """Share of an aspect's questions that must have an answer; below it the aspect has no score.
+    For a rubric the default is all of its criteria."""
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
-    """How a question stands in prompts of `answers=p-yes`."""
+    """Text of a question in prompts of `answers=p-yes`."""
 
 
 class Checklist(PromptMethod):
@@ -108,13 +86,13 @@ class Checklist(PromptMethod):
     4. An aspect's score is the mean of its answers, if at least `required` of them
     count.
     5. An aspect with two labels is one question, its own, and the answer is the label.
-    6. With `checklist=rubric` the criteria are those of the row, and the score is the share of
+    6. With `checklist=rubric` the criteria are from the row, and the score is the share of
     their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
     quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to
     the raters' scale, for which we have `fit` and `calibrate`. The published questions are the
-    seeds of CheckEval's repository (`checklist=summarization-all` and `dialogue-all` hold the
+    seeds of CheckEval's repository (`checklist=summarization-all` and `dialogue-all` have the
     augmented ones as well); those on other aspects and tasks are ours.
     """
 
@@ -125,29 +103,36 @@ class Checklist(PromptMethod):
     options: ChecklistOptions
 
     def prepare(self) -> None:
-        """Find the questions that are known, and who writes the others."""
+        """Find the questions that are known, and the agent that writes the others."""
         if self.decides:
-            if "answers" in self.given and self.options.answers == "quoted":
-                raise ConfigurationError(
-                    "a decision model quotes nothing; leave out options={'answers': 'quoted'}"
-                )
+            if self.options.answers == "quoted":
+                judge = model_for(self.models, self.judge)
+                refuse_written(judge, self.options, self.given, ("answers",))
             self.options = self.options.model_copy(update={"answers": "p-yes"})
         options = self.options
+        known: dict[str, tuple[Aspect, ...]] = {}
+        roots: tuple[Aspect, ...] = ()
         if self.reads_rubrics:
-            self._check_rubric_options()
-        known, roots = _fixed_questions(self._task, options)
+            if options.output == "questions":
+                raise ConfigurationError(
+                    f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                    " criteria and points are in the data; leave it out"
+                )
+            roots = (_judged_aspect(self._task),)
+        else:
+            known, roots = trees.find_parts(
+                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
+            )
         # two labels are a question by themselves, and its answer is the label
         by_label = {root.id: (_own_question(root),) for root in roots if root.labels}
         self._given = {**known, **by_label}
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
-        # a file's own roots may replace the task's aspects, and everything below works on what is
-        # judged
+        # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
         self._writer = writer_for(self.models, self._task, options) if self._writing else None
-        # written once per run, however many examples wait for them: every example must get the
-        # same
-        self._write = once(self._written)
+        # written once per run: every example must get the same questions
+        self._write = once(self._write_questions)
         if self._reads_choices:
             if options.calls == "joint":
                 raise ConfigurationError(
@@ -156,12 +141,12 @@ class Checklist(PromptMethod):
             ask = (
                 self.ask(YES_NO_PROMPT, layout="shared-prefix")
                 if self.decides
-                else self.ask(P_YES_PROMPT)
+                else self.ask("decomp_eval")
             )
         else:
-            prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
+            prompt = "checklist_joint" if self._asks_jointly and not options.prompt else ""
             ask = self.ask(prompt, max_tokens=MAX_TOKENS)
-        writer = self._writer.digest if self._writer is not None else ""
+        writer = self._writer.digest if self._writer else ""
         variant = (writer, self._required)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, variant
@@ -207,14 +192,13 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
-            # the check is a node of its own without a model: a judge cannot vouch for its own
-            # quotation
-            counts = self.options.evidence == "all" or self._task.asks is not None
+            # the check is a node of its own, as a judge cannot check its own quotation
+            counts = self.options.evidence == "all" or bool(self._task.asks)
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
             check = QuoteCheck(
                 self.signature,
                 counts,
-                references_count=self._task.reference_name is not None,
+                references_count=bool(self._task.reference_name),
                 absence_counts=self.reads_rubrics,
             )
             if self._asks_jointly:
@@ -225,7 +209,7 @@ class Checklist(PromptMethod):
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
-                    Node(output, self._checked, example=example, batches="batches",
+                    Node(output, self._check_batches, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
@@ -236,16 +220,17 @@ class Checklist(PromptMethod):
             self._ask.template, decompose=False, delimited=not self.decides
         )
         self._answerer = Answerer(self._ask)
+        answers = AnswersInOrder(self._answerer, "independent")
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
+            Node("answers", answers, question_set=question_set),
             Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
 
     async def _criteria(self, example: Example) -> tuple[Aspect, ...]:
-        """Return the criteria of a row's rubric as what is asked."""
+        """Return the criteria of a row's rubric as questions."""
         parent = self._task.aspects[0].id
         return tuple(
             Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
@@ -260,7 +245,7 @@ class Checklist(PromptMethod):
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
 
-    async def _checked(
+    async def _check_batches(
         self,
         example: Example,
         batches: list[tuple[Aspect, ...]],
@@ -291,40 +276,41 @@ class Checklist(PromptMethod):
             example, question.model_copy(update={"question": question_text})
         )
 
-    async def _questions(self, aspect: Aspect) -> Questions:
+    async def _questions(self, aspect: Aspect) -> Decomposition:
         """Return the questions on an aspect, written once per run if no file gives them."""
         if aspect.id in self._given:
-            return Questions(items=self._given[aspect.id])
+            return Decomposition(of=aspect, aspects=self._given[aspect.id])
         return await self._write(aspect)
 
-    async def _written(self, aspect: Aspect) -> Questions:
-        assert self._writer is not None  # there is one if questions are not given
+    async def _write_questions(self, aspect: Aspect) -> Decomposition:
+        assert self._writer  # made where questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
-    async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
-        """Lay all questions side by side; an aspect whose own could not be written has none."""
-        there = [one for one in questions if isinstance(one, Questions)]
-        return tuple(item for one in there for item in one.items)
+    async def _lay_out(self, questions: list[Decomposition | Failure]) -> tuple[Aspect, ...]:
+        """Return the questions of all aspects; an aspect whose questions failed has none."""
+        there = [one for one in questions if isinstance(one, Decomposition)]
+        return tuple(item for one in there for item in one.aspects)
 
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
-        questions: Questions,
+        questions: Decomposition,
         all_questions: tuple[Aspect, ...],
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
-        own = {question.id for question in questions.items}
+        own = {question.id for question in questions.aspects}
         pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
         parts = [_orient(question, aspect, rating) for question, rating in pairs]
         score = await average(example, aspect, parts)
+        kept = ("answer", "quote", "found_in", "p_yes", "mass")
         evidence = [
-            answer_evidence(rating, question_of(question), KEPT, without=("explanation",))
+            answer_evidence(rating, question_of(question), kept, without=("explanation",))
             | {"id": question.id}
             for question, rating in pairs
         ]
@@ -344,20 +330,12 @@ class Checklist(PromptMethod):
 
     @property
     def _asks_jointly(self) -> bool:
-        # a criterion that is asked for by itself takes the words of many, as its reason counts too
+        # a single criterion is asked for in the words for several, which ask for a reason, too
         return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
-
-    def _check_rubric_options(self) -> None:
-        """Refuse options that say something of questions, where the rows have criteria."""
-        if self.options.output == "questions":
-            raise ConfigurationError(
-                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
-                " criteria and points are in the data; leave it out"
-            )
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions known before the run; empty for none."""
+        """6 hex digits over all words of the questions known before the run; empty without any."""
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)
@@ -382,7 +360,7 @@ class Checklist(PromptMethod):
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         return self._answerer.probabilities if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
@@ -397,12 +375,11 @@ class Checklist(PromptMethod):
 def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
     """Return the agent that writes the questions on one aspect."""
     ask = ask_to_write(
-        models, "decomposer", QUESTIONS_PROMPT, task, options, seed=options.seed,
+        models, "decomposer", "checklist_questions", task, options, seed=options.seed,
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
-    return Decomposer(
-        ask, count=MOST_QUESTIONS, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True
-    )
+    # at most as many as are published on the relevance of summaries
+    return Decomposer(ask, count=5, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True)
 
 
 async def write_checklist(
@@ -415,16 +392,16 @@ async def write_checklist(
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
         written = as_questions(root, grown.tree.children(root.id), ())
-        nodes += [root, *written.items]
+        nodes += [root, *written.aspects]
         notes += written.notes
     return GrownTree(tree=AspectTree(aspects=tuple(nodes)), notes=tuple(notes))
 
 
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
-) -> Questions:
-    """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
-    # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
+) -> Decomposition:
+    """Return a model's list as questions; lines without a question are left out and noted."""
+    # a statement cannot be answered with yes or no
     asking = [part for part in written if part.definition.rstrip().endswith("?")]
     if not asking:
         raise MalformedResponse(
@@ -436,24 +413,7 @@ def as_questions(
         if part not in asking
     )
     items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
-    return Questions(items=items, notes=(*notes, *dropped))
-
-
-def _fixed_questions(
-    task: Task, options: ChecklistOptions
-) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
-    """Return the questions that are known before the run, by the aspect's id, and all aspects."""
-    chosen = tuple(map(with_unit_scale, task.aspects))
-    published = options.checklist == PUBLISHED
-    none: dict[str, tuple[Aspect, ...]] = {}
-    if options.checklist == BY_RUBRIC:
-        return none, (_judged_aspects(task),)
-    if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
-        return none, chosen
-    tree = load_checklist(task.name if published else options.checklist, task)
-    known = {root.id: questions_below(tree, root) for root in tree.roots}
-    file = None if published else f"checklist {options.checklist}"
-    return trees.for_aspects(known, tree.roots, task, chosen, file=file)
+    return Decomposition(of=aspect, aspects=items, notes=(*notes, *dropped))
 
 
 def _own_question(aspect: Aspect) -> Aspect:
@@ -467,10 +427,11 @@ def _own_question(aspect: Aspect) -> Aspect:
     )
 
 
-def _judged_aspects(task: Task) -> Aspect:
-    """Return what rubrics stand for: the aspect that was named, or one of their own."""
+def _judged_aspect(task: Task) -> Aspect:
+    """Return the aspect that is judged by rubrics: the one that was named, or their own."""
     if task.aspects == task.family:
-        return RUBRIC
+        definition = "how far the text does what its criteria ask for."
+        return Aspect(name="rubric", definition=definition, scale=(0.0, 1.0))
     if len(task.aspects) > 1:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
@@ -486,11 +447,8 @@ def _judged_aspects(task: Task) -> Aspect:
 
 
 def _orient(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
-    """Return an answer so that 1 counts in the aspect's favor."""
-    if (
-        isinstance(rating, Failure)
-        or rating.value is None
-        or question.higher_is_better == aspect.higher_is_better
-    ):
+    """Return an answer as a rating of the aspect: a bad question's yes is 0."""
+    is_turned = question.higher_is_better != aspect.higher_is_better
+    if isinstance(rating, Failure) or rating.value is None or not is_turned:
         return rating
     return rating.model_copy(update={"value": 1.0 - rating.value})

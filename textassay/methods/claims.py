@@ -1,4 +1,4 @@
-"""Claims: what a text states, claim by claim, each verified against the source."""
+"""Claims: the statements of a text, each verified against the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswersInOrder,
     QuestionForm,
     QuestionSet,
     SentenceQuestions,
@@ -28,8 +28,8 @@ from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PromptMethod, ask_to_write
-from textassay.methods.method import Models, WritingOptions
+from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
+from textassay.methods.method import Models, WritingOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -50,20 +50,9 @@ from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
 
-SPLIT_PROMPT, P_YES_PROMPT = "claims_split", "decomp_eval"
 UNIT = (0.0, 1.0)
 FACTUAL = ("consistency", "factuality", "groundedness", "faithfulness", "accuracy")
-"""Aspects that say how far a text keeps to its source."""
-CONSISTENCY = Aspect(
-    name="consistency",
-    definition="how far the facts that the text states are supported by what it was made from.",
-    scale=UNIT,
-)
-"""What is judged if a task has no such aspect."""
-MISSING = ScoreError(
-    type="MissingSource",
-    message="claims are verified against a source or context, which this example does not have",
-)
+"""Aspects about the agreement of a text with its source."""
 
 
 class ClaimsOptions(WritingOptions):
@@ -72,10 +61,9 @@ class ClaimsOptions(WritingOptions):
     split: Literal["model", "sentences"] = "model"
     """`model`: a model (role `splitter`) lists the claims; `sentences`: every sentence is one."""
     verify: Literal["quoted", "p-yes"] = "quoted"
-    """`quoted`: the judge answers in words and quotes the passage that decides, which is looked up
-    in the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends
-    usable ones, else by the share of yes among written answers. With `tools` the tool verifies
-    instead."""
+    """`quoted`: the judge answers in words and quotes the decisive passage, which is looked up in
+    the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends usable
+    ones, else by the share of yes among written answers. With `tools` the tool verifies instead."""
     support: Literal["fraction", "probability"] = "fraction"
     """`fraction`: the share of claims that are supported with a probability above 0.5 (FActScore);
     `probability`: the mean of the probabilities."""
@@ -83,11 +71,11 @@ class ClaimsOptions(WritingOptions):
     """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
     FActScore takes 10, and 0 is no penalty."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
-    """What `verify=p-yes` asks; `{output}` and `{source}` are what the task calls its texts."""
+    """Question of `verify=p-yes`; `{output}` and `{source}` are the task's names for its texts."""
     evidence: Literal["all"] | None = None
-    """`all`: a question supports claims as well; by default only the context does, and what tools
-    answered, where the context consists of passages or the source ends as a question. In dialogue
-    the source is the conversation, which always counts."""
+    """`all`: a question supports claims as well; by default only the context and results of tools
+    do, if the context consists of passages or the source ends as a question. In dialogue the source
+    is the conversation, which always counts."""
 
 
 class ClaimCheck(PromptMethod):
@@ -99,15 +87,15 @@ class ClaimCheck(PromptMethod):
     (MiniCheck, Tang et al. 2024, arXiv 2404.10774).
     3. The score is the share of supported claims, with a penalty for few of them if wanted.
 
-    Deviations: FActScore retrieves from Wikipedia, this reads the example's own source; it splits
-    sentence by sentence with demonstrations, this splits the output in one request. All words are
-    ours. A claim without a verdict is left out of the share and counted.
+    Deviations: FActScore retrieves from Wikipedia, this method reads the example's own source; it
+    splits sentence by sentence with demonstrations, this method splits the output in one request.
+    All words are ours. A claim without a verdict is left out of the share and counted.
     """
 
     name = "claims"
     shows_references = False
     prompt = "claims"
-    shows_source = False  # but the windows of a conversation that are closest
+    shows_source = False  # only the closest windows of a conversation
     default_tools: tuple[str, ...] = ()
     """No tool: the judge verifies unless one is named."""
     Options = ClaimsOptions
@@ -125,7 +113,7 @@ class ClaimCheck(PromptMethod):
         super().__init__(models, task, options)
 
     def prepare(self) -> None:
-        """Choose what is judged, who splits and who verifies."""
+        """Choose the aspects, and the agents that split and verify."""
         self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
         self._splitter = self._make_splitter()
         self._verifier = self._make_verifier()
@@ -164,8 +152,11 @@ class ClaimCheck(PromptMethod):
 
     async def _split(self, example: Example) -> Claims:
         # before anything is paid for: without a source nothing can be verified
-        if example.output.strip() and premise(example) is None:
-            return Claims(problem=MISSING)
+        if example.output.strip() and not premise(example):
+            message = (
+                "claims are verified against a source or context, which this example does not have"
+            )
+            return Claims(problem=ScoreError(type="MissingSource", message=message))
         return await self._splitter(example)
 
     def _make_splitter(self) -> Callable[[Example], Awaitable[Claims]]:
@@ -173,36 +164,27 @@ class ClaimCheck(PromptMethod):
         if options.split == "sentences":
             return sentence_claims
         ask = ask_to_write(
-            self.models, "splitter", SPLIT_PROMPT, self._task, options, seed=options.seed,
+            self.models, "splitter", "claims_split", self._task, options, seed=options.seed,
             what="claims", instead="take options={'split': 'sentences'}",
         )  # fmt: skip
         return ClaimSplitter(ask, options.parse_retries)
-
-    def _refuse_prompting(self) -> None:
-        """Refuse an option that says how a judge is prompted if it is a decision model."""
-        if "verify" in self.given and self.options.verify != "p-yes":
-            raise ConfigurationError(
-                "verify says how a judge is prompted, and a decision model is asked about all"
-                " claims beside the whole source; leave it out"
-            )
 
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
         if self.tools:
             return ToolVerifier(self._only_tool(), self._question_counts)
-        if self.decides:
-            self._refuse_prompting()
-        windows = Windows(question_counts=self._question_counts)
+        if options.verify == "quoted":
+            refuse_written(model_for(self.models, self.judge), options, self.given, ("verify",))
         if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
             question = fill_placeholders(options.pattern, words)
-            prompt = YES_NO_PROMPT if self.decides else P_YES_PROMPT
-            return ProbabilityVerifier(self.ask(prompt), windows, question)
-        # the claim stands where the output does, and is called what it is
+            prompt = YES_NO_PROMPT if self.decides else "decomp_eval"
+            return ProbabilityVerifier(self.ask(prompt), question, self._question_counts)
+        # the claim takes the place of the output, under its own name
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-        return QuotedVerifier(ask, windows, options.parse_retries)
+        return QuotedVerifier(ask, options.parse_retries, self._question_counts)
 
     @property
     def _verify(self) -> str:
@@ -210,7 +192,7 @@ class ClaimCheck(PromptMethod):
 
     @property
     def _question_counts(self) -> bool:
-        return self.options.evidence == "all" or self._task.asks is not None
+        return self.options.evidence == "all" or bool(self._task.asks)
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies."""
@@ -233,7 +215,7 @@ class ClaimCheck(PromptMethod):
 
     @property
     def _variants(self) -> tuple[object, ...]:
-        """Whatever else changes the scores."""
+        """Further facts that change the scores."""
         options = self.options
         tools = tuple(tool.signature for tool in self.tools)
         counted: tuple[object, ...] = (
@@ -250,12 +232,12 @@ class ClaimCheck(PromptMethod):
 
     @property
     def how(self) -> How:
-        """Put together from verdicts."""
+        """Always `fused`, from verdicts."""
         return "fused"
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         if not isinstance(self._verifier, ProbabilityVerifier):
             return None
         return self._verifier.answerer.probabilities
@@ -267,16 +249,19 @@ class ClaimCheck(PromptMethod):
 
 
 def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
-    """Return the aspects that the share of supported claims stands for, on its scale.
+    """Return the aspects that are scored by the share of supported claims.
 
-    Those of the chosen ones that are about facts, or the only one that was chosen; `consistency`
-    if a task has none.
+    They are the chosen aspects about facts, or a single chosen one; `consistency` if a task has
+    none about facts.
     """
     chosen = tuple(aspect for aspect in task.aspects if aspect.name in FACTUAL)
     if not chosen and len(task.aspects) == 1:
         chosen = task.aspects
     if not chosen and task.aspects == task.family:
-        chosen = (CONSISTENCY,)
+        definition = (
+            "how far the facts that the text states are supported by what it was made from."
+        )
+        chosen = (Aspect(name="consistency", definition=definition),)
     if not chosen:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
@@ -286,26 +271,17 @@ def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
     return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)
 
 
-PER_SENTENCE = 3
-"""Most claims for each sentence of the output that a model lists."""
-TOKENS_PER_CLAIM, TOKENS_BESIDE = 40, 100
-"""Room for an answer: a short sentence for each claim, and some words around the list."""
-
-
 class Claims(Message):
-    """What an output claims."""
+    """The claims of an output."""
 
     items: tuple[str, ...] = ()
     """Statements that can be understood by themselves, in the order of the output."""
     problem: ScoreError | None = None
-    """Why there are none."""
+    """Why there are no claims."""
     dropped: int = 0
     """Claims beyond the most that were asked for."""
     usage: Usage = NO_USAGE
     """Cost of splitting."""
-
-
-NO_CLAIMS = ScoreError(type="NoClaims", message="the text states nothing that could be checked")
 
 
 @dataclass(frozen=True)
@@ -318,11 +294,11 @@ class ClaimSplitter:
     """How often an answer that is no list is asked for again."""
 
     async def __call__(self, example: Example) -> Claims:
-        """Return the claims; none, with the reason, if the answer is no list or names none."""
+        """Return at most three claims for each sentence, or why there are none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
-        count = PER_SENTENCE * len(DEFAULT_SPLITTER.split(example.output))
-        # the output alone: a model that sees the source would mend what the output says by it
+        count = 3 * len(DEFAULT_SPLITTER.split(example.output))
+        # the output alone: a model that sees the source would correct the output's claims by it
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
         )
@@ -332,24 +308,28 @@ class ClaimSplitter:
             _problem,
             retries=self.retries,
             form="list",
-            max_tokens=TOKENS_BESIDE + count * TOKENS_PER_CLAIM,
+            # a short sentence for each claim, and some words around the list
+            max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),
         )
         usage = sum((answer.usage for answer in answers), NO_USAGE)
-        found = answers[-1].read[0]
+        last = answers[-1]
+        found = last.read[0]
         if found is None:
-            reply = answers[-1].samples[0].text.strip()[:MAX_QUOTED]
-            last = answers[-1]
+            reply = last.samples[0].text.strip()[:MAX_QUOTED]
             cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
             message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
             return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
         items = found[:count]
-        problem = None if items else NO_CLAIMS
+        nothing = ScoreError(
+            type="NoClaims", message="the text states nothing that could be checked"
+        )
+        problem = None if items else nothing
         return Claims(items=items, problem=problem, dropped=max(0, len(found) - count), usage=usage)
 
 
 async def sentence_claims(example: Example) -> Claims:
-    """Return every sentence of an output as a claim, without repeats; no model is result."""
+    """Return every sentence of an output as a claim, without repeats; no model is asked."""
     items = tuple(dict.fromkeys(DEFAULT_SPLITTER.split(example.output)))
     return Claims(items=items, problem=None if items else EMPTY)
 
@@ -364,51 +344,34 @@ def _problem(answer: Parsed[tuple[str, ...] | None]) -> str | None:
 
 
 def _dry_run_answer(example: Example, count: int) -> str:
-    """Return as many claims as may be listed, which no other example has."""
+    """Return as many claims as may be listed, different ones for each example."""
     reply = "of this text says that someone did something with somebody at some place"
     return "\n".join(f"{i}. Claim {i} {reply} {example.id}." for i in range(1, count + 1))
 
 
 ASPECT = Aspect(name="claim", definition="whether the source supports the claim.", scale=UNIT)
-"""What every verifier judges."""
+"""The aspect that every verifier judges."""
 
 
-@dataclass(frozen=True)
-class Windows:
-    """How much of a source a judge is shown for one claim."""
+def _near(example: Example, claim: str, question_counts: bool) -> Example:
+    """Return the example with a claim as its output and the closest windows as its source.
 
-    words: int = 400
-    """Longest window in words."""
-    most: int = 3
-    """Number of windows."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-
-    def of(self, example: Example, claim: str) -> Example:
-        """Return the example with the claim in place of its output and the windows as its source.
-
-        References are left out: a claim is checked against what the output was made from.
-        """
-        near = narrow(
-            example,
-            claim,
-            window=self.words,
-            most=self.most,
-            question_counts=self.question_counts,
-        )
-        return near.model_copy(update={"output": claim, "references": ()})
+    References are left out: a claim is checked against source and context.
+    """
+    near = narrow(example, claim, question_counts=question_counts)
+    return near.model_copy(update={"output": claim, "references": ()})
 
 
 @dataclass(frozen=True)
 class QuotedVerifier:
-    """Asks a judge for yes or no with the passage that decides, and looks that up in the source."""
+    """Asks a judge for yes or no with the decisive passage, which is looked up in the source."""
 
     ask: Ask
     """Model and prompt."""
-    windows: Windows
-    """How much of the source is shown."""
     retries: int = 1
     """How often an unusable answer is asked for again."""
+    question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     @cached_property
     def _answerer(self) -> QuotedAnswerer:
@@ -417,15 +380,15 @@ class QuotedVerifier:
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return 1 for a supported claim and 0 for any other.
 
-        `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
+        `abstained` with `QuoteNotFound` if the passage that is quoted for the claim does not
         exist. A claim that is not supported needs no passage: there may be none about it.
         """
-        shown = self.windows.of(example, claim)
+        shown = _near(example, claim, self.question_counts)
         answer = await self._answerer(shown, ASPECT)
-        # never in the output: a claim is found there by its nature
-        texts = quotable(example, question_counts=self.windows.question_counts)
+        # not in the output, which always has the claim
+        texts = quotable(example, question_counts=self.question_counts)
         del texts["output"]
-        is_source = self.windows.question_counts or not is_only_asked(example)
+        is_source = self.question_counts or not is_only_asked(example)
         return score_quoted(
             answer,
             texts,
@@ -444,17 +407,17 @@ class ProbabilityVerifier:
     """
 
     ask: Ask
-    """Model and prompt, that of `decomp-eval` for a model that writes."""
-    windows: Windows
-    """How much of the source a model that writes is shown."""
+    """Model and prompt, which is `decomp-eval`'s for a model that writes."""
     question: str
-    """What is asked about the claim."""
+    """The question about the claim."""
+    question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
     signature: str = ""
-    """What the scores carry, with how they were read in place of `how:auto`."""
+    """Signature of the scores; `how:auto` is replaced by how the answers were read."""
 
     @cached_property
     def answerer(self) -> Answerer:
-        """What answers the questions."""
+        """Answers the questions."""
         return Answerer(self.ask)
 
     async def __call__(self, example: Example, claim: str) -> Score:
@@ -464,14 +427,14 @@ class ProbabilityVerifier:
             question_set = self._beside_source(example, claim)
         else:
             prepare = SentenceQuestions(self.ask.template, decompose=False)
-            question_set = await prepare(self.windows.of(example, claim), aspect)
-        replies = await AnswersAtOnce(self.answerer)(question_set)
+            question_set = await prepare(_near(example, claim, self.question_counts), aspect)
+        replies = await AnswersInOrder(self.answerer, "independent")(question_set)
         return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
     def _beside_source(self, example: Example, claim: str) -> QuestionSet:
         prepared, task = self.ask.prepare(example), self.ask.task
         source = prepared.source
-        if not self.windows.question_counts and is_only_asked(example):
+        if not self.question_counts and is_only_asked(example):
             source = _tool_results(example)
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
         form = QuestionForm(
@@ -509,14 +472,9 @@ class ToolVerifier:
 
 
 def _tool_results(example: Example) -> str | None:
-    """Return what tools answered in a conversation whose source only asks."""
+    """Return the results of tools in a conversation whose source is a question."""
     results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
     return "\n\n".join(results) or None
-
-
-SUPPORTED = 0.5
-"""Probability above which a claim counts as supported."""
-_KEPT = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
 
 
 @dataclass(frozen=True)
@@ -524,9 +482,10 @@ class SupportedFraction:
     """The share of an output's claims that its source supports."""
 
     signature: str = ""
-    """What the scores carry, with how claims were verified in place of `how:auto`."""
+    """Signature of the scores; `how:auto` is replaced by how claims were verified."""
     support: Literal["fraction", "probability"] = "fraction"
-    """`fraction` counts claims above `SUPPORTED`; `probability` averages the probabilities."""
+    """`fraction` counts claims with a probability above 0.5; `probability` averages the
+    probabilities."""
     gamma: int = 0
     """Number of claims below which a text is penalized for saying little, by exp(1 - gamma /
     claims); 0 for no penalty."""
@@ -550,16 +509,16 @@ class SupportedFraction:
     ) -> Score:
         signature = signature_of_parts(self.signature, verdicts)
         about = common_fields(example, aspect, how="fused", signature=signature)
-        if claims.problem is not None:
-            problem = claims.problem
+        if problem := claims.problem:
             outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
             return Score.unscored(
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
         parts = [self._counted(verdict) for verdict in verdicts]
         score = await Average(signature)(example, aspect, parts)
+        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
         evidence = tuple(
-            answer_evidence(verdict, claim, _KEPT)
+            answer_evidence(verdict, claim, kept)
             for claim, verdict in zip(claims.items, verdicts, strict=True)
         )
         update: dict[str, Any] = {
@@ -576,11 +535,11 @@ class SupportedFraction:
     def _counted(self, verdict: Score | Failure) -> Score | Failure:
         if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
             return verdict
-        return verdict.model_copy(update={"value": float(verdict.value > SUPPORTED)})
+        return verdict.model_copy(update={"value": float(verdict.value > 0.5)})
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:
-    """Return what is not about a single claim: abstentions, and claims that were dropped."""
+    """Return notes on all claims together: abstentions, and claims that were dropped."""
     notes = list[Json]()
     unread = sum(isinstance(one, Score) and one.outcome != "scored" for one in verdicts)
     if unread:

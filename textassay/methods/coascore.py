@@ -20,24 +20,18 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, How, Scale, Score
 
-CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
-MAX_ASPECTS = 50
-"""Aspects that one answer can rate in order."""
 ASPECT_SCALE: Scale = (1.0, 5.0)
-"""On which relevant aspects that the model names are rated, whatever the target's scale."""
-
-Variant = Literal["full", "inter", "no-scores", "random", "average"]
-"""`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
+"""Scale of relevant aspects that the model names, whatever the target's scale."""
 
 
 class CoAScoreOptions(RatingOptions):
     """Options of CoAScore."""
 
-    variant: Variant = "full"
-    """`inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`:
-    ratings of the chain drawn from `seed`; `average`: the mean of the chain's ratings as the
-    target's."""
-    n_aspects: int = Field(default=10, ge=1, le=MAX_ASPECTS)
+    variant: Literal["full", "inter", "no-scores", "random", "average"] = "full"
+    """`full` is CoAScore, the others are the paper's ablations (its tables 5 and 6 and figure 2):
+    `inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`: ratings
+    of the chain drawn from `seed`; `average`: the mean of the chain's ratings as the target's."""
+    n_aspects: int = Field(default=10, ge=1, le=50)
     """Number of relevant aspects (the paper: 5, 10 and 20)."""
     aspects_file: str | None = None
     """Tree file with the chains: each target a root, its relevant aspects below it."""
@@ -53,9 +47,9 @@ class CoAScore(RatingMethod):
     All at temperature 0, with one sample.
 
     Deviations: the words of all three prompts are ours, since the paper's tables 8 to 11 are not in
-    any public copy; relevant aspects are rated on 1-5. Ratings that the joint
-    answer leaves out are asked for again for themselves; those that stay out are shown to the last
-    stage as not rated, and without any there is no score.
+    any public copy; relevant aspects are rated on 1-5. Ratings that the joint answer omits are
+    asked for again. Those that are omitted again are shown to the last stage as not rated; if all
+    are, there is no score.
     """
 
     name = "coascore"
@@ -67,7 +61,7 @@ class CoAScore(RatingMethod):
     def prepare(self) -> None:
         """Find where the chains come from, and who rates them."""
         if self.options.variant == "inter" and "aspects_file" not in self.given:
-            # a file that only a profile names goes unused; one that the user named contradicts the
+            # a file that a profile names is not used; one that the user named contradicts the
             # variant and is refused below
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._refuse_unused_count()
@@ -101,7 +95,7 @@ class CoAScore(RatingMethod):
             return
         if self.options.variant == "inter":
             chains = "variant=inter takes all other aspects of the task"
-        elif self.options.aspects_file is not None:
+        elif self.options.aspects_file:
             chains = f"the chains of {self.options.aspects_file} have the aspects that it lists"
         else:
             return
@@ -109,8 +103,8 @@ class CoAScore(RatingMethod):
         raise ConfigurationError(f"{given} has no effect: {chains}; leave it out")
 
     def _find_chains(self) -> str:
-        """Take the chains that are known, or say who names them; return a digest of either."""
-        if self.options.variant == "inter" and self.options.aspects_file is not None:
+        """Take the chains that are known, or make the agent that names them; return a digest."""
+        if self.options.variant == "inter" and self.options.aspects_file:
             raise ConfigurationError(
                 "variant=inter takes the task's own aspects; leave aspects_file out"
             )
@@ -118,7 +112,7 @@ class CoAScore(RatingMethod):
             # the digest enters the signature: scores from other chains are not comparable
             self._given = _other_aspects(self._task)
             return self._task.digest
-        if self.options.aspects_file is not None:
+        if self.options.aspects_file:
             tree = trees.load(self.options.aspects_file, self._task)
             self._given = _from_file(tree, self._task, self.options.aspects_file)
             return trees.tree_digest(a for chain in self._given.values() for a in chain.aspects)
@@ -139,7 +133,9 @@ class CoAScore(RatingMethod):
         if self.profile.ratings == "choices":
             once_each = self.scorer_for(models, self._task, self.options, prompt="llm_score")
             return IndividualScorer(once_each)
-        return JointScorer(self.ask(RATINGS_PROMPT), self.options.form, self.options.parse_retries)
+        return JointScorer(
+            self.ask("coascore_ratings"), self.options.form, self.options.parse_retries
+        )
 
     async def _rate(self, example: Example, chain: Decomposition) -> JointScores:
         return await self.joint(example, chain.aspects)
@@ -156,9 +152,8 @@ class CoAScore(RatingMethod):
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
-        # without any rating the last prompt would be that of plain LLMScore, and the score would
-        # be taken for CoAScore's
-        if example.output.strip() and all(score.value is None for score in ratings.scores):
+        # without any rating the last prompt would be LLMScore's, and so would the score
+        if example.output.strip() and all(score.error for score in ratings.scores):
             score = self._without_knowledge(example, aspect, ratings)
             return score.model_copy(update={"evidence": evidence})
         score = await self.scorer(
@@ -203,7 +198,7 @@ class CoAScore(RatingMethod):
 def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decomposer:
     """Return the agent of stage I, which names the aspects that are relevant to a target."""
     ask = ask_to_write(
-        models, "decomposer", CHAIN_PROMPT, task, options, seed=options.seed,
+        models, "decomposer", "coascore_aspects", task, options, seed=options.seed,
         what="chains of aspects",
         instead="give them with options={'aspects_file': 'FILE'}, or take the task's other aspects"
         " (variant=inter)",
@@ -213,8 +208,8 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
         ask,
         count=options.n_aspects,
         exact=True,
-        # `None` stands for the target's own scale: the same scale in numbers would be another
-        # digest, and so other cached chains
+        # `None` means the target's own scale: the same scale in numbers would change the digest,
+        # and so the cached chains
         scale=None if is_same else ASPECT_SCALE,
         repairs=options.parse_retries,
     )

@@ -14,7 +14,7 @@ class Decide(ScoringMethod):
 
     1. An aspect with a scale is a rating question with its levels; one with labels is a choice.
     2. All questions about a text are sent in one request.
-    3. A rating's score is the mean over its levels under the probabilities that come back (the
+    3. A rating's score is the mean over its levels, weighted by their probabilities (the
        expectation of G-Eval, arXiv 2303.16634, section 2.3), a label's the likeliest one.
 
     A decision model sends the probabilities. Any other model is asked in words, question by

@@ -9,17 +9,16 @@ from textassay.agents.ask import ProbabilityReading
 from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import (
     Answerer,
-    AnswersAtOnce,
+    AnswerOrder,
     AnswersInOrder,
-    IndependentAnswers,
     QuestionTable,
     SentenceQuestions,
     YesNoAggregator,
 )
 from textassay.agents.typed_questions import YES_NO_PROMPT
-from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
 from textassay.methods.library.toml import read_toml, validate_as
-from textassay.methods.method import PromptOptions
+from textassay.methods.method import PromptOptions, model_for
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
@@ -48,7 +47,7 @@ class DecompEvalOptions(PromptOptions):
     `prompts/tables/decomp_eval.toml`, or one of `rephrasing-1` to `rephrasing-7` (figure 5;
     dialogue)."""
     sentences: Literal["rules", "nltk"] = "rules"
-    """Who cuts the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
+    """Splitter of the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
     `nltk`)."""
     reading: ProbabilityReading = "auto"
     """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
@@ -74,7 +73,7 @@ class DecompEval(PromptMethod):
 
     With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
 
-    Deviations: texts are between delimiters and one sentence says what these mean, unless the
+    Deviations: texts are between delimiters, which one sentence explains, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
     no question, ours is asked (`prompts/tables/decomp_eval.toml` marks which), or the
@@ -93,7 +92,7 @@ class DecompEval(PromptMethod):
     options: DecompEvalOptions
 
     def prepare(self) -> None:
-        """Read the questions and say how they are asked."""
+        """Read the questions, and make the agents that ask and answer them."""
         options, task = self.options, self._task
         if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(
@@ -101,8 +100,8 @@ class DecompEval(PromptMethod):
                 "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
-        if self.decides:
-            self._refuse_prompting()
+        prompting = ("question_first", "reading", "ask", "instruction")
+        refuse_written(model_for(self.models, self.judge), options, self.given, prompting)
         alone = not self.decides and self._alone(book)
         ask = (
             self.ask(YES_NO_PROMPT, layout="shared-prefix")
@@ -124,30 +123,16 @@ class DecompEval(PromptMethod):
             reading=options.reading,
         )
         shape = (options.instruction, options.subquestions, options.question_first)
-        order = "independent" if self.decides else "parallel"
         self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
             ask=False if self.decides else options.ask,
             how=options.reading,
-            order=order if self.decides or options.subquestions == "parallel" else False,
+            order=False if self._order == "chain" else self._order,
             sentences=self.questions.splitter.signature,
             over="alone" if alone else False,
         )
-
-    def _refuse_prompting(self) -> None:
-        """Refuse options that say how a judge is prompted, if it is a decision model.
-
-        All its questions are asked at once, none after another's answer: averages and sums go over
-        the answers to the sub-questions.
-        """
-        for name in ("question_first", "reading", "ask", "instruction"):
-            if name in self.given:
-                raise ConfigurationError(
-                    f"{name} says how a judge is prompted, and a decision model is asked typed"
-                    " questions; leave it out"
-                )
 
     def _alone(self, book: QuestionTable) -> bool:
         """Return whether averages and sums go over sentences that are judged by themselves."""
@@ -164,8 +149,7 @@ class DecompEval(PromptMethod):
             "subquestions": options.subquestions is False,
         }
         for name, is_chosen in chosen.items():
-            # refused rather than ignored: an option without effect would be reported as a variant
-            # of the paper
+            # an option without effect would be reported as a variant of the paper
             if over and is_chosen:
                 raise ConfigurationError(
                     f"{name} has no meaning for {over[0]} with a profile of its own words: the"
@@ -175,8 +159,8 @@ class DecompEval(PromptMethod):
 
     @property
     def chain(self) -> str | None:
-        """What is asked in a chain, and how to avoid it; `None` if there is no chain."""
-        if self.decides or self.options.subquestions is not True:
+        """The chain of requests, and how to avoid it; `None` if there is no chain."""
+        if self._order != "chain" or not self.options.subquestions:
             return None
         book, task = self.questions.book, self._task
         forms = (form for a in task.aspects for form in book.forms(task, a) or (None,))
@@ -190,24 +174,24 @@ class DecompEval(PromptMethod):
         )
 
     @property
+    def _order(self) -> AnswerOrder:
+        if self.decides:
+            return "independent"
+        return "parallel" if self.options.subquestions == "parallel" else "chain"
+
+    @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
         return self.answerer.how
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         return self.answerer.probabilities
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
-        answers: IndependentAnswers | AnswersAtOnce | AnswersInOrder
-        if self.decides:
-            answers = IndependentAnswers(self.answerer)
-        elif self.options.subquestions == "parallel":
-            answers = AnswersAtOnce(self.answerer)
-        else:
-            answers = AnswersInOrder(self.answerer)
+        answers = AnswersInOrder(self.answerer, self._order)
         return [
             Node("questions", self.questions, **PER_ASPECT),
             Node("answers", answers, question_set=each("questions")),
@@ -228,7 +212,7 @@ class DecompEval(PromptMethod):
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, or the packaged ones, and 6 hex digits of their content."""
-    if path is None:
+    if not path:
         file = table_file("decomp_eval")
     else:
         file = rephrasing_file(path) if path in REPHRASINGS else Path(path)

@@ -29,7 +29,7 @@ from textassay.agents.prompt_template import Task
 from textassay.agents.typed_fusion import TypedFuser
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
@@ -44,16 +44,8 @@ from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
 
 Fusion = Literal["llm", "avg", "llmsel", "corrw"]
-"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG, LLMSel
+"""Fusion by the judge (the paper's Fusion-Eval), or by one of its aggregation functions AVG, LLMSel
 and CorrW."""
-
-PLAN_PROMPT = "fusion_eval_plan"
-MAX_PLAN_TOKENS = 1024
-"""Longest plan; one that is cut is asked for once more with four times as many."""
-TEMPERATURE = 0.1
-"""The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
-AT_ONCE = 64
-"""Rated examples that are measured at the same time."""
 
 
 class FusionEvalOptions(SamplingOptions):
@@ -63,9 +55,9 @@ class FusionEvalOptions(SamplingOptions):
     """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
     fusion: Fusion = "llm"
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
-    names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
+    names for the aspect; `corrw`: the mean weighted by each scorer's correlation with `ratings`."""
     ratings: str | None = None
-    """File of examples with human ratings that `corrw` learns its weights from: all tools, and the
+    """File of examples with human ratings from which `corrw` learns its weights: all tools, and the
     direct evaluator if `direct`, judge them once per run. Leave out the examples to be judged, or
     agreement looks better than it is."""
     plan: str = "auto"
@@ -83,8 +75,8 @@ class FusionEvalOptions(SamplingOptions):
 
     @property
     def effective_temperature(self) -> float:
-        """The temperature that is used."""
-        return TEMPERATURE if self.temperature is None else self.temperature
+        """The temperature that is used: by default the paper's for GPT-4 (0.5 for PaLM 2)."""
+        return 0.1 if self.temperature is None else self.temperature
 
 
 class FusionEval(PromptMethod):
@@ -94,16 +86,15 @@ class FusionEval(PromptMethod):
     serve which
        criterion, and the steps of judging (once per run). FE-NoPlan leaves this out.
     2. The assistant evaluators score the example.
-    3. The judge is given the criteria, what the evaluators measure, the plan and the scores, and
-    rates all criteria and
-       the text as a whole in one answer, with explanations.
+    3. The judge is given the criteria, descriptions of the evaluators, the plan and the scores, and
+    rates all criteria and the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
     Baselines (section 3.2): AVG, LLMSel and CorrW average the evaluators' scores, each mapped to
     0-1, with or without that of a direct evaluator; the value is then on 0-1.
 
     Deviations: the words of the planning prompt are ours, since the paper shows them only in a
-    picture; what the evaluators and criteria are always stands before the plan, since plans may be
-    edited; texts stand between delimiters. A plan that names something unknown or leaves a
+    picture; descriptions of evaluators and criteria always precede the plan, since plans may be
+    edited; texts are between delimiters. A plan that names something unknown or leaves a
     criterion out is asked for again once, and then refused: its scores are `invalid`. An evaluator
     that abstains is shown as missing; one that fails makes the scores errors.
     """
@@ -132,10 +123,10 @@ class FusionEval(PromptMethod):
 
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
-        # before anything else: plan, prompt and digest depend on which aspects there are
+        # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
-            # the direct evaluator's, which are handed on to it; averages show nobody the words
+            # for the direct evaluator; averages put no words into prompts
             self._task = with_published_words(self._task)
         self._check_judge()
         self._check_fusion()
@@ -156,13 +147,8 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if self.decides:
-            for name in ("n", "temperature", "seed", "max_tokens", "parse_retries"):
-                if name in self.given:
-                    raise ConfigurationError(
-                        f"the decision model {model_for(self.models, self.judge).name!r} sends"
-                        f" probabilities and writes no answers; leave out"
-                        f" {name}={getattr(options, name)}"
-                    )
+            names = ("n", "temperature", "seed", "max_tokens", "parse_retries")
+            refuse_written(model_for(self.models, self.judge), options, self.given, names)
             return
         if options.fusion == "llm":
             profiles.require_generation(
@@ -181,8 +167,7 @@ class FusionEval(PromptMethod):
     def _check_fusion(self) -> None:
         """Refuse options that the fusion does not read."""
         options = self.options
-        # options that would have no effect are refused one by one, or a reported setting would be
-        # untrue
+        # an option without effect is refused, or the report would name a setting that was not used
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
                 "direct=true goes with fusion=avg, llmsel or corrw; the judge rates directly anyway"
@@ -192,7 +177,7 @@ class FusionEval(PromptMethod):
                 "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
                 "plan=none"
             )
-        if options.fusion == "corrw" and options.ratings is None:
+        if options.fusion == "corrw" and not options.ratings:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
                 " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
@@ -203,7 +188,7 @@ class FusionEval(PromptMethod):
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"
             )
-        if options.ratings is not None and options.fusion != "corrw":
+        if options.ratings and options.fusion != "corrw":
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
 
     def _check_tools(self) -> None:
@@ -233,13 +218,13 @@ class FusionEval(PromptMethod):
 
     async def _plan(self) -> Plan | RefusedPlan:
         """Return the plan, written once per run if none is given."""
-        if self._write_plan is not None:
+        if self._write_plan:
             self.plan = await self._write_plan()
         assert self.plan is not None  # a graph without a plan has no such node
         return self.plan
 
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
-        """Return the nodes in which the judge fuses, the scores' signature and the digest."""
+        """Return the node in which the judge fuses, the scores' signature and the digest."""
         fuser = self._typed_fuser() if self.decides else self._writing_fuser()
         judge = fuser.scorer if isinstance(fuser, TypedFuser) else fuser
         wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
@@ -273,8 +258,15 @@ class FusionEval(PromptMethod):
             wires["direct"] = each("direct")
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
-        self.weights = self._corrw_weights(direct)
-        if self.weights is not None:
+        if self.options.ratings:  # goes with CorrW alone
+            self.weights = RatedWeights(
+                self.options.ratings,
+                self._task.aspects,
+                self.assistants,
+                self.tools,
+                self.options.ranges,
+                direct,
+            )
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
@@ -290,20 +282,6 @@ class FusionEval(PromptMethod):
         # the signature needs the digest of all parts, which are known only now
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
-
-    def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
-        """Return the node of CorrW's weights, `None` for the other averages."""
-        if self.options.fusion != "corrw":
-            return None
-        assert self.options.ratings is not None  # checked before
-        return RatedWeights(
-            self.options.ratings,
-            self._task.aspects,
-            self.assistants,
-            self.tools,
-            self.options.ranges,
-            direct,
-        )
 
     def _direct(self) -> GEval:
         options = self.options
@@ -350,10 +328,10 @@ class FusionEval(PromptMethod):
 
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
-        if self.weights is not None:
+        if self.weights:
             return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
-        # a plan that was refused is of no use as a file: it names something that does not exist
-        if self._write_plan is None or not isinstance(self.plan, Plan):
+        # a plan that was refused names something that does not exist
+        if not self._write_plan or not isinstance(self.plan, Plan):
             return {}
         return {"plan.toml": plans.as_toml(self.plan, source=f"written for the task {self.task}")}
 
@@ -361,11 +339,11 @@ class FusionEval(PromptMethod):
 def planner_of(
     models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None
 ) -> Planner:
-    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`."""
+    """Return the agent that writes the plan, which `plans.save` can save for `plan=FILE`."""
     options = options or FusionEvalOptions()
     ask = ask_to_write(
-        models, "planner", PLAN_PROMPT, task, options, seed=options.seed,
-        max_tokens=MAX_PLAN_TOKENS, what="a plan",
+        models, "planner", "fusion_eval_plan", task, options, seed=options.seed,
+        max_tokens=1024, what="a plan",
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
     return Planner(ask, assistants_of(tools))
@@ -449,14 +427,14 @@ class RatedWeights:
             if any(example.human.get(name) is not None for name in names)
         ]
         is_dry = any(isinstance(tool, DryRunTool) for tool in self._tools)
-        # nothing measures in a dry run; the direct evaluator's calls are counted all the same
+        # tools measure nothing in a dry run, but the direct evaluator's calls are counted
         score = ToolScorer(self._tools).score
-        measured = [] if is_dry else await gather(map(score, rated), limit=AT_ONCE)
-        judged = await gather(map(self._fusing_nodes, rated), limit=AT_ONCE)
+        measured = [] if is_dry else await gather(map(score, rated), limit=64)
+        judged = await gather(map(self._judge_directly, rated), limit=64)
         if is_dry:
-            # any weights will do: a dry run counts calls, and its values are thrown away
+            # any weights, as a dry run counts calls and throws values away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
-            equal |= {} if self._direct is None else {DIRECT: 1.0}
+            equal |= {DIRECT: 1.0} if self._direct else {}
             self.weights = {
                 aspect.id: ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
                 for aspect in self._aspects
@@ -467,14 +445,14 @@ class RatedWeights:
                 assistant.name: [self._on_unit(row[place], assistant, aspect) for row in measured]
                 for place, assistant in enumerate(self._assistants)
             }
-            if self._direct is not None:
+            if self._direct:
                 values[DIRECT] = [_direct_value(row[at]) for row in judged]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
-    async def _fusing_nodes(self, example: Example) -> list[Score | Failure]:
-        """Return the direct evaluator's scores of an example, aspect by aspect."""
-        if self._direct is None:
+    async def _judge_directly(self, example: Example) -> list[Score | Failure]:
+        """Return the direct evaluator's scores of an example, one for each aspect."""
+        if not self._direct:
             return []
         assignment = Assignment(example=example, aspects=self._aspects)
         judged: list[Score | Failure] | Failure = await self._direct.graph.run(assignment)
@@ -498,7 +476,7 @@ def _direct_value(score: Score | Failure) -> float | None:
 
 
 def _refuse_error(who: str, score: Score) -> None:
-    if score.outcome == "error" and score.error is not None:
+    if score.outcome == "error" and score.error:
         raise DataError(
             f"fusion=corrw: {who} failed on the rated example {score.id!r}: {score.error.message}"
         )

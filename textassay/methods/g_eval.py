@@ -19,14 +19,14 @@ from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import ChatMessage
 
-STEPS_PROMPT, LABELS_STEPS_PROMPT = "g_eval_steps", "g_eval_labels_steps"
+LABELS_STEPS_PROMPT = "g_eval_labels_steps"
 
 
 def with_published_words(task: Task) -> Task:
-    """Return the task with the words that G-Eval's authors publish, those of SummEval's aspects.
+    """Return the task with the words that G-Eval's authors publish for SummEval's aspects.
 
     Definitions and steps are replaced, and fluency is rated on 1-3. An aspect whose definition or
-    scale is not that of the packaged task stays as it is.
+    scale differs from the packaged task's is not changed.
     """
     if task.published:
         return task
@@ -49,9 +49,9 @@ class GEvalOptions(RatingOptions):
     """Options of G-Eval."""
 
     steps: Literal["auto", "task", "none"] = "auto"
-    """Whether the model writes the evaluation steps, they are taken from the task's file, or there
-    are none. With `profile=paper` the default is the steps that the authors publish, for aspects
-    that have such."""
+    """`auto`: the model writes the evaluation steps; `task`: they are taken from the task's file;
+    `none`: there are no steps. With `profile=paper` the default is the steps that the authors
+    publish, for aspects that have some."""
     reading: ProbabilityReading = "auto"
     """`auto`: the mean over labels by log-probabilities if the model sends usable ones, else the
     mean of samples; `logprob`: by log-probabilities or not at all. `n` above 1 asks for samples."""
@@ -103,9 +103,9 @@ class GEval(RatingMethod):
             self.options = self.options.model_copy(update={"steps": "task"})
 
     def _steps_of_a_decider(self) -> Literal["auto", "task", "none"]:
-        """Return who writes the steps if the judge is a decision model.
+        """Return the origin of the steps if the judge is a decision model.
 
-        The model of the role `steps` if it writes; else the task's file, where it has some.
+        It is the model of the role `steps` if it writes, else the task's file if it has steps.
         """
         if not model_for(self.models, "steps").capabilities.only_decides:
             return "auto"
@@ -121,7 +121,7 @@ class GEval(RatingMethod):
         ]
 
     async def _steps(self, aspect: Aspect) -> Steps:
-        # steps cost a call for each aspect, and a judge that sends none is refused
+        # before the steps, which cost a call for each aspect, as a judge without is refused
         if self.how_read == "logprob" and self.options.steps == "auto" and not self.decides:
             await self._find_logprobs()
         return await self._write(aspect)
@@ -141,16 +141,16 @@ class GEval(RatingMethod):
     @property
     def how_read(self) -> RatingReading:
         """As `reading` says, or `sampled` for `n` above 1."""
-        # the paper samples because its GPT-4 had no log-probabilities; if there are any, one
-        # call gives the same expectation without sampling error
+        # the paper samples because its GPT-4 had no log-probabilities; with them, one call gives
+        # the same expectation without sampling error
         samples = self.options.n > 1 and self.options.reading == "auto"
         return "sampled" if samples else self.options.reading
 
     @property
     def variant(self) -> str:
-        """Where the steps come from; a digest of the prompt if the model writes them."""
+        """Origin of the steps; a digest of the prompt if the model writes them."""
         if self.options.steps == "auto":
-            # the words that ask for steps, since the steps themselves are not known before the run
+            # the prompt for the steps, since the steps are not known before the run
             has_labels = any(aspect.labels for aspect in self._task.aspects)
             also = (LABELS_STEPS_PROMPT,) if has_labels else ()
             return prompt_digest((self._steps_prompt, *also))
@@ -171,4 +171,4 @@ class GEval(RatingMethod):
     @property
     def _steps_prompt(self) -> str:
         # the paper's prompt itself, which ends where the steps would begin
-        return self.profile.prompt(self.prompt) if self.profile.printed else STEPS_PROMPT
+        return self.profile.prompt(self.prompt) if self.profile.printed else "g_eval_steps"

@@ -53,10 +53,10 @@ class GPTScoreOptions(PromptOptions):
     """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
-    two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
+    two (`ref-both`) or their harmonic mean (`harmonic`); by default the table's."""
     over_references: OverReferences | None = None
-    """What becomes of several references; by default the maximum for data-to-text, as the authors
-    run it, and else the mean."""
+    """How several references are combined; by default by the maximum for data-to-text, as in the
+    authors' code, and else by the mean."""
     combine: tuple[str, ...] = ()
     """Names or codes of aspects whose definitions are joined to that of each judged one."""
     scored: Scored | None = None
@@ -87,11 +87,11 @@ class GPTScore(PromptMethod):
     may precede it.
     2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t
     = 1/m (or 1).
-    3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
+    3. On dialogue a boolean question is asked instead, and the answer `Yes` is scored.
 
-    A value is a signed log-probability without a scale. Prompts are those of tables 11 and 12; for
-    data-to-text those of the authors' repository, which also scores against references, and takes
-    the maximum over them, while the paper's section on the scoring dimension prints src-hypo
+    A value is a signed log-probability without a scale. Prompts are from tables 11 and 12; for
+    data-to-text from the authors' repository, which also scores against references, and takes the
+    maximum over them, while the paper's section on the scoring dimension prints src-hypo
     (`direction=src-hypo`).
 
     Deviations: one space precedes every scored text, while the tables print some without, and
@@ -99,8 +99,8 @@ class GPTScore(PromptMethod):
     Only `Yes` is scored, while the paper prints "Yes.". On data-to-text the authors' script
     detokenizes texts, appends " ." to one without a full stop, cuts prompts, counts the end token
     of FLAN-T5, and leaves out GPT-2's first token; none of it is done here. A table
-    (`prompts/tables/gptscore.toml`) says which words are the paper's and which are ours, for
-    aspects that it has none for. Beyond the paper: `pmi`.
+    (`prompts/tables/gptscore.toml`) marks the paper's words, and ours for aspects that the paper
+    lacks. Beyond the paper: `pmi`.
     """
 
     name = "gptscore"
@@ -118,7 +118,7 @@ class GPTScore(PromptMethod):
         return replace(super().traits, likelihoods_of=self.reader.model)
 
     def prepare(self) -> None:
-        """Read the tables and say what is scored given what."""
+        """Read the tables, and make the agents that write and read passages."""
         options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
@@ -153,7 +153,7 @@ class GPTScore(PromptMethod):
     def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
         """Set the digest of the prompts and the signature."""
         options = self.options
-        drawn = (options.seed,) if options.seed is not None else ()
+        drawn = () if options.seed is None else (options.seed,)
         self.prompt_digest = ask.digest(ask.layout, *variants, *drawn)
         self.signature = ask.signature(
             self.name,
@@ -199,9 +199,9 @@ class GPTScore(PromptMethod):
             raise ConfigurationError(
                 "pmi may be above or below 0, so it has no harmonic mean; use ref-both or mean"
             )
-        asks = self._task.asks is not None and not about_texts
+        asks = bool(self._task.asks) and not about_texts
         scored: Scored = options.scored or ("yes" if asks else "output")
-        if scored == "yes" and options.over_references is not None:
+        if scored == "yes" and options.over_references:
             raise ConfigurationError(
                 "over_references has no effect on a yes/no question; use "
                 "options={'scored': 'output'}"
@@ -239,13 +239,13 @@ def read_demonstrations(
     seed: int | None = None,
 ) -> tuple[dict[str, tuple[Example, ...]], str]:
     """Return the demonstrations of each aspect, by its id, and a digest of the file."""
-    if path is None:
-        if k is not None or seed is not None:
+    if not path:
+        if k or seed is not None:
             raise ConfigurationError(
                 "k and seed say which demonstrations are shown; give them with demonstrations=FILE"
             )
         return {}, ""
-    if seed is not None and k is None:
+    if seed is not None and not k:
         raise ConfigurationError("seed draws k demonstrations of each aspect; say how many with k")
     data = Examples(Path(path))
     info = data.check()
@@ -254,21 +254,20 @@ def read_demonstrations(
     for aspect in aspects:
         names = qualities.of(aspect).names | {aspect.name.casefold()}
         # a demonstration without an aspect suits all of them
-        pool = [e for e in known if _aspect_of(e) is None or _aspect_of(e) in names]
-        if k is not None and k > len(pool):
+        pool = [e for e in known if _aspect_of(e) in ("", *names)]
+        if k and k > len(pool):
             raise ConfigurationError(
                 f"{path} contains {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
             )
-        if k is not None and seed is not None:
+        if k and seed is not None:
             # seeded per aspect: adding an aspect does not change the demonstrations of the others
             pool = random.Random(f"{seed}\x1f{aspect.id}").sample(pool, k)
         shown[aspect.id] = tuple(pool[:k])
     return shown, info.digest
 
 
-def _aspect_of(demonstration: Example) -> str | None:
-    named = demonstration.meta.get("aspect")
-    return None if named is None else str(named).casefold()
+def _aspect_of(demonstration: Example) -> str:
+    return str(demonstration.meta.get("aspect") or "").casefold()
 
 
 def _counts(aspects: Iterable[Aspect], shown: Mapping[str, Sequence[Example]]) -> str:

@@ -12,14 +12,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, GrownTree, Placed, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
-from textassay.methods.library.trees import tree_digest
+from textassay.methods.library.trees import BY_MODEL, PUBLISHED, tree_digest
 from textassay.methods.method import Models, RatingOptions
-from textassay.prompts import TREES
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -29,41 +28,12 @@ from textassay.runtime.messages import (
     Example,
     Failure,
     How,
-    Message,
     Scale,
     Score,
 )
 
-DECOMPOSE_PROMPT = "hd_eval_decompose"
 SCALE: Scale = (1.0, 5.0)
 """Every node is rated on it, independent of the scale that people used."""
-PUBLISHED, BY_MODEL = "published", "model"
-
-
-class Placed(Message):
-    """A criterion at its place."""
-
-    aspect: Aspect
-    """The criterion."""
-    parent: Aspect | None
-    """What it is part of; `None` in the first layer."""
-
-
-class Branch(Message):
-    """One criterion of the first layer with everything below it."""
-
-    tree: AspectTree
-    """Its only root is the criterion."""
-    notes: tuple[dict[str, Any], ...] = ()
-    """What a decomposer said that could not be used."""
-
-    @cached_property
-    def placed(self) -> tuple[Placed, ...]:
-        """Every node with its parent."""
-        parents = {node.id: node for node in self.tree}
-        return tuple(
-            Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree
-        )
 
 
 class HDEvalOptions(RatingOptions):
@@ -84,17 +54,17 @@ class HDEvalOptions(RatingOptions):
 class HDEval(RatingMethod):
     """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
 
-    1. Criteria of the first layer are those that people rate; a tree below them comes from a file
-    or from the model.
+    1. Criteria of the first layer are the aspects that people rate; a tree below them is read from
+    a file or written by the model.
     2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature
     0, top-p 1,
        32 tokens, score first.
     3. A first-layer criterion's score is the average over its branch, itself included.
 
     Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
-    ablation averages over all nodes of the tree, whereas we keep to the criterion's own branch. A
-    criterion is decomposed by itself (equation 1), not together with its siblings as in the example
-    of figure 10.
+    ablation averages over all nodes of the tree, we over the criterion's own branch. A criterion is
+    decomposed by itself (equation 1), not together with its siblings as in the example of figure
+    10.
     """
 
     name = "hd-eval"
@@ -106,8 +76,10 @@ class HDEval(RatingMethod):
     options: HDEvalOptions
 
     def prepare(self) -> None:
-        """Find the branches that are known, and who grows the others."""
-        self._given, roots = _fixed_branches(self._task, self.options)
+        """Find the branches that are known, and the agent that grows the others."""
+        self._given, roots = trees.find_parts(
+            "tree", self.options.tree, self._task, SCALE, _branch_below
+        )
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
@@ -115,12 +87,12 @@ class HDEval(RatingMethod):
         self._decomposer: Decomposer | None = None
         if self._growing:
             self._decomposer = decomposer_for(self.models, self._task, self.options)
-        self._grow = once(self._grown)
+        self._grow = once(self._grow_branch)
         # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
 
     def _refuse_growth(self) -> None:
-        """Refuse options of trees that the model grows, if its profile has it grow none."""
+        """Refuse options of trees that the model grows; its profile says that it cannot write."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
             raise ConfigurationError(
                 f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
@@ -156,18 +128,17 @@ class HDEval(RatingMethod):
                  ratings="ratings"),
         ]  # fmt: skip
 
-    async def _branch(self, aspect: Aspect) -> Branch:
+    async def _branch(self, aspect: Aspect) -> GrownTree:
         """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
-    async def _grown(self, aspect: Aspect) -> Branch:
-        assert self._decomposer is not None  # there is one if a branch is not given
-        grown = await grow(self._decomposer, (aspect,), self.options.depth)
-        return Branch(tree=grown.tree, notes=grown.notes)
+    async def _grow_branch(self, aspect: Aspect) -> GrownTree:
+        assert self._decomposer  # made where a branch is not given
+        return await grow(self._decomposer, (aspect,), self.options.depth)
 
-    async def _lay_out(self, branches: list[Branch | Failure]) -> tuple[Placed, ...]:
-        """Lay the branches side by side; one that failed takes down its own criterion only."""
-        there = [branch for branch in branches if isinstance(branch, Branch)]
+    async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Placed, ...]:
+        """Return the nodes of all branches; a branch that failed has none."""
+        there = [branch for branch in branches if isinstance(branch, GrownTree)]
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)
 
@@ -177,14 +148,14 @@ class HDEval(RatingMethod):
     async def _rate_one(self, example: Example, aspect: Aspect) -> Score:
         # an id is the path from the root, so its first part names the branch
         branch = self._given[aspect.id.partition("/")[0]]
-        parent = None if aspect.parent is None else branch.tree[aspect.parent]
+        parent = branch.tree[aspect.parent] if aspect.parent else None
         return await self.scorer(example, aspect, parent=parent)
 
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
-        branch: Branch,
+        branch: GrownTree,
         criteria: tuple[Placed, ...],
         ratings: list[Score | Failure],
     ) -> Score:
@@ -234,9 +205,9 @@ def decomposer_for(
 ) -> Decomposer:
     """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
     ask = ask_to_write(
-        models, "decomposer", DECOMPOSE_PROMPT, task, options, seed=options.seed,
+        models, "decomposer", "hd_eval_decompose", task, options, seed=options.seed,
         # with one layer nothing is written, so a model that can only judge will do
-        what="a tree of criteria" if options.depth > 1 else None,
+        what="a tree of criteria" if options.depth > 1 else "",
         instead=instead
         or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
     )  # fmt: skip
@@ -252,31 +223,11 @@ async def decompose_task(
     return await grow(decomposer_for(models, task, options), roots, options.depth)
 
 
-def _fixed_branches(
-    task: Task, options: HDEvalOptions
-) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
-    """Return the branches known before the run, by root id, and all first-layer criteria."""
-    chosen = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
-    if options.tree == BY_MODEL or (options.tree == PUBLISHED and task.name not in TREES):
-        return {}, chosen
-    published = options.tree == PUBLISHED
-    tree = trees.load(task.name if published else options.tree, task)
-    known = {root.id: _branch_below(root, tree) for root in tree.roots}
-    return trees.for_aspects(
-        known,
-        tuple(branch.tree.roots[0] for branch in known.values()),
-        task,
-        chosen,
-        file=None if published else f"tree {options.tree}",
-    )
-
-
-def _branch_below(root: Aspect, tree: AspectTree) -> Branch:
+def _branch_below(tree: AspectTree, root: Aspect) -> GrownTree:
     def below(aspect: Aspect) -> list[Aspect]:
         return [aspect, *(node for child in tree.children(aspect.id) for node in below(child))]
 
-    nodes = (node.model_copy(update={"scale": SCALE}) for node in below(root))
-    return Branch(tree=AspectTree(aspects=tuple(nodes)))
+    return GrownTree(tree=AspectTree(aspects=tuple(below(root))))
 
 
 class NodeRatings(RatingMethod):
@@ -286,10 +237,10 @@ class NodeRatings(RatingMethod):
 
     Args:
         models: The judge has the role `scorer`.
-        task: What kind of text is judged.
+        task: The kind of text.
         tree: The whole tree as far as it has grown.
-        nodes: What is rated.
-        options: How the judge is asked.
+        nodes: The nodes to rate.
+        options: Options of the judge.
     """
 
     name = HDEval.name
@@ -324,7 +275,7 @@ class NodeRatings(RatingMethod):
 
     async def rate(self, example: Example, aspect: Aspect) -> Score:
         """Return one node's rating."""
-        parent = None if aspect.parent is None else self._tree[aspect.parent]
+        parent = self._tree[aspect.parent] if aspect.parent else None
         return await self.scorer(example, aspect, parent=parent)
 
 

@@ -1,11 +1,12 @@
 """Bases of the methods that judge a task's aspects by prompts.
 
-A method is its options, its prompt and its nodes.
+A method consists of its options, its prompt and its nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -43,37 +44,61 @@ def ask_to_write(
     task: Task,
     options: PromptOptions,
     *,
-    what: str | None,
+    what: str,
     instead: str,
     **fields: Any,
 ) -> Ask:
-    """Return how the model of a role is asked to write what judging needs, such as a plan.
+    """Return the `Ask` for a model that writes something for the judge, such as a plan.
 
-    `what` it writes is `None` if it will not be asked.
+    Args:
+        models: The models by role.
+        role: Role of the one that writes.
+        prompt: Prompt file.
+        task: The kind of text.
+        options: Options of the method.
+        what: Name of the text that it writes, for errors; empty if it will not be asked.
+        instead: Advice for a model that cannot write.
+        fields: Further fields of `Ask`.
 
     Raises:
-        ConfigurationError: There is no model for it, or it cannot write.
+        ConfigurationError: There is no model for the role, or it cannot write.
     """
-    if what is not None:
-        _refuse_decision_model(models, role, what, instead)
-        profiles.require_generation(what, instead, options.profile, models, role)
-    return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
-
-
-def _refuse_decision_model(models: Models, role: str, what: str, instead: str) -> None:
-    """Refuse to have a decision model write."""
     model = model_for(models, role)
-    if model.capabilities.only_decides:
-        raise ConfigurationError(
-            f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
-            f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
-        )
+    if what:
+        if model.capabilities.only_decides:
+            raise ConfigurationError(
+                f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
+                f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
+            )
+        profiles.require_generation(what, instead, options.profile, models, role)
+    return Ask(model, prompt, task, required=options.explicit_sampling, **fields)
+
+
+def refuse_written(
+    model: Model, options: PromptOptions, given: Collection[str], names: Iterable[str]
+) -> None:
+    """Refuse options of written answers if the judge is a decision model.
+
+    Args:
+        model: The judge.
+        options: The options, with the defaults of the profile.
+        given: Names of those that the user gave.
+        names: Options that have no effect on a decision model.
+    """
+    if not model.capabilities.only_decides:
+        return
+    for name in names:
+        if name in given:
+            raise ConfigurationError(
+                f"the decision model {model.name!r} sends probabilities and writes no answers;"
+                f" leave out {name}={getattr(options, name)}"
+            )
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
-    """Refuse rubrics that a method would not read, and data that lack them if it reads some.
+    """Refuse rubrics that a method does not read, and data without rubrics if it reads them.
 
-    A method of another kind, such as a graph of the user's own, sees the whole example.
+    Other methods, such as graphs of the user's own, see the whole example.
     """
     if are_read == bool(info.rubrics):
         return
@@ -90,17 +115,8 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
     )
 
 
-class PromptMethod(TaskMethod):
-    """A method for the aspects of one task; a subclass says `nodes`, the last of which is `scores`.
-
-    Attributes:
-        models: One model, or models by role.
-        options: How it was set up, with the defaults of the judge's profile.
-        profile: How the judge is asked if it does not follow the papers' prompts.
-        graph: From an `Assignment` to its scores.
-        prompt_digest: Hex digits that change with the words that are sent apart from the examples'
-            own.
-    """
+class PromptMethod(TaskMethod, ABC):
+    """A method for the aspects of one task; a subclass has `nodes`, the last of them `scores`."""
 
     name: ClassVar[str]
     """Name as the command line takes it."""
@@ -114,31 +130,32 @@ class PromptMethod(TaskMethod):
     """Whether the judge is shown the source; see `Traits`, also for the next."""
     shows_images: ClassVar[bool] = True
     """Whether the judge is shown the images of an example."""
-    labels_prompt: ClassVar[str | None] = None
-    """Prompt file for aspects that have labels in place of a scale; `None` if there is none."""
+    labels_prompt: ClassVar[str] = ""
+    """Prompt file for aspects that have labels in place of a scale; empty if there is none."""
     asks_yes_or_no: ClassVar[bool] = False
-    """Whether it asks a yes/no question, whose P(yes) is that of the second of two labels."""
-
+    """Whether it asks a yes/no question, so that P(yes) is the second label's probability."""
     no_decisions: ClassVar[str] = ""
-    """Why a decision model cannot be its judge, and what to take; empty if it can."""
+    """Why a decision model cannot be its judge, and what to use instead; empty if it can."""
     shows_references: ClassVar[bool] = True
-    """Whether its prompts show what the task calls a reference."""
+    """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
 
     options: PromptOptions
+    """The options, with the defaults of the judge's profile."""
     signature: str
     prompt_digest: str
+    """Hex digits that change with the words that are sent, apart from the examples' own."""
     given: frozenset[str]
-    """Names of the options that the user gave, whatever the profile's defaults are."""
+    """Names of the options that the user gave, without the profile's defaults."""
 
     def __init__(self, models: Models, task: Task, options: Any = None) -> None:
         """Settle the options and put the graph together.
 
         Args:
             models: One model, or models by role.
-            task: What is judged.
-            options: Of the type `Options`; the defaults if not given.
+            task: The kind of text.
+            options: Options of the type `Options`; the defaults if not given.
 
         Raises:
             ConfigurationError: Options, profile, models and task do not go together.
@@ -147,15 +164,13 @@ class PromptMethod(TaskMethod):
         if self.no_decisions and self.decides:
             judge = model_for(models, self.judge).name
             raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
-        # kept before the profile's defaults are filled in, since only what the user gave may be
-        # refused
-        self.given = frozenset(() if options is None else options.model_fields_set)
+        # before the profile's defaults are filled in, since only options of the user are refused
+        self.given = frozenset(options.model_fields_set if options else ())
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, self._task, self.judge
         )
         self._refuse_labels()
         self._refuse_references()
-        # before the nodes, which share what it makes
         self.prepare()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
 
@@ -171,13 +186,13 @@ class PromptMethod(TaskMethod):
                         f"{named} {self.name} asks yes or no, which fits two of them; use"
                         " llm-score, g-eval, jury or agent-judge"
                     )
-                if aspect.question is None:
+                if not aspect.question:
                     yes = list(aspect.labels)[1]
                     raise ConfigurationError(
                         f"{named} {self.name} asks a yes/no question about it: give the aspect a"
                         f" 'question' to which yes means {yes!r}"
                     )
-            elif self.labels_prompt is None:
+            elif not self.labels_prompt:
                 raise ConfigurationError(
                     f"{named} {self.name} gives ratings; use llm-score, g-eval, jury or agent-judge"
                 )
@@ -189,7 +204,7 @@ class PromptMethod(TaskMethod):
 
     def _refuse_references(self) -> None:
         """Raise if the task shows references, and the method or the judge's profile does not."""
-        if self._task.reference_name is None:
+        if not self._task.reference_name:
             return
         if not self.shows_references:
             raise ConfigurationError(
@@ -203,10 +218,10 @@ class PromptMethod(TaskMethod):
             )
 
     def prepare(self) -> None:
-        """Check the options and make what the nodes share; by default nothing."""
+        """Check the options and make the objects that nodes share; by default nothing."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse rubrics that are not read, and data without what is.
+        """Refuse rubrics that are not read, and data without rubrics or references that are.
 
         Raises:
             ConfigurationError: An example lacks the references that the task shows, none has a
@@ -214,7 +229,7 @@ class PromptMethod(TaskMethod):
         """
         check_rubrics(self.name, info, are_read=self.reads_rubrics)
         lacking = info.count - info.present["references"]
-        if self._task.reference_name is not None and lacking:
+        if self._task.reference_name and lacking:
             if info.unit != "conversation":
                 raise ConfigurationError(
                     f"task {self.task!r} shows references, and references are of a whole"
@@ -231,14 +246,14 @@ class PromptMethod(TaskMethod):
     def decides(self) -> bool:
         """Whether the judge is a decision model, which is asked typed questions."""
         model = model_or_none(self.models, self.judge)
-        return model is not None and model.capabilities.only_decides
+        return bool(model and model.capabilities.only_decides)
 
+    @abstractmethod
     def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the graph; the output is that of `scores`."""
-        raise NotImplementedError
+        """Return the nodes of the graph, whose output is that of the node `scores`."""
 
-    def ask(self, prompt: str | None = None, **fields: Any) -> Ask:
-        """Return how the judge is asked: with its profile, in the layout of the options.
+    def ask(self, prompt: str = "", **fields: Any) -> Ask:
+        """Return the `Ask` for the judge, with its profile and in the layout of the options.
 
         Args:
             prompt: Built-in prompt, which the profile may replace; by default the method's own,
@@ -249,7 +264,7 @@ class PromptMethod(TaskMethod):
         Raises:
             ConfigurationError: There is no model for the role.
         """
-        own = self.options.prompt if prompt is None else None
+        own = None if prompt else self.options.prompt
         return Ask(
             model_for(self.models, self.judge),
             own or self.profile.prompt(prompt or self.prompt),
@@ -265,7 +280,7 @@ class PromptMethod(TaskMethod):
 
     @property
     def traits(self) -> Traits:
-        """What a run takes into account: the properties below, and `check_data`."""
+        """The properties below, and `check_data`."""
         return replace(
             super().traits,
             shows_source=self.shows_source,
@@ -284,12 +299,12 @@ class PromptMethod(TaskMethod):
 
     @property
     def chain(self) -> str | None:
-        """How questions depend on each other's answers; see `Traits`."""
+        """How its questions depend on each other's answers; see `Traits`."""
         return None
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
+        """The signatures that scores can carry."""
         if AUTO not in self.signature:
             return (self.signature,)
         model = model_for(self.models, self.judge)
@@ -298,7 +313,7 @@ class PromptMethod(TaskMethod):
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
+        """The choice between log-probabilities and samples, if the first answer decides it."""
         return None
 
     def describe(self) -> dict[str, Any]:
@@ -317,12 +332,12 @@ class PromptMethod(TaskMethod):
 
 
 class ScoringMethod(PromptMethod):
-    """A method whose scores, or the parts they are made of, come from one scorer."""
+    """A method whose scores, or their parts, come from one scorer."""
 
     @property
+    @abstractmethod
     def scorer(self) -> AspectScorer:
         """The judge."""
-        raise NotImplementedError
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
@@ -336,35 +351,29 @@ class ScoringMethod(PromptMethod):
 
     @property
     def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge, the same whatever is found out of its log-probabilities."""
+        """Signature of the judge, which does not change with the first answer."""
         return self.scorer.signature_as("fused") if self.how == "fused" else self.scorer.signature
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
+        """The signatures that scores can carry."""
         return (self.signature,) if self.how == "fused" else self.scorer.signatures
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
-        return self.scorer.reading
+        """The choice between log-probabilities and samples, if the first answer decides it."""
+        return self.scorer.probabilities
 
 
 class RatingMethod(ScoringMethod):
-    """A method whose scores, or the parts they are made of, are ratings by one `Scorer`.
-
-    Attributes:
-        scorer: The judge.
-        how_read: How its values are obtained.
-        variant: Anything else that its scores depend on, such as the tree of criteria.
-    """
+    """A method whose scores, or their parts, are ratings by one `Scorer`."""
 
     Options: ClassVar[type[PromptOptions]] = RatingOptions
     """Type of its options: `RatingOptions` or a subclass."""
     max_tokens: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
-    structured: ClassVar[bool | None] = None
-    """Whether to ask for JSON by a schema; see `Scorer`."""
+    structured: ClassVar[bool] = True
+    """Whether answers may be requested as JSON by a schema; see `Scorer`."""
     ends_in_rating: ClassVar[bool] = False
     """Whether its prompt ends right before the rating, so that a profile may read the probabilities
     of labels after it (`ratings = "choices"`)."""
@@ -378,7 +387,7 @@ class RatingMethod(ScoringMethod):
 
     @property
     def variant(self) -> str:
-        """Nothing; methods whose prompts depend on more than options and task override this."""
+        """Further facts that distinguish scores, such as the tree of criteria; by default empty."""
         return ""
 
     @cached_property
@@ -403,10 +412,10 @@ class RatingMethod(ScoringMethod):
 
         Args:
             models: The models; the judge has the role `scorer`.
-            task: What kind of text is judged.
-            options: How it is asked.
-            how: How a value is obtained; by default what the options say.
-            variant: Anything else that scores depend on.
+            task: The kind of text.
+            options: Options of the judge.
+            how: How a value is obtained; by default as the options say.
+            variant: Further facts that distinguish scores.
             prompt: Built-in prompt, which the profile may replace; by default the method's own,
                 which the options may replace.
 
@@ -416,7 +425,10 @@ class RatingMethod(ScoringMethod):
         """
         model = model_for(models, "scorer")
         if model.capabilities.only_decides:
-            return cls._question_scorer(model, task, options, variant)
+            names = ("n", "temperature", "seed", "form", "max_tokens")
+            refuse_written(model, options, options.model_fields_set, names)
+            ask = Ask(model, options.prompt or RATING_PROMPT, task)
+            return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt
         ends_in_rating = cls.ends_in_rating and not prompt
@@ -433,8 +445,7 @@ class RatingMethod(ScoringMethod):
             seed=options.seed,
             required=options.explicit_sampling,
             is_single=len(task.aspects) == 1 and options.n == 1,
-            # the limit of the method rather than of the model: a judge that rambles is cut off
-            # early
+            # the limit of the method rather than of the model, which cuts long answers off early
             max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )
@@ -445,20 +456,6 @@ class RatingMethod(ScoringMethod):
             form=options.form,
             parse_retries=options.parse_retries,
             structured=cls.structured,
-            labels_prompt=None if own or prompt else cls.labels_prompt,
+            labels_prompt="" if own or prompt else cls.labels_prompt,
             variant=variant,
         )
-
-    @classmethod
-    def _question_scorer(
-        cls, model: Model, task: Task, options: RatingOptions, variant: str
-    ) -> QuestionScorer:
-        """Return a judge that asks a decision model, which writes nothing."""
-        for name in ("n", "temperature", "seed", "form", "max_tokens"):
-            if name in options.model_fields_set:
-                raise ConfigurationError(
-                    f"the decision model {model.name!r} sends probabilities and writes no answers;"
-                    f" leave out {name}={getattr(options, name)}"
-                )
-        ask = Ask(model, options.prompt or RATING_PROMPT, task)
-        return QuestionScorer(ask, cls.name, variant=variant)

@@ -18,17 +18,14 @@ from textassay.runtime.labels import nearest_label, slug
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
 from textassay.runtime.model import Model
 
-ROLE = "juror"
-_NUMBERED = re.compile(rf"{ROLE}(\d*)")
-
 
 class JurorAspect(Message):
     """One juror's place in the judgment of one aspect."""
 
     juror: int
-    """Which juror, from 0."""
+    """Number of the juror, from 0."""
     aspect: Aspect
-    """What is rated."""
+    """The aspect to rate."""
 
 
 class JuryOptions(RatingOptions):
@@ -59,7 +56,7 @@ class Jury(RatingMethod):
 
     name = "jury"
     prompt = "llm_score"
-    judge = ROLE
+    judge = "juror"
     labels_prompt = "llm_score_labels"
     max_tokens = 512
     Options = JuryOptions
@@ -149,7 +146,7 @@ class Jury(RatingMethod):
         score = await self._average(example, aspect, [rating for _, rating in own])
         evidence = tuple({**as_evidence(rating), "text": name} for name, rating in own)
         update: dict[str, Any] = {"evidence": evidence}
-        if score.value is not None:
+        if not score.error:
             values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
             combine = self._combines_by(aspect)
             if combine == "vote":
@@ -158,7 +155,7 @@ class Jury(RatingMethod):
                 fields = ("id", "aspect", "scale", "how", "usage", "signature")
                 about = {name: getattr(score, name) for name in fields}
                 return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
-            # of these jurors, not of a population they were drawn from
+            # of these jurors, not of a population from which they were drawn
             update["spread"] = statistics.pstdev(values)
             if combine == "median":
                 update["value"] = statistics.median(values)
@@ -214,10 +211,12 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
     if not isinstance(models, Mapping):
         return (models,)
     numbered = [
-        (match, model) for role, model in models.items() if (match := _NUMBERED.fullmatch(role))
+        (int(match[1] or 0), model)
+        for role, model in models.items()
+        if (match := re.fullmatch(r"juror(\d*)", role))
     ]
-    # by number, not by order in the mapping: a resumed run must seat them alike
-    seated = [model for _, model in sorted(numbered, key=lambda one: int(one[0][1] or 0))]
+    # by number, not by order in the mapping: a resumed run must seat them in the same order
+    seated = [model for _, model in sorted(numbered, key=lambda one: one[0])]
     if not seated and "" in models:
         seated = [models[""]]
     if not seated:
@@ -225,11 +224,11 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
             "a jury needs jurors; give model={'juror1': NAME, 'juror2': NAME}, once for each"
         )
     names = [model.name for model in seated]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(
-            f"the model {twice!r} is a juror twice; a second vote adds nothing"
-        )
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"the model {name!r} is a juror twice; a second vote adds nothing"
+            )
     return tuple(seated)
 
 

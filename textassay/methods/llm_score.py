@@ -5,8 +5,6 @@ A judge is asked once, or several times, for a rating.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.runtime.graph import Node
 
@@ -27,7 +25,7 @@ class LLMScore(RatingMethod):
 
     name = "llm-score"
     prompt = "llm_score"
-    labels_prompt: ClassVar[str | None] = "llm_score_labels"
+    labels_prompt = "llm_score_labels"
 
     def nodes(self) -> list[Node]:
         """Rate every aspect."""
@@ -45,6 +43,6 @@ class LLMScoreCoT(LLMScore):
 
     name = "llm-score-cot"
     prompt = "llm_score_cot"
-    labels_prompt = None
+    labels_prompt = ""
     no_decisions = "it writes no chain of thought; take llm-score or decide"
     max_tokens = 1024

@@ -1,7 +1,7 @@
-"""What a method is: a graph from an assignment to scores, with a name, options and a signature.
+"""The protocol of methods: a graph from an assignment to scores, with a name and a signature.
 
-A run needs no more than `Method`, and takes `Traits` into account if there are some. The built-in
-methods also share how options are read and models are chosen by role.
+A run needs a `Method`, and takes its `Traits` into account if it has some. The built-in methods
+share the classes of their options here, and how models are chosen by role.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Method(Protocol):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """What is judged, in the order of the scores."""
+        """The aspects, in the order of the scores."""
         ...
 
     @property
@@ -60,14 +60,11 @@ class Method(Protocol):
 
     @property
     def signature(self) -> str:
-        """What its scores carry; scores with equal signatures are comparable."""
+        """Signature of its scores; scores with equal signatures are comparable."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return JSON values for the manifest that say how the method was set up.
-
-        Options and prompts.
-        """
+        """Return its options and prompts as JSON values, for the manifest."""
         ...
 
 
@@ -90,12 +87,12 @@ class Traits:
     most_calls: int | None = None
     """Most requests for one score, if the method asks only until it knows enough."""
     chain: str | None = None
-    """How its questions about one example depend on each other's answers, and how to avoid it;
-    completes a sentence that begins with the method's name."""
+    """How its questions about one example depend on each other's answers, and how to avoid it:
+    the rest of a sentence that begins with the method's name."""
     likelihoods_of: Model | None = None
     """The model whose log-probabilities of given texts it needs; few chat servers return them."""
     probabilities: LogprobsOrSamples | None = None
-    """The choice between log-probabilities and samples, if the model decides it."""
+    """The choice between log-probabilities and samples, if the first answer decides it."""
     signatures: tuple[str, ...] = ()
     """The signatures that its scores can carry, if there may be several."""
     check_data: Callable[[DataInfo], None] = accept_data
@@ -117,7 +114,7 @@ class TaskMethod:
 
     @property
     def traits(self) -> Traits:
-        """It shows the source, and judges by the fields that the task's aspects need."""
+        """Shows the source, and needs the fields that the task's aspects need."""
         return Traits(shows_source=True, needs=self._task.needs)
 
     @property
@@ -168,11 +165,9 @@ class PromptOptions(CheckedOptions):
 
     @property
     def explicit_sampling(self) -> tuple[str, ...]:
-        """What the user set of the sampling, which is never left out in silence."""
-        names = ("temperature", "seed")
-        return tuple(
-            n for n in names if n in self.model_fields_set and getattr(self, n) is not None
-        )
+        """The sampling parameters that the user set, which are never left out in silence."""
+        given = self.model_dump(include={"temperature", "seed"}, exclude_unset=True)
+        return tuple(n for n in ("temperature", "seed") if given.get(n) is not None)
 
     prompt_layout: Layout = "paper"
     """Order of prompts."""
@@ -212,10 +207,9 @@ class RatingOptions(SamplingOptions):
     @property
     def effective_temperature(self) -> float:
         """The temperature that is used."""
-        if self.temperature is not None:
-            return self.temperature
         # several samples at temperature 0 would be the same answer several times
-        return 0.0 if self.n == 1 else 1.0
+        default = 0.0 if self.n == 1 else 1.0
+        return default if self.temperature is None else self.temperature
 
     @property
     def how(self) -> Literal["text", "sampled"]:
@@ -231,7 +225,7 @@ def model_or_none(models: Models, role: str) -> Model | None:
 def model_for(models: Models, role: str) -> Model:
     """Return the model of a role."""
     model = model_or_none(models, role)
-    if model is None:
+    if not model:
         raise ConfigurationError(
             f"no model for the role {role!r}; give one with model=NAME or model={{{role!r}: NAME}}"
         )

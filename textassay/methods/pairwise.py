@@ -12,7 +12,7 @@ from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import MAX_QUOTED, NoRating
-from textassay.agents.typed_questions import QuestionBatcher, name_texts
+from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions
 from textassay.runtime.data.dataset import DataInfo
@@ -24,17 +24,10 @@ from textassay.runtime.messages import (
     Aspect,
     Example,
     How,
-    Message,
-    Outcome,
     Score,
-    Usage,
 )
-from textassay.runtime.model import Json, Sample, thought_note
-from textassay.runtime.questions import Question, Way
-
-ROOM = 512
-"""Longest answer in tokens: a reason in one sentence, and a letter."""
-COMPARE_PROMPT = "typed_comparison"
+from textassay.runtime.model import Sample, thought_note
+from textassay.runtime.questions import Question
 
 
 class PairwiseOptions(SamplingOptions):
@@ -56,7 +49,7 @@ class Pairwise(PromptMethod):
        flips with the order or neither is better; flips are counted in the evidence.
 
     A decision model sends a probability for each text, and the value is the mean over both orders
-    of that of `output` (half of a tie's is its).
+    of the probability of `output`, to which half of the probability of a tie is added.
 
     Deviations: the words of the prompt are ours; one aspect is judged at a time.
     """
@@ -68,26 +61,60 @@ class Pairwise(PromptMethod):
     options: PairwiseOptions
 
     def nodes(self) -> list[Node]:
-        """Compare in each order, side by side, and settle what they say."""
-        orders: tuple[OptionOrder, ...] = (
-            ("forth", "back") if self.options.orders == "both" else (self.options.orders,)
-        )
+        """Compare in each order at the same time, and make one score of both."""
+        options = self.options
         # a node per order: the graph asks both at the same time, and each is cached for itself
-        ties, retries = self.options.ties, self.options.parse_retries
         comparers = [
             Node(
                 order,
-                TypedComparer(self._ask, order, ties)
-                if self.decides
-                else Comparer(self._ask, order, ties, retries),
+                Comparer(self._ask, order, options.ties, options.parse_retries, self.signature),
                 **PER_ASPECT,
             )
-            for order in orders
+            for order in self._orders
         ]
         wires = {
-            place: each(order) for place, order in zip(("first", "second"), orders, strict=False)
+            place: each(order)
+            for place, order in zip(("first", "second"), self._orders, strict=False)
         }
-        return [*comparers, Node("scores", PreferenceScorer(self.signature), **PER_ASPECT, **wires)]
+        return [*comparers, Node("scores", self._settle, **PER_ASPECT, **wires)]
+
+    async def _settle(
+        self, example: Example, aspect: Aspect, first: Score, second: Score | None = None
+    ) -> Score:
+        """Return one score of both orders.
+
+        A choice that flips with the order is no preference: its value is 0.5, with a note in the
+        evidence.
+        """
+        choices = [first, second] if second else [first]
+        update: dict[str, Any] = {
+            "usage": sum((one.usage for one in choices), NO_USAGE),
+            "explanation": "\n\n".join(one.explanation for one in choices if one.explanation)
+            or None,
+        }
+        notes = tuple(note for one in choices for note in one.evidence)
+        values = [one.value for one in choices if one.value is not None]
+        if len(values) < len(choices):
+            unusable = next(one for one in choices if one.error)
+            return unusable.model_copy(update=update | {"evidence": notes})
+        flipped = len({_side(value) for value in values}) > 1
+        evidence = [
+            {"text": _in_words(order, value), "order": order, "choice": value}
+            for order, value in zip(self._orders, values, strict=True)
+        ]
+        if flipped:
+            evidence.append({"text": "the choice flipped with the order", "flipped": True})
+        # Judges tend to prefer the first text, or the second (position bias), and a choice that
+        # depends on the order is no judgment of the texts. The mean of probabilities over both
+        # orders is free of this bias.
+        mean = math.fsum(values) / len(values)
+        value = mean if self.decides else 0.5 if flipped else values[0]
+        return first.model_copy(update=update | {"value": value, "evidence": (*evidence, *notes)})
+
+    @property
+    def _orders(self) -> tuple[TextOrder, ...]:
+        orders = self.options.orders
+        return ("forth", "back") if orders == "both" else (orders,)
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data without a second text.
@@ -96,7 +123,7 @@ class Pairwise(PromptMethod):
             ConfigurationError: An example has no `output_b`.
         """
         super().check_data(info)
-        # before the run: a missing text would otherwise cost the calls of all other examples first
+        # before the run, as an error at this example would follow others that were paid for
         lacking = info.count - info.compared
         if lacking:
             raise ConfigurationError(
@@ -127,92 +154,87 @@ class Pairwise(PromptMethod):
     def _ask(self) -> Ask:
         options = self.options
         if self.decides:
-            return self.ask(COMPARE_PROMPT)
-        return self.ask(
-            temperature=options.temperature or 0.0, max_tokens=options.max_tokens or ROOM
-        )
+            return self.ask("typed_comparison")
+        # a reason in one sentence, and a letter
+        room = options.max_tokens or 512
+        return self.ask(temperature=options.temperature or 0.0, max_tokens=room)
 
 
-OptionOrder = Literal["forth", "back"]
+TextOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
-_DRY = (
-    "Both say what happened, and one of them says it in an order that is easier to"
-    " follow.\nAnswer: A"
-)
-
-
-class Preference(Message):
-    """What a judge chose in one order."""
-
-    order: OptionOrder
-    """Which text came first."""
-    value: float | None = None
-    """How much better `output` is than `output_b`: 1, 0.5 or 0, or the probability that it is;
-    `None` if the answer is unusable."""
-    way: Way | None = None
-    """How a typed question was answered; `None` for a written choice."""
-    reply: str = ""
-    """The judge's words."""
-    problem: str | None = None
-    """Why there is no value; `Declined` if the judge refused."""
-    message: str = ""
-    """The same in a sentence."""
-    outcome: Outcome | None = None
-    """Outcome of a score without a value; `None` for what follows from `problem`."""
-    notes: tuple[Json, ...] = ()
-    """What the judge thought, as evidence."""
-    usage: Usage = NO_USAGE
-    """Cost of all requests."""
+LabeledText = tuple[str, str, str]
+"""Kind, label and text of a part of the material."""
 
 
 @dataclass(frozen=True)
 class Comparer:
-    """Asks which of the two texts of an example is better."""
+    """Asks which of the two texts of an example is better, in one order.
+
+    A decision model is asked a typed question, any other by the prompt.
+    """
 
     ask: Ask
     """Model and prompt; the prompt is given `aspect`, `ties` and `material`."""
-    order: OptionOrder = "forth"
+    order: TextOrder = "forth"
     """Which text comes first."""
     ties: bool = False
-    """Whether the judge may say that neither is better."""
+    """Whether neither may be better."""
     parse_retries: int = 1
     """How often an unusable answer is asked for again."""
+    signature: str = ""
+    """What the scores carry."""
 
-    async def __call__(self, example: Example, aspect: Aspect) -> Preference:
-        """Return the choice."""
-        if (missing := _missing_text(example, self.order)) is not None:
-            return missing
-        answers = await self.ask.until_usable(
-            self._prompt(example, aspect),
-            self._read,
-            _problem,
-            retries=self.parse_retries,
-            form="letters",
-            labels=("A", "B", "C") if self.ties else ("A", "B"),
-            dry_run_answer=_DRY,
-        )
-        last = answers[-1]
-        about: dict[str, Any] = {
-            "order": self.order,
-            "reply": last.samples[0].text.strip(),
-            "notes": thought_note(last.samples),
-            "usage": sum((answer.usage for answer in answers), NO_USAGE),
-        }
-        rating = _rating_of(last)
-        if isinstance(rating, NoRating):
-            return Preference(problem=rating.reason, message=rating.message, **about)
-        # A and B are places, not texts: shown back to front, A is `output_b`.
-        return Preference(value=rating if self.order == "forth" else 1 - rating, **about)
+    async def __call__(self, example: Example, aspect: Aspect) -> Score:
+        """Return 1 if `output` is better, 0 if `output_b` is, 0.5 if neither, or a probability.
 
-    def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
+        Half of the probability of a tie counts for `output`.
+        """
+        about = common_fields(example, aspect, how="text", signature=self.signature)
+        about["scale"] = (0.0, 1.0)
+        if not example.output.strip() or not other_output(example).strip():
+            return Score.unscored("EmptyOutput", "one of the two texts is empty", **about)
         texts = _compared_texts(self.ask, example, self.order)
+        decides = self.ask.model.capabilities.only_decides
+        ask = self._decided if decides else self._written
+        score = await ask(example, aspect, texts, about)
+        if score.value is None or self.order == "forth":
+            return score
+        # the judge's A and B are places, not texts: shown back to front, A is `output_b`
+        return score.model_copy(update={"value": 1 - score.value})
+
+    async def _written(
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
+    ) -> Score:
         messages = self.ask.template.render_messages(
             {kind: text for kind, _, text in texts},
             material=fence_texts(texts),
             aspect=aspect,
             ties=self.ties,
         )
-        return Prompt(messages, example.source, example.images)
+        answers = await self.ask.until_usable(
+            Prompt(messages, example.source, example.images),
+            self._read,
+            _problem,
+            retries=self.parse_retries,
+            form="letters",
+            labels=("A", "B", "C") if self.ties else ("A", "B"),
+            dry_run_answer=(
+                "Both say what happened, and one of them says it in an order that is easier to"
+                " follow.\nAnswer: A"
+            ),
+        )
+        last = answers[-1]
+        reply = last.samples[0].text.strip()
+        about |= {
+            "explanation": reply or None,
+            "evidence": thought_note(last.samples),
+            "usage": sum((answer.usage for answer in answers), NO_USAGE),
+        }
+        rating = _rating_of(last)
+        if isinstance(rating, NoRating):
+            quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
+            return Score.unscored(rating.reason, rating.message + quoted, **about)
+        return Score(value=rating, **about)
 
     def _read(self, sample: Sample) -> float | NoRating:
         rating = parse_choice(sample.text, ties=self.ties)
@@ -220,23 +242,9 @@ class Comparer:
             refuse_filtered(sample, "the answer before its choice")
         return rating
 
-
-@dataclass(frozen=True)
-class TypedComparer:
-    """Asks which of the two texts of an example is better, in one order, by a typed question."""
-
-    ask: Ask
-    """Model, task and the prompt that words the question."""
-    order: OptionOrder = "forth"
-    """Which text comes first."""
-    ties: bool = False
-    """Whether neither may be better."""
-
-    async def __call__(self, example: Example, aspect: Aspect) -> Preference:
-        """Return the probability that `output` is better; half of a tie's is its."""
-        if (missing := _missing_text(example, self.order)) is not None:
-            return missing
-        texts = _compared_texts(self.ask, example, self.order)
+    async def _decided(
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
+    ) -> Score:
         name = self.ask.task.output_name
         options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
         text = join_messages(self.ask.template.render(aspect=aspect).messages)
@@ -245,33 +253,22 @@ class TypedComparer:
             name_texts(self.ask.task, {label: text for _, label, text in texts}),
             images=example.images,
         )
-        about: dict[str, Any] = {"order": self.order, "way": result.way, "usage": result.usage}
-        answer = result.answer
-        if answer.problem is not None:
-            problem = answer.problem
-            return Preference(
-                problem=problem.type, message=problem.message, outcome=answer.outcome, **about
-            )
+        answer, way = result.answer, result.way
+        about |= {"how": way.how, "signature": way.sign(self.signature), "usage": result.usage}
+        about["samples"] = way.samples or None
+        if answer.problem:
+            return unanswered(answer, **about)
         first, second, *tie = answer.probabilities.values()
         share = (first + sum(tie) / 2) / (first + second + sum(tie))
-        # A and B are places, not texts: shown back to front, A is `output_b`.
-        value = share if self.order == "forth" else 1 - share
-        return Preference(value=value, notes=answer.notes, **about)
+        return Score(value=share, evidence=answer.notes, **about)
 
     @cached_property
     def _batcher(self) -> QuestionBatcher:
         return QuestionBatcher(self.ask.model)
 
 
-def _missing_text(example: Example, order: OptionOrder) -> Preference | None:
-    """Return a choice without a value if one of the two texts is empty."""
-    if example.output.strip() and other_output(example).strip():
-        return None
-    return Preference(order=order, problem="EmptyOutput", message="one of the two texts is empty")
-
-
-def _compared_texts(ask: Ask, example: Example, order: OptionOrder) -> list[tuple[str, str, str]]:
-    """Return kind, label and text of what a comparison shows, the two texts last."""
+def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:
+    """Return what a comparison shows, the two texts last."""
     prepare = ask.template.prepare_text
     pair = [prepare(example.output), prepare(other_output(example))]
     if order == "back":
@@ -284,52 +281,6 @@ def _compared_texts(ask: Ask, example: Example, order: OptionOrder) -> list[tupl
     ]
     texts = [part for part in texts if part[2].strip()]
     return [*texts, ("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]
-
-
-@dataclass(frozen=True)
-class PreferenceScorer:
-    """Makes a score of the choices of one order or of both.
-
-    A choice that flips with the order is no preference: its value is 0.5, and the evidence says so.
-    """
-
-    signature: str
-    """What makes scores comparable."""
-
-    async def __call__(
-        self, example: Example, aspect: Aspect, first: Preference, second: Preference | None = None
-    ) -> Score:
-        """Return the score: 1 if `output` is better, 0 if `output_b` is, 0.5 if neither."""
-        choices = [first] if second is None else [first, second]
-        about: dict[str, Any] = {
-            **common_fields(example, aspect, how="text", signature=self.signature),
-            "scale": (0.0, 1.0),
-            "usage": sum((one.usage for one in choices), NO_USAGE),
-            "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,
-        }
-        if (way := first.way) is not None:
-            about |= {"how": way.how, "signature": way.sign(self.signature)}
-            about["samples"] = way.samples or None
-        notes = tuple(note for one in choices for note in one.notes)
-        for one in choices:
-            if one.problem is not None:
-                reply = f"; the judge said: {one.reply[:MAX_QUOTED]!r}" if one.reply else ""
-                return Score.unscored(
-                    one.problem, one.message + reply, outcome=one.outcome, evidence=notes, **about
-                )
-        values = [one.value for one in choices if one.value is not None]
-        flipped = len({_side(value) for value in values}) > 1
-        evidence = [
-            {"text": _in_words(one), "order": one.order, "choice": one.value} for one in choices
-        ]
-        if flipped:
-            evidence.append({"text": "the choice flipped with the order", "flipped": True})
-        # Judges prefer the first text, or the second, whatever it says (position bias); a
-        # choice that depends on it says nothing about the texts.
-        # Probabilities show how much, and their mean over both orders is free of it.
-        mean = math.fsum(values) / len(values)
-        value = mean if way is not None else 0.5 if flipped else values[0]
-        return Score(value=value, evidence=(*evidence, *notes), **about)
 
 
 def other_output(example: Example) -> str:
@@ -348,9 +299,9 @@ def _problem(answer: Parsed[float | NoRating]) -> str | None:
     return rating.reason if isinstance(rating, NoRating) else None
 
 
-def _in_words(choice: Preference) -> str:
-    first = "output" if choice.order == "forth" else OTHER_OUTPUT
-    better = ("output", "neither", OTHER_OUTPUT)[1 - _side(choice.value or 0.0)]
+def _in_words(order: TextOrder, value: float) -> str:
+    first = "output" if order == "forth" else OTHER_OUTPUT
+    better = ("output", "neither", OTHER_OUTPUT)[1 - _side(value)]
     return f"{first} shown first: {better} is better"
 
 

@@ -42,7 +42,7 @@ class ToolScores:
             )
         scorer = ToolScorer(tools)
         self.options = options or CheckedOptions()
-        # the scale of an unbounded tool is null in its scores; the one here is never shown
+        # the scores of an unbounded tool have no scale; the default one here is never shown
         self.aspects = tuple(_aspect(tool) for tool in scorer.tools)
         self.signature = f"method:tools|tools:{'+'.join(tool.signature for tool in scorer.tools)}"
         self._tools = scorer.tools
@@ -62,7 +62,7 @@ class ToolScores:
 
     @property
     def task(self) -> None:
-        """Tools know no task."""
+        """There is no task."""
         return None
 
     def describe(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class ToolScores:
             "tools": [
                 {
                     "name": tool.name,
-                    "scale": None if tool.scale is None else list(tool.scale),
+                    "scale": list(tool.scale) if tool.scale else None,
                     "higher_is_better": tool.higher_is_better,
                     "signature": tool.signature,
                 }
@@ -87,7 +87,7 @@ def _aspect(tool: Tool) -> Aspect:
         "definition": tool.description,
         "higher_is_better": tool.higher_is_better,
     }
-    return Aspect(**fields) if tool.scale is None else Aspect(**fields, scale=tool.scale)
+    return Aspect(**fields, scale=tool.scale) if tool.scale else Aspect(**fields)
 
 
 def _some(scorer: ToolScorer, names: Sequence[str]) -> ToolScorer:

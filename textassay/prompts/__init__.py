@@ -1,7 +1,7 @@
-"""What models are sent: prompt files, how texts are inserted into them, and the packaged files.
+"""Prompt files, how texts are inserted into them, and the other packaged files.
 
-Those are tasks, trees, checklists, plans, tables of words and profiles, each found by name. Takes
-and returns plain values; knows nothing of models, messages or methods.
+Tasks, trees, checklists, plans, tables of words and profiles are found by name. Takes and returns
+plain values; imports no models, messages or methods.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 READY_TASKS = (
     "rag", "rag-reference", "conversation", "conversation-turn", "agent", "safety", "code-review",
 )  # fmt: skip
-"""Those of the packaged tasks that are of no paper."""
+"""Names of the packaged tasks that are from no paper."""
 
 TASKS = (
     "summarization", "dialogue", "data-to-text", "translation", "general", "fed-turn",
     "fed-dialog", "story", "mqm", *READY_TASKS,
 )  # fmt: skip
-"""Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
+"""Names of the packaged tasks: the aspects of a kind of text, and the names of its parts."""
 
 TREES = ("dialogue", "summarization", "data-to-text")
 """Names of the packaged trees of aspects, HD-Eval's published case studies; each is for the task of
@@ -49,8 +49,8 @@ CHECKLISTS = (
     "dialogue", "summarization", "data-to-text", "translation", "dialogue-all",
     "summarization-all",
 )  # fmt: skip
-"""Names of the packaged checklists: CheckEval's questions, with more of them in those that end in
-`-all`; each is for the task that its name begins with."""
+"""Names of the packaged checklists: CheckEval's questions, with more of them if the name ends in
+`-all`; each is for the task with which its name begins."""
 
 PLANS = ("summeval", "topical-chat")
 """Names of the packaged plans, which Fusion-Eval's appendix prints."""
@@ -62,7 +62,7 @@ REPHRASINGS = tuple(f"rephrasing-{number}" for number in range(1, 8))
 """Names of the packaged question files for DecompEval's figure 5: the original and six others."""
 
 PROFILES = ("embedded", "paper")
-"""Names of the packaged profiles: that of the embedded model, and the papers' prompts byte by
+"""Names of the packaged profiles: for the embedded model, and for the papers' prompts byte by
 byte."""
 
 

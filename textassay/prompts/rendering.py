@@ -1,22 +1,21 @@
 """Renders prompt files in a sandbox, each compiled once; a missing value is an error.
 
 A file is one user message, or several messages if it has blocks called `system`, `user` and
-`assistant`. Every file opens with a comment that names paper and section, or says `ours`. Files
-whose name begins with `_` are parts of others, which stand beside them or in this package.
+`assistant`. Every file begins with a comment that names paper and section, or says `ours`. Files
+whose name begins with `_` are parts of others, in the same folder or in this package.
 
-Prompts are rendered once with placeholders for texts, so that a run does not rerender them. A frame
-is made with marks in place of the texts, cut at the marks, and filled by joining: no text is ever
-rendered. A prompt that changes a text (a filter, say) loses its mark and has no frame; it is
-rendered with the texts themselves.
+Prompts are rendered once with marks in place of the texts, cut at the marks into a frame, and
+filled with the texts of each example, which are never rendered. A prompt that changes a text (by a
+filter, say) loses its mark and has no frame; it is rendered with the texts themselves.
 
-Evaluated texts stand between delimiters that they cannot forge:
+Evaluated texts are put between delimiters that they cannot forge:
 
     <source-3fa9c1d2>
     ...
     </source-3fa9c1d2>
 
-The number is a function of the texts alone: equal examples give equal prompts, so caches and prefix
-caches hit, and no text can hold the number that its own content leads to.
+The number is a function of the texts alone, so that equal examples have equal prompts, which caches
+find, and no text can contain the number that follows from it.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 FOLDER = Path(__file__).parent
 ROLES = ("system", "user", "assistant")
-# New in each process, so that no text can hold it.
+# new in each process, so that no text can contain it
 _MARK = secrets.token_hex(16)
-_CUT = re.compile(rf"{_MARK}-(\d+)-")
 
 
 _TYPOGRAPHY = str.maketrans(
@@ -54,18 +52,18 @@ _TYPOGRAPHY = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-")
     | {"\u2026": "...", "\u00a0": " ", "\u200b": ""}
 )
-_BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]"}
-# -lrb- and -rrb-: the Penn Treebank's round brackets
-_BRACKET = re.compile("|".join(_BRACKETS))
-# ``quoted'' as the Penn Treebank writes it
-_QUOTES = re.compile(r"``|''")
-# "do n't", "it 's" -> "don't", "it's"
-_CLITIC = re.compile(r" (n't|'(?:s|re|ve|ll|d|m))\b")
-# "rain ." -> "rain."
-_BEFORE = re.compile(r" +(?=[.,;:!?%)\]])")
-# "( rain" -> "(rain"   "$ 5" -> "$5"
-_AFTER = re.compile(r"(?<=[(\[$#]) +")
-_BLANKS = re.compile(r"[^\S\n]+")
+_TREEBANK = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        ("-lrb-", "("), ("-rrb-", ")"), ("-lsb-", "["), ("-rsb-", "]"),
+        (r"``|''", '"'),  # ``quoted''
+        (r" (n't|'(?:s|re|ve|ll|d|m))\b", r"\1"),  # "do n't", "it 's" -> "don't", "it's"
+        (r"[^\S\n]+", " "),
+        (r" +(?=[.,;:!?%)\]])", ""),  # "rain ." -> "rain."
+        (r"(?<=[(\[$#]) +", ""),  # "( rain" -> "(rain"   "$ 5" -> "$5"
+    )
+)  # fmt: skip
+"""How the Penn Treebank writes lower-cased text, and its plain form."""
 
 
 class PromptFault(Exception):
@@ -83,8 +81,7 @@ class Turn(NamedTuple):
 @cache
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
     """Return the sandbox for prompts of a folder, whose parts lie there or in this package."""
-    # Prompt files may come from users. `StrictUndefined`: a misspelled name is an error, not an
-    # empty place in a prompt that is paid for.
+    # prompt files may come from users; with `StrictUndefined` a misspelled name is an error
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([folder, FOLDER]),
         undefined=StrictUndefined,
@@ -101,7 +98,7 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
     Args:
         name: A prompt of this package, such as `g_eval`, or the path of a file that ends in
             `.jinja`.
-        values: What the file names.
+        values: Values for the prompt.
 
     Raises:
         PromptFault: There is no such file, it is not a valid template, or it names a value that
@@ -113,8 +110,7 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
             turns = [Turn("user", template.render(values))]
         else:
             context = template.new_context(values)
-            # Blocks are rendered one by one: each is a message, and what stands between them is
-            # comment.
+            # each block is a message; text between them is comment
             turns = [Turn(role, "".join(block(context))) for role, block in template.blocks.items()]
     except (TemplateError, TypeError, ArithmeticError) as error:
         raise PromptFault(f"prompt {name!r} does not render: {error}") from error
@@ -129,7 +125,7 @@ def files(name: str) -> dict[str, str]:
     """
     sources = {name: _source(name)}
     for part in filter(None, meta.find_referenced_templates(_parse(name))):
-        # The same order as the loader's: a part beside the file goes before one of the package.
+        # the order of the loader: a part beside the file comes before one of the package
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
         sources |= files(part.removesuffix(".jinja") if ours else str(beside))
@@ -140,9 +136,8 @@ def digest(names: Iterable[str], *variants: object) -> str:
     """Return 6 hex digits that change with the text of any of the prompts' files or with a variant.
 
     Args:
-        names: Prompts, as `render` takes them. Where a prompt lies does not count, what it says
-            does.
-        variants: Whatever else shapes what is sent, such as the layout.
+        names: Prompts, as `render` takes them; their content counts, not their path.
+        variants: Further facts that shape the request, such as the layout.
     """
     texts = [text for name in sorted(names) for text in files(name).values()]
     whole = "\x1f".join([*texts, *(repr(variant) for variant in variants)])
@@ -198,14 +193,14 @@ class PromptFrame(NamedTuple):
     """The messages of a prompt, cut at its texts."""
 
     turns: tuple[tuple[str, str, Callable[[Sequence[str]], Any] | None], ...]
-    """Role, pattern with `%s` in place of each text, and what picks its texts; `None` if the turn
-    has none and is no pattern."""
+    """Role, pattern with `%s` in place of each text, and a function that picks its texts; `None` if
+    the turn has no texts and is no pattern."""
 
     def fill(self, texts: Sequence[str]) -> tuple[Turn, ...]:
         """Return the messages with these texts in their places."""
         return tuple(
             [
-                Turn(role, content if pick is None else content % pick(texts))
+                Turn(role, content % pick(texts) if pick else content)
                 for role, content, pick in self.turns
             ]
         )
@@ -219,7 +214,7 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
     Args:
         name: A prompt, as `render` takes it.
         labels: Label of each text, in order, as `material` has them.
-        values: What the prompt names besides `material`.
+        values: Values for the prompt besides `material`.
 
     Raises:
         PromptFault: The prompt does not render.
@@ -228,13 +223,12 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
     turns: list[tuple[str, str, Callable[[Sequence[str]], Any] | None]] = []
     referenced: set[int] = set()
     for turn in render(name, material=marks, **values):
-        # Every second piece is the number of a text.
-        pieces = _CUT.split(turn.content)
+        # every second piece is the number of a text
+        pieces = re.split(rf"{_MARK}-(\d+)-", turn.content)
         numbers = [int(number) for number in pieces[1::2]]
         referenced.update(numbers)
         words = pieces[::2]
-        # A mark that is left over was changed by the template (upper case, a slice), and its text
-        # would be.
+        # a mark that is left was changed by the template (upper case, a slice), as a text would be
         if any(_MARK in piece for piece in words):
             return None
         pattern = "%s".join([piece.replace("%", "%%") for piece in words])
@@ -245,10 +239,9 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
 def nonce(texts: Iterable[str]) -> str:
     """Return 8 hex digits that follow from the texts and occur in none of them."""
     known = tuple(texts)
-    # With their lengths: texts cut differently must not give the same number.
+    # with their lengths, so that texts cut differently have different numbers
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
-    # The texts are hashed into the number, so holding it would take a preimage; the loop is for the
-    # one chance in four billion per place.
+    # a text contains the number by chance only, once in four billion places
     for attempt in count():
         hashed = f"{attempt}:{joined}".encode("utf-8", "surrogatepass")
         number = hashlib.sha256(hashed).hexdigest()[:8]
@@ -264,9 +257,9 @@ def fence(kind: str, text: str, number: str) -> str:
     """Return `text`, unchanged, between the delimiters of its kind.
 
     Args:
-        kind: What the text is, such as `source`; lower-case letters and hyphens.
+        kind: Kind of text, such as `source`; lower-case letters and hyphens.
         text: The text.
-        number: What `nonce` gives for all texts of the example.
+        number: The `nonce` of all texts of the example.
     """
     return f"<{kind}-{number}>\n{text}\n</{kind}-{number}>"
 
@@ -274,14 +267,12 @@ def fence(kind: str, text: str, number: str) -> str:
 def simplify(text: str) -> str:
     """Make English text plain for models that are too small for case and typography.
 
-    Lower case, ASCII quotes and dashes, Penn Treebank tokens joined, single spaces; line breaks
-    stay. Benchmarks hold lower-cased, tokenized outputs beside sources that are neither, and such a
-    model sees two spellings of a word as two words. A model may have been trained on text that
-    went through here.
+    Lower case, ASCII quotes and dashes, Penn Treebank tokens joined, single spaces; line breaks are
+    kept. Benchmarks have lower-cased, tokenized outputs beside sources that are neither, and to
+    such a model two spellings of a word are two words. A model may have been trained on text in
+    this form.
     """
     plain = text.translate(_TYPOGRAPHY).lower()
-    plain = _BRACKET.sub(lambda match: _BRACKETS[match[0]], plain)
-    plain = _QUOTES.sub('"', plain)
-    plain = _CLITIC.sub(r"\1", plain)
-    plain = _AFTER.sub("", _BEFORE.sub("", _BLANKS.sub(" ", plain)))
+    for pattern, replacement in _TREEBANK:
+        plain = pattern.sub(replacement, plain)
     return "\n".join(line.strip() for line in plain.split("\n")).strip()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -29,7 +28,7 @@ from textassay.estimation.columns import (
     read_judged,
     scales_of,
 )
-from textassay.estimation.compare import CompareRow, compare_systems
+from textassay.estimation.compare import AgreementDifference, CompareRow, compare_systems
 from textassay.estimation.estimate import EstimateRow, estimate_means
 from textassay.estimation.means import SystemDifference, difference_table
 from textassay.estimation.run_comparison import RunSide, compare_sides
@@ -40,13 +39,7 @@ from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.labels import labels_of
 from textassay.table import Column, Note, Table, stack_tables
 
-_DOTS = 600
-"""Rated texts that a calibration curve shows."""
-_STEPS = 60
 STAND_IN = "Alternative annotator test"
-_MAX_SYSTEMS = 8
-"""Systems whose scores are compared pair by pair where there are no ratings; of more, there are
-too many pairs for a page that follows a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,7 @@ class Decisions:
     assumes: dict[str, str] = field(default_factory=dict)
     of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
     # the difference of the runs' agreement with people, by aspect and coefficient
-    of_agreement: list[dict[str, Any]] = field(default_factory=list)
+    of_agreement: list[AgreementDifference] = field(default_factory=list)
     # what `stand_ins` show, by letter of the run
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
 
@@ -96,7 +89,8 @@ def decisions(
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
-    compares_systems = [1 < len(own.systems) <= _MAX_SYSTEMS for own in data]
+    # of more systems there are too many pairs for a page that follows a run
+    compares_systems = [1 < len(own.systems) <= 8 for own in data]
     shows_scores = several or any(pairs) or any(compares_systems)
     is_read = shows_scores and all(len(run.table) for run in runs)
     judged = [read_judged(run.folder) for run in runs] if is_read else []
@@ -104,7 +98,7 @@ def decisions(
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
     for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
-        if people is None:
+        if not people:
             continue
         # labels without an order have no mean to estimate
         own = {name: one for name, one in pairs[at].items() if name in scores}
@@ -250,7 +244,7 @@ def _compare(
         RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
         for run, scores, people in zip(runs, judged, known, strict=True)
     )
-    ids = [set() if people is None else set(people.ids) for people in known]
+    ids = [set(people.ids) if people else set() for people in known]
     texts = {id_ for one in b.judged.values() for id_ in one.values}
     try:
         found = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])
@@ -306,20 +300,16 @@ def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> lis
 
 
 def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
-    grid = np.linspace(*own.range, _STEPS)
+    grid = np.linspace(*own.range, 60)
     applied = own.apply(grid)
     points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
     band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
     dots: list[svg.Point] = []
     if rated is not None:
         # a limit for the size of the page; the curve itself is learned from all ratings
-        rows = np.flatnonzero(rated.rated)[:_DOTS]
+        rows = np.flatnonzero(rated.rated)[:600]  # the dots that are drawn
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(
-        points,
-        own.scales.judge or own.range,
-        own.scales.raters,
-        band=band,
-        dots=dots,
+        points, own.scales.judge or own.range, own.scales.raters, band=band, dots=dots,
         label=f"Calibration of {own.aspect}: what people would say at each score",
-    )
+    )  # fmt: skip

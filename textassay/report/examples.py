@@ -36,17 +36,11 @@ MAX_ROWS = 200_000
 """Scores that a page holds; of more, the extremes and a random sample."""
 MAX_TEXT = 20_000
 """Characters of one text that a page holds."""
-_ALL_TEXTS = 48_000_000
-"""Characters of all texts together; above, single texts are cut shorter."""
 MAX_IMAGE = 2_000_000
 """Characters of one image as a data: URI that a page holds."""
-_ALL_IMAGES = 24_000_000
-"""Characters of all images together; the first that fit are shown."""
 _BLOCK = 200
 """Examples in a block."""
 _SNIPPET = 110
-PRINTED = 12
-"""Examples in the page itself, for readers without JavaScript and for print."""
 SectionKind = Literal["label", "question", "contribution", "part", "note"]
 TITLES: dict[SectionKind, str] = {
     "label": "Probability of each label",
@@ -83,15 +77,11 @@ _WORDS = {
 """What is said of fields that methods write, with their value."""
 
 
-_LEVELS = 100
-"""Deepest nesting of evidence that is shown."""
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """One piece of evidence."""
 
-    kind: SectionKind  # what it is; lines of a kind follow each other
+    kind: SectionKind  # lines of a kind follow each other
     text: str  # what it is about: a label, a question, a tool
     figure: str = ""  # its number, ready to be shown
     # where its bar begins, as a share of the width; `None` without a bar
@@ -102,8 +92,9 @@ class Line:
 
 
 def evidence_lines(score: Score) -> list[Line]:
-    """Return a score's evidence as lines, those of a kind together and otherwise in order."""
-    evidence = [_cut(piece, _LEVELS) for piece in score.evidence]
+    """Return a score's evidence as lines, grouped by kind and otherwise in order."""
+    # evidence that is nested more deeply is cut
+    evidence = [_cut(piece, 100) for piece in score.evidence]
     widest = max((abs(_as_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
     lines = [
@@ -198,7 +189,7 @@ def _note_of(piece: Mapping[str, Any]) -> str:
 
 
 def _quotation(piece: Mapping[str, Any]) -> str:
-    """Say what was quoted, and in which text, passage, turn or call it stands."""
+    """Return a quotation with the text, passage, turn or call that contains it."""
     quoted, where = f"\u201c{piece.get('quote', '')}\u201d", piece.get("found_in")
     if where is None:
         return f"{quoted}, which is not in any of the texts"
@@ -214,7 +205,7 @@ def _quotation(piece: Mapping[str, Any]) -> str:
 
 
 def _cut(value: Any, levels: int) -> Any:
-    """Return a value with what is nested more deeply left out: Python could not write it."""
+    """Return a value without parts that are nested more deeply, which Python could not write."""
     if isinstance(value, Mapping):
         return {name: _cut(inner, levels - 1) for name, inner in value.items()} if levels else "..."
     if isinstance(value, list | tuple):
@@ -251,7 +242,7 @@ def _as_number(value: Any) -> float | None:
 
 
 def _as_numbers(value: Any) -> list[float]:
-    """Return a list of numbers, empty if it is none."""
+    """Return a list of numbers; empty if the value is not one."""
     numbers = [_as_number(one) for one in value] if isinstance(value, list) else []
     return [one for one in numbers if one is not None] if None not in numbers else []
 
@@ -291,7 +282,7 @@ class ShownScore:
     flips: bool  # whether that crosses the middle of the scale
     obtained: str
     evidence: list[tuple[str, list[Line]]]  # lines by heading
-    # names of the labels that values are positions of; empty if they are none
+    # names of the labels whose positions the values are; empty if they are not labels
     labels: tuple[str, ...] = ()
 
 
@@ -308,11 +299,12 @@ class ExamplesSection:
 def examples(
     run: RunSource, data: Sequence[DataSource], joined: JoinedPage, *, packed: int
 ) -> ExamplesSection | None:
-    """Return the scores that a reader should look at first, or `None` while there are none."""
+    """Return the scores that a reader should look at first, or `None` without scores."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
-    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:PRINTED].tolist()]
+    # a dozen examples in the page itself, for print and for readers without JavaScript
+    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
@@ -349,7 +341,7 @@ def show(
     return ShownScore(
         score=score,
         example=example,
-        given=[] if example is None else parts_of(example, MAX_TEXT),
+        given=parts_of(example, MAX_TEXT) if example else [],
         human=number_or_none(joined.human[row]),
         gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
@@ -359,14 +351,14 @@ def show(
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=group_lines(evidence_lines(score)),
-        labels=() if scale is None else scale.names,
+        labels=scale.names if scale else (),
     )
 
 
 def _other(example: Example | None, second: DataSource | None, id_: str) -> Example | None:
     """Return what the second run judged under an id, unless it is the same text."""
-    other = None if second is None else second.examples.get(id_)
-    if other is None or other is example:
+    other = second.examples.get(id_) if second else None
+    if not other or other is example:
         return None
     return None if example and text_digest(example) == text_digest(other) else other
 
@@ -394,7 +386,7 @@ def pack_rows(
 ) -> Packed:
     """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks.
 
-    A second run, with its own data, stands beside the first.
+    A second run, with its own data, is beside the first.
     """
     run, data, second = runs[0], both[0], runs[1] if len(runs) > 1 else None
     rows = select_rows(joined, len(run.table), max_rows)
@@ -441,7 +433,7 @@ def head(
     """Return what the columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, labels_of(run.manifest)
     return {
-        "runs": [visible(one.name) for one in (run, second) if one is not None],
+        "runs": [visible(one.name) for one in (run, second) if one],
         "outcomes": OUTCOMES,
         "people": joined.has_people,
         "texts": bool(data.examples),
@@ -461,14 +453,12 @@ def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
     """Return id, system and the beginning of the output of each example."""
     examples = [data.examples.get(example_id) for example_id in ids]
     systems = data.systems
-    places = {system: at for at, system in enumerate(systems)}
+    places: dict[str | None, int] = {system: at for at, system in enumerate(systems)}
     return {
         "systems": [visible(system) for system in systems],
         "ids": [visible(example_id) for example_id in ids],
-        "system": [
-            -1 if one is None or one.system is None else places[one.system] for one in examples
-        ],
-        "begins": ["" if one is None else _beginning(one.output) for one in examples],
+        "system": [places.get(one.system, -1) if one else -1 for one in examples],
+        "begins": [_beginning(one.output) if one else "" for one in examples],
     }
 
 
@@ -527,12 +517,12 @@ def detail(
             {visible(score.aspect): _words(score, limit) for score in each} for each in scores
         ]
     }
-    if other is not None:
+    if other:
         shown["other"] = clip(other.output, limit)
         given = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
-        if example is None or parts_of(example, limit) != parts_of(other, limit):
+        if not example or parts_of(example, limit) != parts_of(other, limit):
             shown["other_given"] = given
-    if example is None:
+    if not example:
         return shown
     shown["output"] = clip(example.output, limit)
     shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
@@ -576,7 +566,7 @@ def round_numbers(column: Floats) -> list[float | None]:
 
 def _words(score: Score, limit: int) -> list[Any]:
     """Return how a value was obtained, the judge's words, why one is missing, and evidence."""
-    error = None if score.error is None else f"{score.error.type}: {score.error.message}"
+    error = f"{score.error.type}: {score.error.message}" if score.error else None
     return [
         obtained(score),
         clip(score.explanation or "", limit),
@@ -599,7 +589,7 @@ def _pack(line: Line, limit: int) -> list[Any]:
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
-    """Return ids with their rows, those of one source together, so that a block holds it once."""
+    """Return ids with their rows, grouped by source, so that a block contains a source once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
     for row in rows.tolist():
@@ -608,7 +598,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
 
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
-        group = None if example is None else data.sources[example.id]
+        group = data.sources[example.id] if example else None
         # the NUL keeps the key of an example without a group apart from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
@@ -628,7 +618,7 @@ def _blocks(
         details = []
         for example_id, rows in by_example[begin : begin + _BLOCK]:
             scores = [list(run.table.scores(rows))]
-            if second is not None:
+            if second:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
             example = data[0].examples.get(example_id)
             other = _other(example, data[-1], example_id)
@@ -641,7 +631,7 @@ def _limit(examples: Sequence[Example | None]) -> int:
     lengths = [
         len(text)
         for example in examples
-        if example is not None
+        if example
         for text in (
             example.output,
             *(
@@ -652,15 +642,17 @@ def _limit(examples: Sequence[Example | None]) -> int:
         )
     ]
     limit = MAX_TEXT
-    while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
+    # characters of all texts on a page; of more, single texts are cut shorter
+    while limit > 200 and sum(min(length, limit) for length in lengths) > 48_000_000:
         limit //= 2
     return limit
 
 
 def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     """Return the keys of the first images that fit."""
-    images = (image for example in examples if example is not None for image in example.images)
-    room, kept = _ALL_IMAGES, set[str]()
+    images = (image for example in examples if example for image in example.images)
+    # characters of all images on a page; the first ones that fit are shown
+    room, kept = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():
         if (size := size_of(image)) <= min(room, MAX_IMAGE):
             room -= size

@@ -11,7 +11,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,8 @@ from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.storage.run_files import token_details
-from textassay.table import Column, Estimate, Table
+from textassay.table import Column, Estimate, Table, any_known, column, table_of
 
-CONFIDENCE = 0.95
 REASONS = {
     "scored": "has a value",
     "abstained": "the judge declined",
@@ -50,9 +49,6 @@ REASONS = {
 }
 _MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
 """Facts that most readers do not look for, which are folded."""
-_BINS = 16
-_MAX_SCORES = 50_000
-"""Scores whose evidence is read for the means of the criteria."""
 _RESULT = "\0result"
 
 
@@ -61,10 +57,10 @@ class RunFacts:
     """One run."""
 
     name: str
-    # label and value; `more` are those that most readers do not look for
+    # label and value; `more` are the facts that most readers do not look for
     facts: list[tuple[str, str]]
     more: list[tuple[str, str]]
-    # outcome, number of scores, and what it means, of those that occur
+    # outcome, number of scores and meaning of each outcome that occurs
     outcomes: list[tuple[str, int, str]]
     bar: Markup | None
     errors: list[tuple[str, int]]  # type of error and number of scores, most frequent first
@@ -147,14 +143,28 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
 class SystemRow:
     """One system on one aspect."""
 
-    run: str  # `A` or `B`
-    system: str | None  # `None` for all texts
-    n: int
-    mean: Estimate  # the mean of n scores; no value if there is none
-    unscored: int
-    people: float | None  # mean rating over the rated texts; `None` if there is none
+    system: str | None = field(
+        metadata=column("system", cell=lambda row: row.system or "all texts")
+    )
+    """Name of the system; `None` for all texts."""
+    run: str = field(metadata=column("run", when=lambda cells: len({*cells}) > 1))
+    """`A` or `B`."""
+    n: int = field(metadata=column("n", "count"))
+    """Texts with a score."""
+    unscored: int = field(metadata=column("unscored", "count", when=any))
+    """Texts without a score."""
+    mean: Estimate = field(
+        metadata=column(
+            "mean, 95 % interval", "interval", cell=lambda row: row.mean if row.n else None
+        )
+    )
+    """The mean of the scores; undefined without a score."""
     picture: Markup
-    spread: Markup
+    """The mean on the scale."""
+    spread: Markup = field(metadata=column("values", "picture"))
+    """A histogram of the scores."""
+    people: float | None = field(metadata=column("people", "number", 2, when=any_known))
+    """Mean rating over the rated texts; `None` if there are no ratings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +178,9 @@ class AspectScores:
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
-        rows = [
-            (row.system or "all texts", row.run, row.n, row.unscored,
-             row.mean if row.n else None, row.picture, row.spread, row.people)
-            for row in self.rows
-        ]  # fmt: skip
-        columns = (
-            Column("system", "system"), Column("run", "run"), Column("n", "n", "count"),
-            Column("unscored", "unscored", "count"),
-            Column("mean", "mean, 95 % interval", "interval"),
-            Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture"),
-            Column("spread", "values", "picture"), Column("people", "people", "number", 2),
-        )  # fmt: skip
-        needed = {
-            "run": len({row.run for row in self.rows}) > 1,
-            "unscored": any(row.unscored for row in self.rows),
-            "people": any(row.people is not None for row in self.rows),
-        }
-        table = Table(columns, rows, title=f"{self.name}, {self.scale}")
-        return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+        table = table_of(SystemRow, self.rows, title=f"{self.name}, {self.scale}")
+        scale = Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture")
+        return table.with_column(scale, [row.picture for row in self.rows], after="mean")
 
 
 def scores(
@@ -236,33 +230,28 @@ def _of_run(
     data: DataSource,
     span: tuple[float, float],
 ) -> list[SystemRow]:
-    """Return the row of all texts, and those of the systems, best first."""
+    """Return the row of all texts, then the rows of the systems, best first."""
     table, rows = run.table, run.table.rows_on(name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [data.sources.get(table.ids[table.example[row]]) for row in rows]
-    systems = [None if one is None else one.system for one in examples]
+    systems = [one.system if one else None for one in examples]
     scale = table.scales[table.aspects.index(name)]
 
     def row(system: str | None, at: Rows) -> SystemRow:
         scored = at[~np.isnan(values[at])]
         mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
         # clipped, so that values off the axis are counted in the last bins and not lost
-        counts, _ = np.histogram(np.clip(values[scored], *span), bins=_BINS, range=span)
+        counts, _ = np.histogram(np.clip(values[scored], *span), bins=16, range=span)
         rated = human[at][~np.isnan(human[at])]
         people = float(rated.mean()) if len(rated) else None
         # raters may have used another scale, and a mark clipped to this one would be wrong
         on_axis = people if people is not None and span[0] <= people <= span[1] else None
         return SystemRow(
-            run=letter,
-            system=system,
-            n=len(scored),
-            mean=mean,
-            unscored=len(at) - len(scored),
-            people=people,
-            picture=svg.interval_plot(mean, span, mark=on_axis),
+            run=letter, system=system, n=len(scored), mean=mean, unscored=len(at) - len(scored),
+            people=people, picture=svg.interval_plot(mean, span, mark=on_axis),
             spread=svg.histogram(counts.tolist() if len(scored) else ()),
-        )
+        )  # fmt: skip
 
     named = sorted({system for system in systems if system is not None})
     lines = [row(None, np.arange(len(rows)))]
@@ -275,10 +264,10 @@ def _of_run(
 
 
 def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> Estimate:
-    """Return the mean of scores with its interval over sources, which is none below two."""
+    """Return the mean of scores with its interval over sources; no interval with one source."""
     if not len(values):
         return NO_ESTIMATE
-    estimate = weighted_mean(values, group_codes(groups)).estimate(CONFIDENCE)
+    estimate = weighted_mean(values, group_codes(groups)).estimate(0.95)
     if scale is not None:
         estimate = estimate.clip(*scale)
     # rounded once, so that equal runs show equal means
@@ -422,7 +411,8 @@ def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[floa
     total: dict[str, list[float]] = {}
     scales: dict[str, tuple[float, float]] = {}
     seen: set[tuple[str, str]] = set()
-    for score in run.table.scores(list(range(min(len(run.table), _MAX_SCORES)))):
+    # evidence is read from the file, so large runs show the means of their first scores
+    for score in run.table.scores(list(range(min(len(run.table), 50_000)))):
         for piece in score.evidence:
             id_, value = str(piece.get("id", piece.get("text", ""))), piece.get("value")
             if not isinstance(value, int | float) or (score.id, id_) in seen:

@@ -49,11 +49,8 @@ from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Cell, Estimate, Table
 
-MAX_RUNS = 2
-"""Runs on one page: a run, and another beside it."""
 _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
-_ALPHA = 0.05
 _KAPPA = "Cohen's kappa"
 _COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
 """By which a run agrees better, and what sentences call it."""
@@ -128,7 +125,7 @@ def write_report(
     folders = [_folder(run) for run in (runs if isinstance(runs, Sequence) else [runs])]
     if isinstance(runs, str):
         folders = [_folder(runs)]
-    if not 1 <= len(folders) <= MAX_RUNS:
+    if len(folders) not in (1, 2):
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
         raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
@@ -265,11 +262,11 @@ def headline(
 def _runs_compared(decisions: Decisions) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
     found = {
-        (one["aspect"], one["coefficient"]): Estimate(one["difference"], one["low"], one["high"])
+        (one.aspect, one.coefficient): one.difference
         for one in decisions.of_agreement
-        if one["coefficient"] in _COMPARED and one["difference"] is not None
+        if one.coefficient in _COMPARED and one.difference.value is not None
     }
-    # of labels, kappa stands for the correlation of their numbers
+    # for labels, kappa is shown in place of the correlation of their numbers
     labeled = {aspect for aspect, measure in found if measure == _KAPPA}
     shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
     if shown:
@@ -292,7 +289,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
 
 
 def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]) -> Iterator[str]:
-    """Yield on what each run agrees with people, and on what it is above trivial measures."""
+    """Yield the aspects on which each run agrees with people, and beats trivial measures."""
     above: list[tuple[str, Sequence[str]]] = []
     for who, run in _name_runs(runs):
         own = [one for aspect in agreement for one in aspect.judges if one.run == run.name]
@@ -348,13 +345,13 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
     shares = shares_of(labels_of(runs[0].manifest))
     for letter, one in decisions.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
-            # corrected by the same ratings, those of B are nearly the same
+            # corrected by the same ratings, B's differences are nearly the same
             by_aspect.setdefault(one.aspect, []).append(one)
     open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
     for aspect, pairs in by_aspect.items():
         up = 1 if runs[0].higher_is_better(aspect) else -1
         systems = list(dict.fromkeys(name for one in pairs for name in (one.a, one.b)))
-        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= _ALPHA]
+        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= 0.05]
         below = {one.b if up * (one.difference.value or 0.0) > 0 else one.a for one in sure}
         best = [system for system in systems if system not in below]
         if len(best) == len(systems):
@@ -412,11 +409,7 @@ def _describe_intervals(
     """Return one sentence about what intervals show: above 0, below 0, or neither."""
     shown: dict[str, list[str]] = {up: [], down: [], open_: []}
     for name, one in values:
-        side = open_
-        if one.low is not None and one.low > 0:
-            side = up
-        elif one.high is not None and one.high < 0:
-            side = down
+        side = up if one.is_above(0) else down if one.is_below(0) else open_
         shown[side].append(f"{name} ({_figures(one)})")
     return _join_words(shown.items(), f"; {what} with 95 % intervals over sources")
 
@@ -444,7 +437,7 @@ def _figures(one: Estimate, *, absolute: bool = False) -> str:
         return "undefined"
     turn = -1 if absolute and one.value < 0 else 1
     value = figure(turn * one.value, 2)
-    if one.low is None or one.high is None:
+    if not one.ends:
         return f"{value}, no interval"
-    low, high = sorted((turn * one.low, turn * one.high))
+    low, high = sorted(turn * end for end in one.ends)
     return f"{value} [{figure(low, 2)}, {figure(high, 2)}]"

@@ -1,13 +1,13 @@
 """Agreement with people, beside what trivial measures of the text reach.
 
 A judge is above the trivial measures if its Spearman's rho is higher than that of each of them
-beyond chance, by the intervals of paired differences over sources (`meta.compare`).
+beyond chance, by the intervals of paired differences over sources (`agreement.compare`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from textassay.agreement.correlation import Level
 from textassay.agreement.records import Recorded
-from textassay.agreement.significance import Agreement, compare, correlate
+from textassay.agreement.significance import compare, correlate
 from textassay.agreement.table import (
     AgreementTable,
     LabelRow,
@@ -27,25 +27,18 @@ from textassay.report import svg
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
-from textassay.table import Alert, Column, Estimate, Note, Table
+from textassay.table import Alert, Column, Estimate, Note, Table, column, part, table_of
 from textassay.tools.surface import Length, Novelty, Rouge
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_MAX_OVERLAP = 4000
-"""Examples up to which the overlap with references is counted: it takes about a millisecond
-each."""
 _CELLS = 25
 """Cells of a plot in each direction, so that its size does not grow with the data; with the grades
 of 1 to 5 and 1 to 7 in their middles."""
 _SHADES = 5
 """Shades of a confusion matrix, darker for larger shares of what people said."""
 Above = Literal["yes", "no", "not shown"]
-_ABOVE = (
-    Column("score", "score"), Column("judge", "by"), Column("measure", "best trivial measure"),
-    Column("difference", "judge's minus its", "interval"), Column("above", "above all of them"),
-)  # fmt: skip
 
 
 class _Compared(NamedTuple):
@@ -56,13 +49,30 @@ class _Compared(NamedTuple):
     on: str = ""  # whose texts a trivial measure looked at, if the runs judged different ones
 
 
-class Advantage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Advantage:
     """What a judge is above trivial measures."""
 
-    measure: str  # the best of them
-    # the judge's Spearman's rho minus that measure's, with a 95 % interval over sources
-    difference: Estimate
-    above: Above  # whether it is above all of them beyond chance, below one of them, or neither
+    measure: str = field(metadata=column("best trivial measure"))
+    """The best of them."""
+    difference: Estimate = field(metadata=column("judge's minus its", "interval"))
+    """The judge's Spearman's rho minus that measure's, with a 95 % interval over sources."""
+    # "not shown" is no fault of the judge alone: too few texts do it as well
+    above: Above = field(
+        metadata=column(
+            "above all of them", cell=lambda one: Alert("no") if one.above == "no" else one.above
+        )
+    )
+    """Whether it is above all of them beyond chance, below one of them, or neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AdvantageLine:
+    """A judge beside trivial measures."""
+
+    score: str = field(metadata=column("score"))
+    judge: str = field(metadata=column("by"))
+    advantage: Advantage = field(metadata=part(Advantage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class JudgeAgreement:
     value: Estimate
     n: int
     groups: int | None  # `None` without groups
-    # what it is above trivial measures; `None` of labels, or without intervals
+    # its lead over trivial measures; `None` for labels, or without intervals
     advantage: Advantage | None
 
 
@@ -111,10 +121,10 @@ class AspectAgreement:
     human: str
     # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    # what each judge is above the best trivial measure; `None` without intervals
+    # the lead of each judge over the best trivial measure; `None` without intervals
     above: Table | None
     judges: list[JudgeAgreement]
-    plots: list[Plot]  # judge against people, by run; `matrices` those of labels
+    plots: list[Plot]  # judge against people, by run; for labels there are `matrices`
     matrices: list[Matrix]
 
 
@@ -205,7 +215,8 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),
     ]
-    if len(examples) <= _MAX_OVERLAP:
+    # the overlap with references takes about a millisecond for each example
+    if len(examples) <= 4000:
         tools.append(("ROUGE-L with references", Rouge(), lambda example: bool(example.references)))
     for name, tool, serves in tools:
         values: dict[str, float | None] = {}
@@ -219,10 +230,10 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     """Return the human aspect of each score that has one.
 
-    As mapped, else the one of the same name; a juror's score (`ASPECT/JUROR`) has that of its
-    aspect.
+    As mapped, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the
+    human aspect of its aspect.
     """
-    known = {name for example in data.examples.values() for name in example.human}
+    known = data.rated_aspects
     matches = {}
     for score in run.table.aspects:
         aspect, _, juror = score.rpartition("/")
@@ -282,13 +293,12 @@ def _advantage(
     judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
 ) -> Advantage | None:
     """Return what a judge is above each trivial measure; `None` if there is nothing to compare."""
-    examples = list(data.examples.values())
-    ratings = [example.human.get(human) for example in examples]
-    scores = [judge.get(example.id) for example in examples]
-    groups = [data.sources[example.id] for example in examples]
+    people = data.people
+    ratings, groups = people.ratings(human), people.groups
+    scores = [judge.get(id_) for id_ in people.ids]
     found: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
-        measured = [values.get(example.id) for example in examples]
+        measured = [values.get(id_) for id_ in people.ids]
         # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
         # should be above it all the same
         if (correlate(measured, ratings).spearman or 0.0) < 0:
@@ -299,9 +309,9 @@ def _advantage(
     if not found:
         return None
     above: Above = "not shown"
-    if all(one.low is not None and one.low > 0 for *_, one in found):
+    if all(one.is_above(0) for *_, one in found):
         above = "yes"  # above each of them, so no single test needs to be adjusted
-    elif any(one.high is not None and one.high < 0 for *_, one in found):
+    elif any(one.is_below(0) for *_, one in found):
         above = "no"
     _, name, difference = max(found)
     return Advantage(name, difference, above)
@@ -318,30 +328,24 @@ def _judges(
     for judge, row, _ in rows:
         own, key = row.agreement, (judge, row.aspect)
         found[key] = JudgeAgreement(
-            *key, "Spearman's rho", _rho(own), own.n, own.groups, above.get(key)
+            *key, "Spearman's rho", own.estimate("spearman"), own.n, own.groups, above.get(key)
         )
     for at, of_label in labels:
         same, key = of_label.agreement, (runs[at].name, of_label.aspect)
         kappa = same.measures["kappa"]
-        value = Estimate(kappa.value, *(kappa.ci or (None, None)))
-        if of_label.aspect in runs[at].table.aspects:  # a juror's labels are none of the run's
+        if of_label.aspect in runs[at].table.aspects:  # not a juror's labels
             found[key] = JudgeAgreement(
-                *key, "Cohen's kappa", value, same.n, same.groups, above.get(key)
+                *key, "Cohen's kappa", kappa.estimate, same.n, same.groups, above.get(key)
             )
     return list(found.values())
 
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
-    """Return what each judge is above the best trivial measure."""
-    # what is not shown is no fault of the judge alone: too few texts do it as well
-    lines = [
-        (score, run, one.measure, one.difference, Alert("no") if one.above == "no" else one.above)
-        for (run, score), one in above.items()
-        if one is not None
-    ]
+    """Return by how much each judge is above the best trivial measure."""
+    lines = [_AdvantageLine(score, run, one) for (run, score), one in above.items() if one]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"
-    return Table(_ABOVE, lines, (note,), title) if lines else None
+    return table_of(_AdvantageLine, lines, (note,), title) if lines else None
 
 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:
@@ -350,7 +354,7 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
     kinds = ["judge" if one.judge else "other" for one in rows]
     pictures = [
-        svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
+        svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0, kind=kind)
         for agreement, kind in zip(found, kinds, strict=True)
     ]
     titles = {
@@ -366,11 +370,6 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
         table = table.without("coverage")
     return replace(table, title=f"{human}, {titles[found[0].level]}")
-
-
-def _rho(agreement: Agreement) -> Estimate:
-    """Return Spearman's rho with its interval."""
-    return Estimate(agreement.spearman, *((agreement.ci or {}).get("spearman") or (None, None)))
 
 
 def _plots(

@@ -50,7 +50,7 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> Markup:
-    """Return a style sheet or a script of the page, after what it shares with other pages."""
+    """Return a style sheet or a script of the page, after the part shared with other pages."""
     package = resources.files("textassay")
     shared = package.joinpath("assets", f"material{Path(name).suffix}")
     own = package.joinpath("report", "assets", name)

@@ -28,19 +28,19 @@ from textassay.report.page import (
 )
 from textassay.report.people import RESAMPLES, pairs_of
 from textassay.report.rendering import asset, environment, policy
-from textassay.report.source import DataSource, RunSource, join, open_data, open_run
+from textassay.report.source import (
+    DataSource,
+    RunSource,
+    join,
+    leave_out_other_texts,
+    open_data,
+    open_run,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, SUMMARY, read_summary
 
-MAX_ROWS = 10_000
-"""Scores in one answer."""
-_RENEWAL_RATIO = 40
-"""Times as long as making the sections took that they are left as they are while the run grows."""
-MAX_LISTED = 1000
-"""Runs that an index lists."""
-_DEPTH = 4
 ReportHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -55,8 +55,9 @@ class LiveRun:
         self._lock = threading.Lock()
         self._sections: tuple[int, bool, str] | None = None
         self._renew_at = 0.0
-        self._read()  # which texts were judged
+        self._given = data
         self.data: DataSource = open_data(self.run, data)
+        self._read()
 
     def page(self, address: str) -> str:
         """Return the page without scores, which it asks for at `address`."""
@@ -78,16 +79,16 @@ class LiveRun:
             self._sections = (now, finished, made)
             # a pause in proportion to the cost: sections of a large run take seconds, and several
             # readers must not keep the core busy
-            self._renew_at = began + (_RENEWAL_RATIO + 1) * (time.monotonic() - began)
+            self._renew_at = began + 41 * (time.monotonic() - began)
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
-        """Return what was added after `cursor` lines, for a reader that has `known` examples."""
+        """Return the rows added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
             # the file was replaced (a merge, a new start): the reader's position means nothing
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
-            upto = min(cursor + MAX_ROWS, len(self._lines))
+            upto = min(cursor + 10_000, len(self._lines))  # scores of one answer
             # a row that changed twice since the reader's last request is sent once, as it is now
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
@@ -136,7 +137,7 @@ class LiveRun:
 
     @property
     def status(self) -> str:
-        """What the run is doing, as far as its files tell."""
+        """State of the run, as far as its files show."""
         if self.finished:
             return "finished"
         scores = self.run.folder / SCORES
@@ -151,14 +152,19 @@ class LiveRun:
         )  # fmt: skip
 
     def _read(self) -> bool:
-        """Read what was appended; return whether the file still is the one that was read before."""
+        """Read appended lines; return whether the file still is the one that was read before."""
         scores = self.run.folder / SCORES
         if scores.exists() and scores.stat().st_size < self.run.table.read_to:
             self.run = open_run(self.run.folder, name=self.run.name)
+            self.data = open_data(self.run, self._given)
             self._lines, self._sections = array("l"), None
             return False
-        while changed := self.run.table.read_more():
+        table = self.run.table
+        while changed := table.read_more():
             self._lines.extend(changed)
+            # only the score of an example says which text was judged under its id
+            ids = dict.fromkeys(table.ids[table.example[row]] for row in changed)
+            self.data = leave_out_other_texts(self.run, self.data, ids)
         return True
 
 
@@ -210,10 +216,10 @@ class Viewer:
             file.parent.relative_to(self.path).as_posix()
             # a bounded depth: `**` would walk everything below the folder, data and caches
             # included, at every look at the index
-            for depth in range(1, _DEPTH + 1)
+            for depth in range(1, 5)
             for file in self.path.glob("/".join(["*"] * depth) + f"/{MANIFEST}")
         )
-        return sorted(names)[:MAX_LISTED]
+        return sorted(names)[:1000]
 
     async def _run(self, request: web.Request) -> LiveRun:
         name = "" if self.single else request.query.get("run", "")
@@ -275,7 +281,7 @@ class Viewer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # a page elsewhere cannot embed what is served here, even if its own policy allows it
+        # a page elsewhere cannot embed these pages, even if its own policy allows it
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
 

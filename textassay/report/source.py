@@ -1,16 +1,17 @@
-"""What a report is made from: run folders, the data that was judged, and both beside each other.
+"""The input of a report: run folders, the judged data, and both joined.
 
-Scores are columns; beside them stand people's ratings and a second run, and how far they are apart.
-A judge's scale need not be the raters' scale, and a difference of points on two scales means
-nothing. Knows nothing of HTML.
+Scores are columns, joined with people's ratings, a second run and the differences. A judge's scale
+need not be the raters' scale, and a difference of points on two scales means nothing. Knows nothing
+of HTML.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +24,9 @@ from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import sources_by_id, text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.labels import LabelSets, labels_of, without_order
+from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.files import storage_errors
 from textassay.runtime.storage.run_files import (
@@ -39,8 +40,6 @@ from textassay.runtime.storage.run_files import (
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-_BLOCK = 4 << 20
-"""Bytes that one step of `read_more` takes from the file."""
 
 
 _ABSOLUTE = re.compile(r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)""")
@@ -81,7 +80,7 @@ class ScoreTable:
 
     def read_more(self) -> list[int]:
         """Read at most a block of complete lines that were appended; return what rows changed."""
-        block = self._unread(_BLOCK)
+        block = self._unread(4 << 20)  # bytes of one step
         changed = []
         # a last line without its line break may still be being written
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
@@ -147,10 +146,8 @@ class ScoreTable:
     def judged(self, example: Example) -> bool:
         """Return whether the run may have judged this text; false if it judged another one."""
         at = self._id_index.get(example.id)
-        if at is None or not self._texts[at]:
-            return True
-        digest = text_digest(example)
-        return not digest or int(digest, 16) == self._texts[at]
+        known = 0 if at is None else self._texts[at]
+        return not known or may_be_one_text(text_digest(example), f"{known:016x}")
 
     def rows_on(self, aspect: str) -> Rows:
         """Return the rows of an aspect."""
@@ -163,7 +160,7 @@ class ScoreTable:
 
     @property
     def calibrated(self) -> Floats:
-        """Calibrated value, low and high end of each score, shape (n, 3); NaN if there is none."""
+        """Calibrated value, low and high end of each score, shape (n, 3); NaN if not calibrated."""
         return np.column_stack([np.array(part, float) for part in self._numbers[1:]])
 
     def _add(self, score: Score, begins: int) -> int:
@@ -250,27 +247,33 @@ class DataSource:
 
     name: str
     examples: dict[str, Example]  # by id; empty if the data could not be found
-    missing: str | None = None  # why there are none, for readers of the page; `None` if there are
-    # ids whose text in the data is another one than was judged: they and their ratings are left out
+    missing: str | None = None  # why there are no examples, in words; `None` if there are some
+    # ids that are left out with their ratings, since their text is not the judged one
     other_texts: tuple[str, ...] = ()
 
-    # trivial measures of the texts by name and id, once somebody has asked for them
+    # trivial measures of the texts by name and id; computed when first needed
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
-
-    def ratings(self, aspect: str) -> Floats:
-        """Return all mean ratings of a human aspect, without gaps."""
-        ratings = (example.human.get(aspect) for example in self.examples.values())
-        return np.array([rating for rating in ratings if rating is not None], float)
 
     @cached_property
     def people(self) -> People:
-        """The ratings as the decisions take them; read once, since a live page asks again."""
+        """All ratings, as `agreement` and `estimate` read them."""
         return People(list(self.examples.values()))
+
+    @property
+    def rated_aspects(self) -> Sequence[str]:
+        """Names of the human aspects."""
+        return self.people.aspects if self.examples else ()
+
+    def ratings(self, aspect: str) -> dict[str, float]:
+        """Return the mean ratings of a human aspect by id, without gaps."""
+        ratings = self.people.ratings(aspect).tolist()
+        rated = zip(self.people.ids, ratings, strict=True)
+        return {id_: rating for id_, rating in rated if not math.isnan(rating)}
 
     @cached_property
     def sources(self) -> dict[str, str | None]:
-        """The source of each example by id, as intervals take it; see `source_names`."""
-        return sources_by_id(self.examples.values())
+        """The source of each example by id; see `source_names`."""
+        return dict(zip(self.people.ids, self.people.groups, strict=True)) if self.examples else {}
 
     @property
     def systems(self) -> list[str]:
@@ -319,18 +322,28 @@ def open_data(
         data: Other data: a path, a table, or examples.
         reading: How they are read, such as `fields`.
     """
-    labels = labels_of(run.manifest)
     if data is None:
-        return _own_data(run, labels)
+        return _own_data(run)
+    labels = labels_of(run.manifest)
     given = data if isinstance(data, Examples) else Examples(data, labels=labels, **reading)
-    examples = _by_id(given)
-    other = tuple(id_ for id_, example in examples.items() if not run.table.judged(example))
-    if other:
-        own = _own_data(run, labels).examples
-        for id_ in other:
-            del examples[id_]
-        examples |= {id_: own[id_] for id_ in other if id_ in own}
-    return DataSource(Path(given.name).name, examples, other_texts=other)
+    found = DataSource(Path(given.name).name, _by_id(given))
+    return leave_out_other_texts(run, found, found.examples)
+
+
+def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
+    """Return the data without the examples among `ids` whose text is not the one that was judged.
+
+    In their place are the run's own, if these are still there.
+    """
+    given = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
+    other = [id_ for id_, example in given.items() if not run.table.judged(example)]
+    if not other:
+        return data
+    own, examples = _own_data(run).examples, dict(data.examples)
+    for id_ in other:
+        del examples[id_]
+    examples |= {id_: own[id_] for id_ in other if id_ in own and run.table.judged(own[id_])}
+    return replace(data, examples=examples, other_texts=(*data.other_texts, *other), surface={})
 
 
 def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) -> list[DataSource]:
@@ -362,8 +375,8 @@ def _same_data(a: RunSource, b: RunSource) -> bool:
     )
 
 
-def _own_data(run: RunSource, labels: LabelSets) -> DataSource:
-    rows = kept_rows(run.folder)
+def _own_data(run: RunSource) -> DataSource:
+    labels, rows = labels_of(run.manifest), kept_rows(run.folder)
     if rows is not None:
         return DataSource("data from memory", _by_id(Examples(rows, labels=labels)))
     path = run.recorded("data", "path")
@@ -381,10 +394,16 @@ def _own_data(run: RunSource, labels: LabelSets) -> DataSource:
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
+    found = DataSource(name, _by_id(examples))
     # texts of changed data beside old scores would show evidence for other words
-    if info.digest != run.recorded("data", "digest") and not run.recorded("spec", "limit"):
-        return DataSource(name, {}, f"{name} has changed since the run judged it")
-    return DataSource(name, _by_id(examples))
+    if info.digest != run.recorded("data", "digest"):
+        if not run.recorded("spec", "limit"):
+            return DataSource(name, {}, f"{name} has changed since the run judged it")
+        other = [id_ for id_, one in found.examples.items() if not run.table.judged(one)]
+        for id_ in other:
+            del found.examples[id_]
+        found.other_texts = tuple(other)
+    return found
 
 
 def _by_id(examples: Examples) -> dict[str, Example]:
@@ -403,10 +422,6 @@ def _stress(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path} contains no verdicts of a stress run: {error}") from error
 
 
-_SHARE_OF_SCALE = 0.5
-"""Share of the judge's scale that ratings must span to count as ratings on that scale."""
-
-
 PageUnit = Literal["points", "ranks"]
 """What a difference is counted in: points of the scale that judge and people share, or shares of
 the rated texts, from -1 to 1."""
@@ -417,7 +432,7 @@ def choose_unit(human: Floats, scale: Scale | None) -> PageUnit:
     if not len(human) or scale is None:
         return "ranks"
     (low, high), lowest, highest = scale, float(human.min()), float(human.max())
-    wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
+    wide = highest - lowest > (high - low) / 2
     # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
     # half of it shows that they are meant on it
     meant = wide or lowest == low or highest == high
@@ -484,10 +499,11 @@ def join(
         if name not in human_of:
             continue
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
-        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+        ratings = data.ratings(human_of[name])
+        human[own] = [ratings.get(table.ids[example[row]], math.nan) for row in own]
         if name in unordered:  # numbers of labels are no distance
             continue
-        units[name] = unit = choose_unit(data.ratings(human_of[name]), scale)
+        units[name] = unit = choose_unit(np.array(list(ratings.values())), scale)
         # a rank among the rows of one request would be another number than among all rows
         if unit == "points" or rows is None:
             rated[own] = gaps(values[own], human[own], unit)
@@ -495,16 +511,10 @@ def join(
         width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
         sizes[own] = np.abs(rated[own]) / width
     other = np.full(len(chosen), np.nan)
-    if second is not None:
+    if second:
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
     return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
-
-
-def _rating(data: DataSource, example_id: str, aspect: str) -> float:
-    example = data.examples.get(example_id)
-    rating = None if example is None else example.human.get(aspect)
-    return float("nan") if rating is None else rating
 
 
 def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
@@ -521,7 +531,7 @@ def _changes(
     first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
-    if second is None:
+    if not second:
         return changes, flips
     scales: dict[str, Scale | None] = dict(
         zip(second.table.aspects, second.table.scales, strict=True)

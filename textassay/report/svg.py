@@ -17,7 +17,6 @@ from textassay.table import Estimate
 
 Span = tuple[float, float]
 Point = tuple[float, float]
-_LARGEST_DOT = 7.0
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -30,7 +29,7 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # escape leaves Markup as it is: texts are escaped, nested elements not a second time
+    # escape does not change Markup: texts are escaped, nested elements not a second time
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
@@ -60,7 +59,6 @@ def interval_plot(
     width: float = 130,
 ) -> Markup:
     """Draw a value with its interval on an axis."""
-    value, low, high = interval.value, interval.low, interval.high
     height, middle = 18.0, 9.0
 
     def x(number: float) -> float:
@@ -69,14 +67,13 @@ def interval_plot(
     parts = [tag("line", x1=x(span[0]), x2=x(span[1]), y1=middle, y2=middle, class_="axis")]
     if mark is not None:
         parts.append(tag("line", x1=x(mark), x2=x(mark), y1=2, y2=16, class_="mark"))
-    if low is not None and high is not None:
-        parts.append(
-            tag("line", x1=x(low), x2=x(high), y1=middle, y2=middle, class_=f"whisker {kind}")
-        )
+    if interval.ends:
+        low, high = map(x, interval.ends)
+        parts.append(tag("line", x1=low, x2=high, y1=middle, y2=middle, class_=f"whisker {kind}"))
     if beside is not None:
         parts.append(_dot(x(beside), middle, "other"))
-    if value is not None:
-        parts.append(_dot(x(value), middle, kind))
+    if interval.value is not None:
+        parts.append(_dot(x(interval.value), middle, kind))
     return picture(width, height, *parts)
 
 
@@ -126,7 +123,7 @@ def curve(
     dots: Sequence[Point] = (),
     label: str = "",
 ) -> Markup:
-    """Draw a line in a frame, of which x is the judge's axis and y people's."""
+    """Draw a line in a frame whose x axis is the judge's and y axis people's."""
     size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
     width, height = left + size + 10, top + size + bottom
 
@@ -160,7 +157,7 @@ def curve(
     most = max(Counter(dots).values(), default=1)
     for dot, count in Counter(dots).items():
         cx, cy = at(*dot)
-        radius = max(1.6, _LARGEST_DOT * math.sqrt(count / most) if most > 1 else 0.0)
+        radius = max(1.6, 7.0 * math.sqrt(count / most) if most > 1 else 0.0)
         parts.append(tag("circle", cx=cx, cy=cy, r=radius, class_="seen"))
     if points:
         line = _points([at(*point) for point in points])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,30 +15,34 @@ from textassay.report.rendering import figure, visible
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.table import (
     Alert,
-    Cell,
-    Column,
     Table,
+    column,
     indent,
     plain_table,
     printable,
+    table_of,
     to_terminal,
 )
 
-MAX_ROWS = 10
-"""Scores that a summary lists."""
-_FIRST = (
-    Column("id", "id"), Column("aspect", "aspect"), Column("system", "system"),
-    Column("judge", "judge", "number"), Column("people", "people", "number", 2),
-    Column("apart", "apart", "number"),
-)  # fmt: skip
 _BAR = 16
-_OUTPUT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A score to look at first."""
+
+    id: str = field(metadata=column("id"))
+    aspect: str = field(metadata=column("aspect"))
+    system: str = field(metadata=column("system"))
+    judge: float | str = field(metadata=column("judge", "number"))
+    people: float | None = field(metadata=column("people", "number", 2))
+    apart: str | None = field(metadata=column("apart", "number"))
 
 
 def run_parts(
     run: RunSource, data: DataSource, joined: JoinedPage, width: int
 ) -> Iterator[RenderableType]:
-    """Yield what was judged, the scores by system, and the scores to look at first."""
+    """Yield the facts of the run, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
     tables = [aspect.table() for aspect in scores([run], [data], [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
@@ -72,20 +77,20 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
 
 def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     order, rows = first_rows(joined)
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows[:MAX_ROWS].tolist():
+    lines = []
+    for row in rows[:10].tolist():
         one = show(run, data, joined, row)
-        system = one.example.system if one.example is not None else None
+        system = one.example.system if one.example else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
         value = Alert(one.score.outcome) if one.score.value is None else one.score.value
-        names = (visible(name) for name in (one.score.id, one.score.aspect, system or ""))
-        lines.append((*names, value, one.human, apart))
-    return Table(_FIRST, lines, title=order.capitalize())
+        id_, aspect, name = map(visible, (one.score.id, one.score.aspect, system or ""))
+        lines.append(_Listed(id_, aspect, name, value, one.human, apart))
+    return table_of(_Listed, lines, title=order.capitalize())
 
 
 def _text(one: ShownScore) -> RenderableType:
     heading = _safe(one.score.id, "bold")
-    if one.example is None:
+    if not one.example:
         return heading
     if one.example.system is not None:
         heading.append(f"  {printable(visible(one.example.system))}", style="not bold dim")
@@ -109,7 +114,7 @@ def score_evidence(one: ShownScore) -> RenderableType:
     if one.human is not None:
         heading.append(f"  people {printable(visible(_format_value(one, one.human, 2)))}")
     parts: list[RenderableType] = [heading, indent(Text(one.obtained, style="dim"))]
-    if score.error is not None:
+    if score.error:
         parts.append(indent(_clip(f"{score.error.type}: {score.error.message}", "yellow")))
     if score.explanation:
         parts.append(indent(_clip(score.explanation, "italic")))
@@ -157,4 +162,4 @@ def _safe(text: str, style: str = "") -> Text:
 
 
 def _clip(text: str, style: str = "") -> Text:
-    return Text(printable(clip(text, _OUTPUT)), style)
+    return Text(printable(clip(text, 4000)), style)

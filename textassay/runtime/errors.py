@@ -18,7 +18,7 @@
     |   |   |-- NothingListening  connection refused or host unknown; fatal after all retries
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
-    |   |       |-- AnswerTooLong longer than `MAX_ANSWER_BYTES`
+    |   |       |-- AnswerTooLong longer than `max_bytes` of its `Endpoint`
     |   |       `-- PageAnswered  a web page in place of an answer
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
@@ -197,7 +197,7 @@ class MalformedResponse(TransientError):
 
 
 class AnswerTooLong(MalformedResponse):
-    """An answer of more bytes than `MAX_ANSWER_BYTES` of `backends/endpoint.py`."""
+    """An answer of more bytes than `Endpoint.max_bytes` of `backends/endpoint.py` allows."""
 
 
 class PageAnswered(MalformedResponse):

@@ -214,18 +214,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         if not self._splits_thoughts(backend):
             backend = SplitThoughts(backend)
         secrets = () if self._is_local else secrets_of(settings)
-        # a local model's queue is its own: what waits there is not stuck
-        masked = MaskedModel(backend, secrets) if secrets else backend
-        timed: Model = (
-            DeadlineModel(masked, timeout=None)
-            if self._is_local
-            else DeadlineModel(
-                masked,
+        guarded = MaskedModel(backend, secrets) if secrets else backend
+        # requests that wait in the queue of a local model are not stuck
+        if not self._is_local:
+            guarded = DeadlineModel(
+                guarded,
                 timeout=settings.timeout or TIMEOUT,
                 thinking_timeout=settings.timeout or THINKING_TIMEOUT,
             )
-        )
-        return timed if store is None else StoringModel(timed, store)
+        return guarded if store is None else StoringModel(guarded, store)
 
     def _add_batches(
         self,
@@ -268,7 +265,7 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.batch import QUIET, Availability, BatchContext, PollPolicy
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
         from textassay.runtime.batches.model import BatchQueue
 
         settings = self.settings
@@ -278,7 +275,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
-                quiet=min(QUIET, 4 * settings.batch_poll),
+                quiet=min(PollPolicy.quiet, 4 * settings.batch_poll),
                 interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
                 outage=settings.outage_wait,

@@ -82,7 +82,7 @@ class Tracing:
         attributes = {OPERATION: "invoke_agent", "gen_ai.agent.name": name}
         if (id_ := _example.get()) is not None:
             attributes[EXAMPLE] = id_
-        # without a context manager: this is run for every node of every example
+        # without a context manager, for speed: it runs for every node of every example
         span = self.tracer.start_span(f"invoke_agent {name}", attributes=attributes)
         token = context.attach(trace.set_span_in_context(span))
         try:
@@ -112,9 +112,8 @@ class TracedRun:
 
     @contextmanager
     def example(self, example: Example) -> Iterator[None]:
-        """Make the run's span the current one, in whatever task an example is judged."""
-        # the run's span is never the current one on its own: examples are judged in the tasks of
-        # several workers, and each of them has a context of its own
+        """Make the run's span the current one, in the task in which an example is judged."""
+        # examples are judged in tasks of several workers, each with a context of its own
         token, known = context.attach(self._context), _example.set(example.id)
         try:
             yield
@@ -141,8 +140,8 @@ class TracedRun:
         self._tracing.logger.emit(
             LogRecord(
                 event_name="gen_ai.evaluation.result",
-                # beside the trace of the application that wrote the text, if its data carry it:
-                # there a reader looks for a score
+                # in the trace of the application that wrote the text, if the data name it:
+                # readers look for a score there
                 context=_judged_in(example) or self._context,
                 attributes=_known(attributes),
             )
@@ -151,7 +150,7 @@ class TracedRun:
     def end(self, error: BaseException | None) -> None:
         """Close the span."""
         self._span.set_attribute("textassay.scores", self._scores)
-        if error is not None:
+        if error:
             _failed(self._span, type(error).__name__)
         self._span.end()
 
@@ -179,7 +178,7 @@ class TracedModel(Wrapper):
         span = tracing.tracer.start_span(name, attributes=attributes, kind=SpanKind.CLIENT)
         token = context.attach(trace.set_span_in_context(span))
         try:
-            # what a sampler drops is not worth a look at the texts
+            # texts are not read for spans that a sampler drops
             recorded = span.is_recording()
             # texts may hold personal data, and traces often leave the machine
             if recorded and tracing.texts:

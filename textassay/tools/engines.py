@@ -1,9 +1,8 @@
-"""Models of the tools: their files, what an engine is, and the three engines.
+"""Models of the tools: their files, the base of engines, and the three engines.
 
-A model lies in a folder or in a pinned revision on the Hugging Face Hub. An engine turns batches of
-tokens into arrays, and knows no metric. `OnnxEngine` runs exported graphs, `StaticEngine` looks a
-vector up for each token, `PytorchEngine` runs what transformers reads; frameworks are imported when
-one is opened.
+A model is a folder or a pinned revision on the Hugging Face Hub. An engine turns batches of tokens
+into arrays. `OnnxEngine` runs exported graphs, `StaticEngine` looks a vector up for each token,
+`PytorchEngine` runs models of transformers; frameworks are imported when one is opened.
 
 `PytorchEngine` also reads published BLEURT checkpoints (Sellam et al. 2020; Pu et al. 2021) in
 transformers classes. BLEURT-20 and its distilled sizes are RemBERT: embeddings narrower than the
@@ -41,10 +40,9 @@ from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.tools.tool import need
 
 PACKAGED_VECTORS = "wordllama"
-"""Package whose vectors the extra `static` brings."""
+"""Package of the extra `static`, which has vectors."""
 
 _TEXT_FILES = ("*.json", "*.txt", "*.model")
-_ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,17 @@ class ModelFiles:
 
     folder: Path
     label: str
-    """What signatures call it: the Hub id with its commit, or the folder's name."""
+    """Name in signatures: the Hub id with its commit, or the folder's name."""
     config: Mapping[str, Any] = field(default_factory=dict)
     tokenizer_config: Mapping[str, Any] = field(default_factory=dict)
     vectors: Path | None = None
-    """The table of a static model, or `None` if the folder holds a network."""
+    """The table of a static model; `None` for a network."""
     tokenizer_file: Path | None = None
     """The tokenizer of a static model."""
 
     @property
     def onnx(self) -> Path | None:
-        """The ONNX graph, or `None`."""
+        """The ONNX graph, if there is one."""
         places = (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
         return next((place for place in places if place.is_file()), None)
 
@@ -74,7 +72,7 @@ class ModelFiles:
         return safe or sorted(self.folder.glob("pytorch_model*.bin"))
 
     def digest(self) -> str:
-        """Return 12 hex digits that stand for configuration, tokenizer and weights."""
+        """Return 12 hex digits that change with configuration, tokenizer and weights."""
         total = hashlib.sha256()
         texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
         named = filter(None, (self.vectors, self.tokenizer_file, self.onnx))
@@ -84,10 +82,10 @@ class ModelFiles:
 
 
 def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> ModelFiles:
-    """Return the files of a model, fetched from the Hub unless they are here or `cached_only`.
+    """Return the files of a model, fetched from the Hub if needed, unless `cached_only`.
 
     `model` is a folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
-    that package; `engine` says which weights to fetch, by default those for transformers.
+    that package; `engine` selects the weights to fetch, by default for transformers.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -95,7 +93,7 @@ def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> Mo
     if model == PACKAGED_VECTORS:
         return load_packaged_vectors()
     found = hub_repository(model)
-    if found is None:
+    if not found:
         raise ConfigurationError(
             f"no model at {model!r}: it is neither a folder nor a Hub id such as"
             " organization/name@revision"
@@ -135,9 +133,9 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
 
 
 def load_packaged_vectors() -> ModelFiles:
-    """Return the vectors that the package wordllama ships; its code is not run."""
+    """Return the vectors of the package wordllama, whose code is not run."""
     spec = find_spec(PACKAGED_VECTORS)
-    if spec is None or spec.origin is None:
+    if not spec or not spec.origin:
         raise ConfigurationError(
             f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install"
             " 'textassay[static]'"
@@ -177,8 +175,9 @@ def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: b
     )
     try:
         if engine == "onnx":
-            return snapshot(patterns=(*_TEXT_FILES, *_ONNX_FILES))
-        # Two steps: repositories often hold the same weights in both formats, gigabytes each.
+            graphs = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
+            return snapshot(patterns=(*_TEXT_FILES, *graphs))
+        # in two steps: repositories often have the same weights in both formats, gigabytes each
         folder = snapshot(patterns=(*_TEXT_FILES, "*.safetensors"))
         if any(folder.rglob("*.safetensors")):
             return folder
@@ -194,17 +193,14 @@ def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: b
 
 
 EngineName = Literal["auto", "transformers", "onnx", "static"]
-"""`auto` takes `static` for a table of vectors, and transformers unless it is not installed or the
-folder holds nothing but an ONNX export."""
+"""`auto` takes `static` for a table of vectors, `onnx` if transformers is not installed or the
+folder has an ONNX export only, else `transformers`."""
 
 Head = Literal["classify", "encode", "answer", "likelihood"]
-"""What is wanted of a model: logits of labels, hidden states of tokens, logits of an answer's first
-token, or log-probabilities of the tokens of a second text after a first."""
+"""Output of a model: logits of labels, hidden states of tokens, logits of an answer's first token,
+or log-probabilities of the tokens of a second text after a first."""
 
 Array = NDArray[np.float32]
-_POSITIONS_AFTER_PADDING = (
-    "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +211,7 @@ class Encoding:
     types: tuple[int, ...]
     """Segment of each token."""
     special: tuple[int, ...]
-    """1 for tokens that frame the text, such as `[CLS]`, else 0."""
+    """1 for tokens around the text, such as `[CLS]`, else 0."""
 
     @classmethod
     def plain(cls, ids: Iterable[int]) -> Encoding:
@@ -257,7 +253,7 @@ class Tokenizer:
 
     @property
     def unknown(self) -> int | None:
-        """The vocabulary's unknown token, or `None`."""
+        """The vocabulary's unknown token, if it has one."""
         model = self.backend.model
         if named := getattr(model, "unk_token", None):
             return self.backend.token_to_id(named)  # type: ignore[no-any-return]
@@ -265,7 +261,7 @@ class Tokenizer:
 
 
 class ToolEngine(ABC):
-    """A loaded model, as a work queue takes it."""
+    """A loaded model, for a work queue."""
 
     name: ClassVar[str]
     """`transformers`, `onnx` or `static`."""
@@ -280,9 +276,9 @@ class ToolEngine(ABC):
         self.config = files.config
         """The model's `config.json`."""
         self.label = files.label
-        """The model as signatures call it, with commit or digest and engine once it is opened."""
+        """Name of the model in signatures, with commit or digest and engine once it is opened."""
         self.max_tokens = longest_input(files)
-        """Longest input in tokens, special ones included; `None` if the model sets no limit."""
+        """Longest input in tokens, special ones included; `None` if the model has no limit."""
         self._pad_id = int(files.config.get("pad_token_id") or 0)
 
     @abstractmethod
@@ -295,18 +291,18 @@ class ToolEngine(ABC):
         """
 
     def prepare(self, encoding: Encoding) -> Encoding:
-        """Return it: tools tokenize."""
+        """Return the input, as tools tokenize."""
         return encoding
 
     def run(self, batch: Sequence[Encoding], _: Callable[[], bool]) -> list[Array]:
-        """Evaluate a batch; nothing stops it."""
+        """Evaluate a batch, which cannot be stopped."""
         return self.evaluate(batch)
 
     def close(self) -> None:  # noqa: B027
-        """Nothing to do: the memory goes with the last reference."""
+        """Do nothing: the memory is freed with the last reference."""
 
     def _unpad(self, output: Array, batch: Sequence[Encoding]) -> list[Array]:
-        """Return what a padded batch of outputs says of each input."""
+        """Return the output of each input in a padded batch."""
         if self.head == "encode":
             return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
         return list(output)
@@ -318,11 +314,14 @@ def labels(config: Mapping[str, Any]) -> dict[int, str]:
 
 
 def longest_input(files: ModelFiles) -> int | None:
-    """Return the longest input that a model takes, in tokens; `None` if nothing says."""
+    """Return the longest input of a model in tokens; `None` if its files have no limit."""
     limits = [files.tokenizer_config.get("model_max_length")]
     positions = files.config.get("max_position_embeddings")
-    if isinstance(positions, int) and files.config.get("model_type") in _POSITIONS_AFTER_PADDING:
-        # RoBERTa counts positions from after the padding's id: 514 of them take 512 tokens.
+    after_padding = (
+        "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert",
+    )  # fmt: skip
+    if isinstance(positions, int) and files.config.get("model_type") in after_padding:
+        # RoBERTa counts positions from after the padding's id: 514 positions are 512 tokens
         positions -= int(files.config.get("pad_token_id") or 0) + 1
     limits.append(positions)
     # "no limit" is written as a huge number
@@ -341,7 +340,7 @@ def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
 
-# Names as optimum and older exporters write them, with the number of axes that they must have.
+# names in exports of optimum and older exporters, with the number of axes that they must have
 _OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
     "classify": (("logits",), 2),
     "encode": (("last_hidden_state", "token_embeddings", "hidden_states"), 3),
@@ -368,7 +367,7 @@ class OnnxEngine(ToolEngine):
             raise ConfigurationError(
                 "an ONNX export contains the last layer only; leave `layer` out or use transformers"
             )
-        if files.onnx is None:
+        if not files.onnx:
             raise ConfigurationError(
                 f"{str(files.folder)!r} contains no model.onnx; export one with `optimum-cli export"
                 " onnx`, or use engine=transformers"
@@ -404,7 +403,7 @@ class OnnxEngine(ToolEngine):
 
 
 def _read_tokenizer(path: Path, *, extra: str) -> Any:
-    """Return a `tokenizers.Tokenizer` for the engine that is called as its extra."""
+    """Return a `tokenizers.Tokenizer` for the engine with the name of the extra."""
     tokenizers = need("tokenizers", extra=extra, what=f"the {extra} engine")
     if not path.is_file():
         raise ConfigurationError(
@@ -427,7 +426,7 @@ def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
         raise ConfigurationError(
             "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
         )
-    # The CPU stays behind it: operators that the GPU's provider lacks run there.
+    # the CPU runs operators that the GPU's provider lacks
     providers = [gpu] if device != "cpu" and gpu in available else []
     try:
         return runtime.InferenceSession(
@@ -437,11 +436,8 @@ def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
         raise ConfigurationError(f"cannot read {str(files.onnx)!r}: {error}") from error
 
 
-_TABLES = ("embeddings", "embedding.weight")
-
-
 class StaticTokenizer(Tokenizer):
-    """A tokenizer that frames nothing and leaves out what the vocabulary lacks."""
+    """A tokenizer without special tokens, which leaves out unknown ones."""
 
     def encode(self, first: str, second: str | None = None) -> Encoding:
         """Return the tokens of a text; a pair is refused."""
@@ -458,9 +454,9 @@ class StaticTokenizer(Tokenizer):
 class StaticEngine(ToolEngine):
     """A vector per token from a table, with numpy and tokenizers.
 
-    Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the
-    vectors that the package wordllama ships (MIT, 16 MB). A token's vector does not depend on its
-    context, so texts of any length are read whole.
+    Reads folders of model2vec and sentence-transformers' StaticEmbedding, and the vectors of the
+    package wordllama (MIT, 16 MB). A token's vector does not depend on its context, so the length
+    of texts has no limit.
     """
 
     name = extra = "static"
@@ -478,18 +474,19 @@ class StaticEngine(ToolEngine):
             raise ConfigurationError(f"static vectors are read on the CPU, not on {device!r}")
         super().__init__(files, head)
         self.max_tokens = None
-        assert files.tokenizer_file is not None  # there is one beside each table
+        assert files.tokenizer_file  # each table has one
         self.tokenizer = StaticTokenizer(_read_tokenizer(files.tokenizer_file, extra="static"))
         safetensors = need("safetensors.numpy", extra="static", what="the static engine")
         try:
             tensors = safetensors.load_file(str(files.vectors))
         except Exception as error:  # safetensors' errors share no base of their own
             raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
-        table = next((tensors[name] for name in _TABLES if name in tensors), None)
+        names = ("embeddings", "embedding.weight")
+        table = next((tensors[name] for name in names if name in tensors), None)
         if table is None or table.ndim != 2:
             raise ConfigurationError(
                 f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
-                f" {' or '.join(_TABLES)}"
+                f" {' or '.join(names)}"
             )
         # model2vec may keep a shared row for several tokens, and weigh each token separately
         self._table = table
@@ -507,11 +504,6 @@ class StaticEngine(ToolEngine):
         return vectors if self._weights is None else vectors * self._weights[ids, None]
 
 
-# No defaults for these: a size that is guessed wrong would only show as a parameter of another
-# shape.
-_SIZES = (
-    "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size",
-)  # fmt: skip
 _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "num_labels": 1}
 _HEADS: dict[Head, tuple[str, str]] = {
     "classify": ("AutoModelForSequenceClassification", "a sequence-classification head"),
@@ -519,9 +511,9 @@ _HEADS: dict[Head, tuple[str, str]] = {
     "answer": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
     "likelihood": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
 }
-"""The class of transformers that has a head, and what a model needs for it."""
-_ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_READ_BY_ENCODER = ("input_ids", "attention_mask")
+"""The class of transformers for a head, and the parts that a model needs for it."""
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""The first two are the inputs of encoder-decoder models."""
 
 
 def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
@@ -553,7 +545,7 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
 
 def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
     """Refuse a checkpoint unless exactly the parameters of the model were read from it."""
-    # older files hold position_ids, a buffer
+    # older files have position_ids, a buffer
     unknown = (name for name in report["unexpected_keys"] if not name.endswith("position_ids"))
     faults = [
         *(f"{name} is missing" for name in sorted(report["missing_keys"])),
@@ -571,10 +563,15 @@ def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
 
 
 def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
-    """Return what `config.json` says in the words of `BertConfig` and `RemBertConfig`, checked."""
+    """Return the fields of `config.json` for `BertConfig` and `RemBertConfig`, checked."""
     config = {**_DEFAULTS, "hidden_act": "gelu", **files.config}
+    # no defaults for these: a wrong size would only show as a parameter of another shape
+    sizes = (
+        "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers",
+        "vocab_size",
+    )  # fmt: skip
     try:
-        settings: dict[str, Any] = {name: int(config[name]) for name in _SIZES}
+        settings: dict[str, Any] = {name: int(config[name]) for name in sizes}
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(
             f"config.json of {files.label} is missing a size: {error}"
@@ -610,8 +607,7 @@ class PytorchEngine(ToolEngine):
     ) -> None:
         """`device` is `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
 
-        `layer` is the one whose states `encode` returns, 0 being the embeddings; the last if
-        `None`.
+        `encode` returns the states of `layer`, 0 being the embeddings; of the last if `None`.
         """
         super().__init__(files, head)
         self.torch = need("torch", extra="nli", what="the transformers engine")
@@ -621,7 +617,7 @@ class PytorchEngine(ToolEngine):
         self.device = device_named(self.torch, device)
         with quiet(self.transformers):
             self.tokenizer, self._input_names = self._tokenizer()
-            # Evaluation mode: dropout would make every score another one.
+            # evaluation mode, as dropout would change every score
             self.model = self._model().to(self.device).eval()
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
@@ -629,7 +625,7 @@ class PytorchEngine(ToolEngine):
         with self.torch.inference_mode():
             if self.head == "likelihood":
                 return self._likelihood(batch)
-            names = _READ_BY_ENCODER if self.head == "answer" else self._input_names
+            names = _INPUTS[:2] if self.head == "answer" else self._input_names
             output = self._forward(self._inputs(batch, names)).float().cpu().numpy()
         return self._unpad(output, batch)
 
@@ -640,11 +636,11 @@ class PytorchEngine(ToolEngine):
     def _likelihood(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the log-probabilities of the tokens of each second text."""
         parts = [_segments(encoding) for encoding in batch]
-        inputs = self._inputs([first for first, _ in parts], _READ_BY_ENCODER)
+        inputs = self._inputs([first for first, _ in parts], _INPUTS[:2])
         targets = self._inputs([second for _, second in parts], ("input_ids",))["input_ids"]
-        # Each model shifts by its own rule (T5 begins with the padding, BART with the end mark).
+        # each model shifts by its own rule (T5 begins with the padding, BART with the end mark)
         shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
-        # the padding of a text follows its tokens, which never see it
+        # the padding of a text follows its tokens, so that it does not change them
         logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
         logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
         return [logprobs[row, : len(second)] for row, (_, second) in enumerate(parts)]
@@ -671,17 +667,17 @@ class PytorchEngine(ToolEngine):
         fast = (folder / "tokenizer.json").is_file()
         if not fast and any(folder.glob("*.model")):
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
-        if self._is_bleurt:  # transformers does not know the name of its class
+        if self._is_bleurt:  # transformers has no class of its name
             slow = "DebertaV2Tokenizer" if (folder / "spm.model").is_file() else "BertTokenizer"
             kind = getattr(self.transformers, "PreTrainedTokenizerFast" if fast else slow)
         tokenizer = read_tokenizer(self.transformers, folder, self._place, kind=kind)
         backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is None:
+        if not backend:
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
             )
-        known = _ALL_INPUTS if self._is_bleurt else tokenizer.model_input_names
-        return Tokenizer(backend), [name for name in _ALL_INPUTS if name in known]
+        known = _INPUTS if self._is_bleurt else tokenizer.model_input_names
+        return Tokenizer(backend), [name for name in _INPUTS if name in known]
 
     def _model(self) -> Any:
         name, needs = _HEADS[self.head]
@@ -697,7 +693,7 @@ class PytorchEngine(ToolEngine):
             return load_bleurt(self.transformers, self.files, dtype=single)
         except ConfigurationError:
             raise
-        except Exception as error:  # any error that a damaged file makes the libraries raise
+        except Exception as error:  # the libraries raise anything for a damaged file
             raise unreadable(needs, self._place, error) from error
 
 
@@ -707,4 +703,4 @@ ENGINES: dict[str, type[OnnxEngine | StaticEngine | PytorchEngine]] = {
     "onnx": OnnxEngine,
     "static": StaticEngine,
 }
-"""Engines by name; the one for `auto` if nothing speaks for another."""
+"""Engines by name; `auto` has the default."""

@@ -1,7 +1,7 @@
-"""Tools that use a model: what runs it, and the bases of such tools.
+"""The base of tools with a model, and the runner of the model.
 
-A `Runner` loads a model at first use, is shared by the tools that name it alike, and asks equal
-inputs once.
+A `Runner` loads a model at first use. Tools with the same model and settings share it, and it
+evaluates equal inputs once.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ from textassay.tools.tool import (
     need,
 )
 
-MAX_BYTES = 64 * 2**20
-"""Answers that a runner remembers, with what was asked."""
-
 
 class ModelKey(NamedTuple):
     """Model and settings of a tool: tools with equal keys share a runner."""
@@ -57,10 +54,10 @@ class ModelKey(NamedTuple):
     batch_tokens: int
 
     def check_extra(self) -> None:
-        """Look at what is installed before a download of half a gigabyte, not after it."""
+        """Check for the engine's modules before a download of half a gigabyte."""
         folder = Path(self.model).expanduser()
         static = self.model == PACKAGED_VECTORS or (
-            folder.exists() and read_folder(folder, folder.name).vectors is not None
+            folder.exists() and bool(read_folder(folder, folder.name).vectors)
         )
         engine = ENGINES["static" if static else self.preferred]
         what = f"the {engine.name} engine ({self.model})"
@@ -68,7 +65,7 @@ class ModelKey(NamedTuple):
 
     @property
     def preferred(self) -> EngineName:
-        """The engine to use, as far as what is installed decides."""
+        """The engine to use, as far as the installed packages decide."""
         if self.engine != "auto":
             return self.engine
         if self.head in ("answer", "likelihood"):
@@ -82,13 +79,13 @@ class ModelKey(NamedTuple):
         self.check_extra()
         files = locate(self.model, engine=self.preferred)
         engine = ENGINES[self._kind(files)](files, self.head, device=self.device, layer=self.layer)
-        # A commit names its content; a folder is named by a digest of what lies in it now.
+        # a commit identifies its content; a folder is identified by a digest of its files
         label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
         engine.label = f"{label}|engine:{engine.name}"
         return engine
 
     def _kind(self, files: ModelFiles) -> EngineName:
-        if files.vectors is not None and self.engine in ("auto", "static"):
+        if files.vectors and self.engine in ("auto", "static"):
             return "static"
         kind = self.preferred
         if kind == "static":
@@ -110,16 +107,15 @@ class _Shared:
 class Runner:
     """Runs one model for any number of tools, tasks and event loops; use `runner_for`.
 
-    Equal inputs share one evaluation, while it is under way and for a while after: the systems of
-    one source come after each other and are compared with the same references, so on SummEval seven
-    of eight inputs are repeats. An input for which no caller waits leaves the queue; a failed
-    evaluation is not remembered.
+    Equal inputs share one evaluation, during and after it: the systems of one source follow each
+    other and are compared with the same references, so on SummEval seven of eight inputs are
+    repeats. An input for which no caller waits leaves the queue; a failed evaluation is not kept.
     """
 
     def __init__(self, key: ModelKey) -> None:
         self.key = key
         self.label = key.model
-        """The model as signatures call it; with commit or digest once it is loaded."""
+        """Name of the model in signatures, with commit or digest once it is loaded."""
         self.users = 0
         """Tools that have it; the last one closes the model."""
         self._lock = threading.Lock()
@@ -147,9 +143,9 @@ class Runner:
         return engine
 
     def check(self) -> None:
-        """Find out, without loading or downloading, what would keep the model from being opened.
+        """Check, without loading or downloading, that the model can be opened.
 
-        A model on the Hub that is not here yet passes unless the Hub's client is offline.
+        A model on the Hub that is not on this machine passes unless the Hub's client is offline.
         """
         self.key.check_extra()
         if on_hub(self.key.model):
@@ -182,8 +178,7 @@ class Runner:
                 shared.waiting += 1
                 self._known.move_to_end(encoding)
         for encoding, future in zip(fresh, futures, strict=True):
-            # Outside of the lock: a future that is done already calls back at once, and `_remember`
-            # locks.
+            # outside of the lock: `_remember` locks, and a future that is done calls it at once
             future.add_done_callback(partial(self._remember, encoding))
         return joined
 
@@ -191,14 +186,14 @@ class Runner:
         """Count a finished answer, and drop the least recently used ones."""
         with self._lock:
             shared = self._known.get(encoding)
-            if shared is None or shared.future is not done:
+            if not shared or shared.future is not done:
                 return
-            if done.exception() is not None:
+            if done.exception():
                 del self._known[encoding]
                 return
             self._bytes += _size(encoding, done)
-            while self._bytes > MAX_BYTES:
-                # What is still under way has waiters and no size yet.
+            while self._bytes > 64 * 2**20:
+                # evaluations that are not done have waiters and no size yet
                 oldest = next(e for e, one in self._known.items() if one.future.done())
                 self._bytes -= _size(oldest, self._known.pop(oldest).future)
 
@@ -221,7 +216,7 @@ def _size(encoding: Encoding, done: Future[Array]) -> int:
     return done.result().nbytes + 64 * len(encoding)
 
 
-# Weak: a runner lives as long as some tool holds it.
+# weak, so that a runner lives as long as a tool has it
 _RUNNERS: WeakValueDictionary[ModelKey, Runner] = WeakValueDictionary()
 _LOCK = threading.Lock()
 
@@ -230,7 +225,7 @@ def runner_for(key: ModelKey) -> Runner:
     """Return the runner of a model, the same one for equal keys while it is in use."""
     with _LOCK:
         runner = _RUNNERS.get(key)
-        if runner is None:
+        if not runner:
             runner = _RUNNERS[key] = Runner(key)
         runner.users += 1
     return runner
@@ -246,7 +241,7 @@ class ModelOptions(TypedDict, total=False):
     batch_tokens: int
     """Most tokens in a batch, padding included; 8,192 by default."""
     splitter: SentenceSplitter
-    """Finds the sentences that are judged, or at which a long text is cut into windows."""
+    """Finds the sentences to judge, or at which a long text is cut into windows."""
 
 
 class ModelTool(TextTool):
@@ -274,10 +269,10 @@ class ModelTool(TextTool):
 
     @property
     def runner(self) -> Runner:
-        """What runs the model; shared with other tools that name the same model alike."""
+        """The runner of the model, shared with tools of the same model and settings."""
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
-        if self._runner is None:
+        if not self._runner:
             key = ModelKey(
                 self.model, self.head, self.engine, self.device, self.layer, self.batch_tokens
             )
@@ -291,7 +286,7 @@ class ModelTool(TextTool):
     async def ask(self, engine: ToolEngine, encodings: Sequence[Encoding]) -> list[Array]:
         """Run the model on inputs."""
         longest = max(map(len, encodings), default=0)
-        if engine.max_tokens is not None and longest > engine.max_tokens:
+        if engine.max_tokens and longest > engine.max_tokens:
             raise ContextTooLong(
                 f"{self.name}: {longest} tokens, but the model takes {engine.max_tokens}"
             )
@@ -313,7 +308,7 @@ class ModelTool(TextTool):
     async def aclose(self) -> None:
         """Free the model unless another tool uses it; safe to call twice."""
         self._closed = True
-        # Given up before the await, so that a second call releases nothing twice.
+        # before the await, so that a second call does not release it twice
         runner, self._runner = self._runner, None
-        if runner is not None:
+        if runner:
             await runner.release()

@@ -8,10 +8,10 @@ MiniCheck (Tang et al. 2024, arXiv 2404.10774) asks whether a document supports 
 are trained on single claims against chunks of a document; the best chunk counts. Their inputs are
 one text with an end mark between document and claim, not the usual pair.
 
-UniEval asks a yes/no question about the output. BARTScore and `LMProb` tell how likely the output
-is, given what it was made from. Fusion-Eval uses "the conditional probability of the response given
-the fact and conversation", 0 to 1, and does not say how tokens are put together. Our reading: exp
-of the mean log-probability of the output's tokens, so that length does not decide.
+UniEval asks a yes/no question about the output. BARTScore and `LMProb` measure how likely the
+output is, given its source. Fusion-Eval uses "the conditional probability of the response given the
+fact and conversation", 0 to 1, and does not say how tokens are combined. We take exp of the mean
+log-probability of the output's tokens, so that length does not decide.
 """
 
 from __future__ import annotations
@@ -35,24 +35,17 @@ from textassay.tools.text import pack_sentences, split_long
 from textassay.tools.tool import Abstention, Measurement, Need, TextTool, references
 from textassay.tools.tool import premise as premise_of
 
-DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
-"""The model used if none is named; 184 million parameters, Apache-2.0."""
-MAX_PREMISE = 300
-"""Characters of the best window that the evidence of a sentence shows."""
-DEFAULT_MINICHECK = "lytang/MiniCheck-DeBERTa-v3-Large"
-"""The model used if none is named."""
-
 
 class NLI(ModelTool):
     """Probability that the output is entailed.
 
     Args:
         model: A sequence classifier with the label "entailment": a folder or a Hub id with a
-            revision.
-        premise: Which text is the premise; the other is the hypothesis.
+            revision; the default has 184 million parameters (Apache-2.0).
+        premise: The text that is the premise; the other is the hypothesis.
         window: Whether a window of the premise is one sentence, or as many as fit into
-            `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
-            it, cut at the end if the model cannot take all of it.
+            `window_tokens`; with `none` premise and hypothesis are one pair, as in Fusion-Eval,
+            which is cut at the end if it is too long for the model.
         window_tokens: Longest window of the premise; less if the model takes less.
         overlap: Sentences that a window of `tokens` repeats from the one before.
         hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
@@ -61,12 +54,12 @@ class NLI(ModelTool):
     kind: ClassVar[str] = "nli"
     head: ClassVar[Head] = "classify"
     measures: ClassVar[str] = "entailment"
-    """What the evidence calls the probability."""
+    """Name of the probability in the evidence."""
 
     def __init__(
         self,
         name: str = "nli",
-        model: str = DEFAULT_NLI,
+        model: str = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7",
         *,
         premise: Literal["source", "output"] = "source",
         window: Literal["sentence", "tokens", "none"] = "sentence",
@@ -144,7 +137,7 @@ class NLI(ModelTool):
         # a hypothesis may take half of the input; one that is longer is cut, and every part counts
         # as a sentence
         sentences = split_long(sentences, count, max(1, room // 2))[: 1 if whole else None]
-        # The longest sentence decides: each window is paired with every sentence.
+        # the longest sentence decides, as each window is paired with every sentence
         room = max(1, room - max(map(count, sentences)))
         if whole:
             windows = split_long([first.strip()], count, room)[:1]
@@ -163,8 +156,7 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     known = labels(config)
     indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
     if len(indices) != 1:
-        # The order of labels differs between models (MNLI has two in use): taking one by its place
-        # could report contradiction as entailment.
+        # models order labels in two ways: by its place, contradiction might be taken for entailment
         names = ", ".join(known.values()) or "none"
         raise ConfigurationError(
             f"{label} is not an NLI model: among its labels ({names}) there is not one "
@@ -175,7 +167,7 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
 
 def shorten(window: str) -> str:
     """Return the beginning of a window, as evidence shows it."""
-    return window if len(window) <= MAX_PREMISE else f"{window[: MAX_PREMISE - 1]}\u2026"
+    return window if len(window) <= 300 else f"{window[:299]}\u2026"
 
 
 def softmax_at(logits: Array, index: int) -> float:
@@ -201,7 +193,7 @@ class MiniCheck(NLI):
     def __init__(
         self,
         name: str = "minicheck",
-        model: str = DEFAULT_MINICHECK,
+        model: str = "lytang/MiniCheck-DeBERTa-v3-Large",
         *,
         reads: Literal["labels", "answer"] = "labels",
         window_tokens: int = 400,
@@ -222,7 +214,7 @@ class MiniCheck(NLI):
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Model, windows and what is read."""
+        """Model, windows and `reads`."""
         return {**super().settings(), "reads": self.reads}
 
     def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
@@ -232,7 +224,7 @@ class MiniCheck(NLI):
             answers = answer_tokens(engine, "0", "1", kind="MiniCheck")
             return lambda logits: softmax_at(logits[answers], 1)
         known = labels(engine.config)
-        # a config.json without labels stands for transformers' default, LABEL_0 and LABEL_1
+        # a config.json without labels means transformers' default, LABEL_0 and LABEL_1
         if known and len(known) != 2:
             names = ", ".join(known.values())
             raise ConfigurationError(
@@ -256,62 +248,53 @@ class MiniCheck(NLI):
         return Encoding.plain([*first, *claim, first[-1]])
 
 
-DEFAULT_UNIEVAL = {
-    "summarization": "MingZhong/unieval-sum",
-    "data-to-text": "MingZhong/unieval-sum",
-    "dialogue": "MingZhong/unieval-dialog",
-    "fact": "MingZhong/unieval-fact",
-}
-"""The published models by task."""
-
-InputPart = Literal["source", "context", "references"]
-
-
 class EvalQuestion(NamedTuple):
-    """What is asked about an aspect."""
+    """The question about an aspect."""
 
     text: str
     output_label: str
-    """How the output is introduced."""
-    others: tuple[tuple[str, InputPart], ...] = ()
-    """Further texts with how they are introduced."""
+    """Label of the output."""
+    others: tuple[str, ...] = ()
+    """Labels of further texts, of `_PARTS`."""
     sentences: Literal["whole", "mean", "sum"] = "whole"
-    """Whether the output is judged sentence by sentence, and how the values are put together."""
+    """Whether the output is judged sentence by sentence, and how the values are combined."""
 
 
-_DOCUMENT: tuple[str, InputPart] = ("document", "source")
-_HISTORY: tuple[str, InputPart] = ("dialogue history", "source")
-_FACT: tuple[str, InputPart] = ("fact", "context")
-_REFERENCE: tuple[str, InputPart] = ("reference", "references")
-_CONSISTENT = EvalQuestion(
-    "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
-)
+_PARTS: dict[str, Need] = {
+    "document": "source", "dialogue history": "source", "fact": "context",
+    "reference": "references",
+}  # fmt: skip
+"""Fields of an example by UniEval's labels."""
 
 QUESTIONS = {
     "summarization": {
         "coherence": EvalQuestion(
-            "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
+            "Is this a coherent summary to the document?", "summary", ("document",)
         ),
-        "consistency": _CONSISTENT,
+        "consistency": EvalQuestion(
+            "Is this claim consistent with the document?", "claim", ("document",), "mean"
+        ),
         "fluency": EvalQuestion("Is this a fluent paragraph?", "paragraph", (), "mean"),
         "relevance": EvalQuestion(
-            "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
+            "Is this summary relevant to the reference?", "summary", ("reference",)
         ),
     },
     "dialogue": {
         "naturalness": EvalQuestion("Is this a natural response in the dialogue?", "response"),
         "coherence": EvalQuestion(
-            "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
+            "Is this a coherent response given the dialogue history?",
+            "response",
+            ("dialogue history",),
         ),
         "engagingness": EvalQuestion(
             "Is this an engaging and informative response according to the dialogue history and"
             " fact?",
             "response",
-            (_HISTORY, _FACT),
+            ("dialogue history", "fact"),
             "sum",
         ),
         "groundedness": EvalQuestion(
-            "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
+            "Is this response consistent with knowledge in the fact?", "response", ("fact",)
         ),
         "understandability": EvalQuestion(
             "Is this an understandable response in the dialogue?", "response"
@@ -320,11 +303,11 @@ QUESTIONS = {
     "data-to-text": {
         "naturalness": EvalQuestion("Is this a fluent utterance?", "utterance"),
         "informativeness": EvalQuestion(
-            "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
+            "Is this sentence informative according to the reference?", "sentence", ("reference",)
         ),
     },
-    "fact": {"consistency": _CONSISTENT},
 }
+QUESTIONS["fact"] = {"consistency": QUESTIONS["summarization"]["consistency"]}
 """Questions by task and aspect."""
 
 
@@ -334,15 +317,14 @@ class UniEval(ModelTool):
     The value is P(Yes) / (P(Yes) + P(No)) of the answer's first token. The questions are the
     published models' own: they were trained on these words, so others would give other numbers. If
     the paper asks sentence by sentence, the values are averaged (summed for engagingness). Inputs
-    are read whole; the paper cuts them at 1,024 tokens.
+    are not cut; the paper cuts them at 1,024 tokens.
 
     Args:
         model: An encoder-decoder model: a folder or a Hub id; the published one of the task
             if left out.
         task: `summarization`, `dialogue`, `data-to-text` or `fact`.
         aspect: One of the task's aspects; see `QUESTIONS`.
-        max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
-            does.
+        max_tokens: Longest input in tokens; T5 itself has no limit, but memory has.
 
     Raises:
         UnknownName: There is no such task, or no such aspect of the task.
@@ -365,12 +347,13 @@ class UniEval(ModelTool):
             raise UnknownName("task of UniEval", task, list(QUESTIONS))
         if aspect not in QUESTIONS[task]:
             raise UnknownName(f"aspect of UniEval's {task}", aspect, list(QUESTIONS[task]))
-        super().__init__(name, model or DEFAULT_UNIEVAL[task], **options)
+        published = {"dialogue": "dialog", "fact": "fact"}.get(task, "sum")
+        super().__init__(name, model or f"MingZhong/unieval-{published}", **options)
         self.task, self.aspect, self.max_tokens = task, aspect, max_tokens
         self.question = QUESTIONS[task][aspect]
         summed = self.question.sentences == "sum"
         self.scale = None if summed else (0.0, 1.0)
-        self.needs: tuple[Need, ...] = tuple(part for _, part in self.question.others)
+        self.needs: tuple[Need, ...] = tuple(_PARTS[label] for label in self.question.others)
         self.description = (
             f"UniEval: how sure a T5 model answers yes to {self.question.text!r} about the output, "
             + ("summed over its sentences, from 0 without bound" if summed else "0 to 1")
@@ -404,15 +387,15 @@ class UniEval(ModelTool):
 
     def _encode(self, engine: ToolEngine, text: str, example: Example) -> Encoding:
         """Return the question, the output and the other texts, with an end mark after each."""
-        given: dict[InputPart, str] = {
+        given: dict[Need, str] = {
             "source": example.source or "",
             "context": example.context or "",
             "references": next(iter(references(example)), ""),
         }
         pieces = [f"question: {self.question.text}", f"{self.question.output_label}: {text}"]
-        pieces += [f"{label}: {given[part].strip()}" for label, part in self.question.others]
+        pieces += [f"{label}: {given[_PARTS[label]].strip()}" for label in self.question.others]
         # UniEval was trained on pieces joined by the text "</s>", which T5's tokenizer reads as the
-        # end mark; each piece by itself, so that one written inside a text stays text.
+        # end mark; encoded piece by piece, so that "</s>" inside a text remains text
         encoded = [[*engine.tokenizer.encode_plain(piece), end_mark(engine)] for piece in pieces]
         return Encoding.plain(chain.from_iterable(encoded))
 
@@ -436,29 +419,22 @@ def answer_tokens(engine: ToolEngine, no: str, yes: str, *, kind: str) -> list[i
     return [token for [token] in first]
 
 
-DEFAULT_BART = "facebook/bart-large-cnn"
-"""The paper's BARTScore-CNN; `facebook/bart-large` is its plain BARTScore."""
-LikelihoodDirection = Literal["src-hypo", "ref-hypo", "hypo-ref", "f"]
-"""Which text is read and which is scored: faithfulness, precision, recall, or the mean of the last
-two, as the paper calls them."""
-BART_TOKENS = 1024
-
-
 class BartScore(ModelTool):
     """How likely an encoder-decoder model finds one text after another (Yuan et al., 2021).
 
-    The value is the mean log-probability of the tokens of the text that is scored, the marks at its
-    beginning and end among them, after the text that the encoder reads: the authors' formula with
-    all weights 1. As theirs, both texts are cut at 1,024 tokens. Their own checkpoint `bart.pth`
+    The value is the mean log-probability of the tokens of the scored text, with the marks at its
+    beginning and end, after the text that the encoder reads: the authors' formula with all weights
+    1. As in their code, both texts are cut at 1,024 tokens. Their own checkpoint `bart.pth`
     (BARTScore+CNN+Para) is a pickle and is not read.
 
     Args:
-        model: An encoder-decoder model: a folder or a Hub id with a revision.
-        direction: `src-hypo`: the output after its source (context and source together);
-            `ref-hypo`: the output after a reference; `hypo-ref`: a reference after the output;
-            `f`: the mean of these two.
-        over_references: What counts of several references.
-        max_tokens: Where both texts are cut, marks included.
+        model: An encoder-decoder model: a folder or a Hub id with a revision; the default is the
+            paper's BARTScore-CNN, and `facebook/bart-large` its plain BARTScore.
+        direction: `src-hypo` (faithfulness): the output after its source (context and source
+            together); `ref-hypo` (precision): the output after a reference; `hypo-ref` (recall): a
+            reference after the output; `f`: the mean of these two.
+        over_references: How several references are combined.
+        max_tokens: Tokens at which both texts are cut, marks included.
     """
 
     kind: ClassVar[str] = "bartscore"
@@ -467,11 +443,11 @@ class BartScore(ModelTool):
     def __init__(
         self,
         name: str = "bartscore",
-        model: str = DEFAULT_BART,
+        model: str = "facebook/bart-large-cnn",
         *,
-        direction: LikelihoodDirection = "src-hypo",
+        direction: Literal["src-hypo", "ref-hypo", "hypo-ref", "f"] = "src-hypo",
         over_references: Literal["max", "mean"] = "max",
-        max_tokens: int = BART_TOKENS,
+        max_tokens: int = 1024,
         **options: Unpack[ModelOptions],
     ) -> None:
         super().__init__(name, model, **options)
@@ -511,7 +487,7 @@ class BartScore(ModelTool):
         if self.direction == "f":  # each reference has two
             values = [sum(values[at : at + 2]) / 2 for at in range(0, len(values), 2)]
         best = max(values) if self.over_references == "max" else sum(values) / len(values)
-        # Cut texts are marked: their values compare only with each other.
+        # cut texts are marked, as their values are comparable only with each other
         cut = sum(lost for _, lost in encodings)
         return Measurement(
             value=best,
@@ -520,7 +496,7 @@ class BartScore(ModelTool):
         )
 
     def _pairs(self, example: Example) -> list[tuple[str, str]]:
-        """Return what the encoder reads and what is scored, one pair a value."""
+        """Return the text that the encoder reads and the scored one, a pair for each value."""
         output = example.output.strip()
         if self.direction == "src-hypo":
             return [(premise_of(example) or "", output)]
@@ -539,16 +515,13 @@ class BartScore(ModelTool):
             own = list(one.ids)
             if len(own) > limit:
                 lost += len(own) - limit
-                # the mark at the end stays, as when a tokenizer truncates
+                # the mark at the end is kept, as when a tokenizer truncates
                 end = one.special[-1]
                 own = [*own[: limit - end], *own[len(own) - end :]]
             ids += own
-            # The engine finds the border between the two texts by the segment.
+            # the engine finds the border between the two texts by the segment
             types += [segment] * len(own)
         return Encoding(tuple(ids), tuple(types), (0,) * len(ids)), lost
-
-
-_PLACE = "{premise}"
 
 
 class LMProb(TextTool):
@@ -558,7 +531,7 @@ class LMProb(TextTool):
         model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
             the first score.
         connected: A model that is open already, instead of `model`; the caller closes it.
-        template: The prompt; `{premise}` stands for context and source. The output follows
+        template: The prompt; `{premise}` is replaced by context and source. The output follows
             directly.
 
     Raises:
@@ -581,11 +554,11 @@ class LMProb(TextTool):
         connected: Model | None = None,
         template: str = "{premise}\n",
     ) -> None:
-        if template.count(_PLACE) != 1:
+        if template.count("{premise}") != 1:
             raise ConfigurationError(
-                f"the template of {name} needs {_PLACE} exactly once: {template!r}"
+                f"the template of {name} needs {{premise}} exactly once: {template!r}"
             )
-        if model is not None and connected is not None:
+        if model and connected:
             raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
         self.name, self.model, self.connected = name, model, connected
         self.template = template
@@ -601,8 +574,8 @@ class LMProb(TextTool):
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
-        # Not `format`: other braces in a template are text.
-        prompt = self.template.replace(_PLACE, premise_of(example) or "")
+        # not `format`: other braces in a template are text
+        prompt = self.template.replace("{premise}", premise_of(example) or "")
         request = ContinuationRequest(prompt=prompt, continuation=example.output.strip())
         answer = await scoring(model, "continuation").continuation(request)
         mean = answer.logprob / len(answer.tokens)
@@ -618,15 +591,15 @@ class LMProb(TextTool):
     async def _model(self) -> Model:
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
-        if self.connected is not None:
+        if self.connected:
             return self.connected
-        if self.model is None:
+        if not self.model:
             raise ConfigurationError(
                 f"{self.name} needs a model: {self.name}:MODEL, such as lm_prob:llamacpp/PATH.gguf"
             )
-        # Tools score examples side by side: without a lock each would load the model.
+        # examples are scored at the same time: without a lock each would load the model
         async with self._opening:
-            if self._opened is None:
+            if not self._opened:
                 self._opened = await connect(self.model).__aenter__()
             return self._opened
 
@@ -634,5 +607,5 @@ class LMProb(TextTool):
         """Close the model that the tool opened itself; safe to call twice."""
         self._closed = True
         opened, self._opened = self._opened, None
-        if opened is not None:
+        if opened:
             await opened.aclose()

@@ -1,8 +1,8 @@
 """Tools by name: the known kinds, and how `sum_bleurt=bleurt:PATH?engine=onnx` is parsed.
 
-`KINDS` is a plain dict from kind to a callable that makes a tool; other packages add kinds through
-the entry-point group `textassay.tools`, which is looked at when a name is not in the dict. Making a
-tool loads nothing: models are found and read at the first score.
+`KINDS` maps a kind to a callable that makes a tool. Other packages add kinds by the entry-point
+group `textassay.tools`, for names that are not in the dict. Making a tool loads no model; the first
+score does.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ KINDS: dict[str, Factory] = {
     "repetition": Repetition,
     "readability": Readability,
 }
-"""The kinds of tools that come with the package."""
+"""The package's own kinds of tools."""
 
 GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 """Short names for several kinds at once."""
@@ -77,22 +77,9 @@ GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 ENTRY_POINTS = "textassay.tools"
 """Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
 
-EXTRAS: dict[str, tuple[str, ...]] = {
-    "nltk": ("nltk",),
-    "nli": PytorchEngine.modules,
-    "onnx": OnnxEngine.modules,
-    "static": (PACKAGED_VECTORS, *StaticEngine.modules),
-}
-"""Modules that each extra of the package brings."""
-
-# sum_bleurt=bleurt:/models/sum?engine=onnx
-_SPEC = re.compile(
-    r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?"
-)
-
 
 class ToolSpec(Message):
-    """A tool to make: which kind, under which name, with which model and options."""
+    """A tool to make: its kind, name, model and options."""
 
     kind: str = Field(min_length=1)
     """Name of the kind."""
@@ -101,26 +88,26 @@ class ToolSpec(Message):
     model: str | None = None
     """Model of the tool: a folder, a Hub id, or for `lm_prob` the name of a model."""
     options: dict[str, Any] = {}
-    """Options of the kind; texts are read as what the option takes."""
+    """Options of the kind; texts are converted to the type of the option."""
 
 
 class ToolDescription(Message):
-    """What `tools list` shows of a kind."""
+    """A kind of tool, as `tools list` shows it."""
 
     kind: str
     """Name of the kind."""
     description: str
-    """Words for a planner."""
+    """The description for a planner."""
     scale: Scale | None
     """Lowest and highest value; `None` if unbounded."""
     higher_is_better: bool
-    """Whether a high value speaks for the text."""
+    """Whether a high value is better."""
     needs: tuple[Need, ...]
     """Inputs besides the output."""
     extra: str | None
     """Extra of the package that the kind needs (`nli` or, for some, `onnx` instead)."""
     installed: bool
-    """Whether what it needs is installed."""
+    """Whether one of its extras is installed."""
 
 
 def describe_all() -> tuple[ToolDescription, ...]:
@@ -152,11 +139,17 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
 
 
 def has_extra(extra: str) -> bool:
-    """Return whether an extra of the package is installed, with its files; imports none of it."""
-    if not all(map(find_spec, EXTRAS.get(extra, ()))):
+    """Return whether an extra of the package is installed, with its files; imports no module."""
+    modules: dict[str, tuple[str, ...]] = {
+        "nltk": ("nltk",),
+        "nli": PytorchEngine.modules,
+        "onnx": OnnxEngine.modules,
+        "static": (PACKAGED_VECTORS, *StaticEngine.modules),
+    }
+    if not all(map(find_spec, modules.get(extra, ()))):
         return False
     if extra == "static":
-        # a package whose vectors are not where they should be would only fail at the first score
+        # else a package without its vectors would fail at the first score
         try:
             load_packaged_vectors()
         except ConfigurationError:
@@ -178,7 +171,7 @@ def build(
             tool made elsewhere.
         table: The configuration's `[tools.NAME]` tables: `kind` (the name itself if left out),
             `model`, and the kind's options.
-        model: What `lm_prob` asks if its spec names no model; stays the caller's to close.
+        model: Model for `lm_prob` if its spec names none; the caller closes it.
 
     Raises:
         ConfigurationError: A spec cannot be read, an option is unknown or of the wrong type, or two
@@ -190,7 +183,7 @@ def build(
             tools += [_make(one, model) for one in _expand(spec, table or {})]
         else:
             tools.append(_make(spec, model) if isinstance(spec, ToolSpec) else spec)
-    # Names are columns of the results, and what plans refer to.
+    # names are columns of the results, and plans refer to them
     names = [made.name for made in tools]
     if twice := sorted(name for name in set(names) if names.count(name) > 1):
         raise ConfigurationError(
@@ -205,8 +198,12 @@ def parse(spec: str) -> ToolSpec:
     Raises:
         ConfigurationError: It has another form.
     """
-    match = _SPEC.fullmatch(spec.strip())
-    if match is None:
+    # sum_bleurt=bleurt:/models/sum?engine=onnx
+    match = re.fullmatch(
+        r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?",
+        spec.strip(),
+    )
+    if not match:
         raise ConfigurationError(
             f"cannot read the tool {spec!r}; it is written [NAME=]KIND[:MODEL][?OPTION=VALUE&...],"
             " such as rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
@@ -244,7 +241,7 @@ def as_text(spec: ToolSpec) -> str:
 
 
 def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
-    """Return the spec that a `[tools.NAME]` table of a configuration stands for.
+    """Return the spec of a `[tools.NAME]` table of a configuration.
 
     Raises:
         ConfigurationError: `kind` or `model` is not a text.
@@ -279,7 +276,7 @@ def _make(spec: ToolSpec, model: Model | None) -> Tool:
         return factory(**options)
     if "connected" in hints and model is not None and "model" not in options:
         options["connected"] = model
-    # `rouge1` is `Rouge` with its variant; giving another one would contradict the name.
+    # `rouge1` is `Rouge` with its variant; another variant would contradict the name
     fixed = factory.keywords if isinstance(factory, partial) else {}
     known = [name for name in hints if name not in {*fixed, "connected", "name"}]
     for name in options:
@@ -292,7 +289,7 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value)
     except PydanticSchemaGenerationError:
-        return value  # a protocol, such as a sentence splitter: given in Python only
+        return value  # a protocol, such as a sentence splitter, which only Python can give
     except ValidationError as error:
         raise ConfigurationError(
             f"option {name} of the tool {kind}: {value!r}: {error.errors()[0]['msg']}"
@@ -300,7 +297,7 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
 
 
 def _options_of(factory: Factory) -> dict[str, Any] | None:
-    """Return the annotations of a factory's options, or `None` if it checks them itself."""
+    """Return the annotations of a factory's options; `None` if it checks them itself."""
     options: dict[str, Any] = {}
     for name, parameter in inspect.signature(factory, eval_str=True).parameters.items():
         hint = parameter.annotation

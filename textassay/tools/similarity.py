@@ -1,6 +1,6 @@
 """Tools with a model that compare the output with other texts: embeddings, BERTScore, BLEURT.
 
-What is compared with (references, source or context) is the same option for all of them.
+The option `against` (references, source or context) is the same for all of them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from textassay.tools.text import SentenceSplitter, pack_sentences
 from textassay.tools.tool import Abstention, Measurement, premise, references
 
 Against = Literal["auto", "references", "source", "context"]
-"""What the output is compared with; `auto` takes the references if there are any, else the source
-(context and source together), and says so. `context` is the example's context alone, such as the
-fact that an answer should rest on."""
+"""Text to compare the output with; `auto` takes the references if there are any, else the source
+(context and source together), and records which. `context` is the example's context alone, such as
+the fact behind an answer."""
 
 
 class ComparingOptions(ModelOptions, total=False):
@@ -47,7 +47,7 @@ class ComparingOptions(ModelOptions, total=False):
 
 
 class ComparingTool(ModelTool):
-    """A tool with a model that compares two texts; a subclass says how."""
+    """A tool with a model that compares two texts; a subclass has `compare`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ComparingTool(ModelTool):
     ) -> None:
         super().__init__(name, model, **options)
         self.against = against
-        # With `auto` nothing is required: what is missing shows per example, as an abstention.
+        # with `auto` nothing is required: an example without either text abstains
         if against != "auto":
             self.needs = ("premise" if against == "source" else against,)
 
@@ -83,7 +83,7 @@ class ComparingTool(ModelTool):
         """Return the texts to compare an output with, and their kind."""
         if self.against == "context":
             return ((example.context or "").strip(),), "context"
-        # References first: they say what was wanted, the source only what there was.
+        # references first, as they are what the output should be
         if self.against != "source" and (known := references(example)):
             return known, "references"
         text = premise(example)
@@ -102,7 +102,7 @@ def split_windows(
 ) -> tuple[Encoding, ...]:
     """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
-    limits = [n for n in (engine.max_tokens, longest) if n is not None]
+    limits = [n for n in (engine.max_tokens, longest) if n]
     room = min(limits, default=10**9) - tokenizer.special_tokens(pair=False)
     if not limits or tokenizer.count(text) <= room:
         return (tokenizer.encode(text),)
@@ -122,19 +122,9 @@ def f1_score(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
 
 
-DEFAULT_SENTENCE_ENCODER = (
-    "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
-)
-"""The encoder used if none is named; 22 million parameters, Apache-2.0, English. With
-`engine=static` it is the vectors of the package wordllama."""
-
-MAX_VECTORS = 8192
-"""Texts, or sentences, whose static vectors a tool remembers: sources come back with every
-system. What a network answers is remembered by its runner."""
-
 Pooling = Literal["mean", "cls"]
 Per = Literal["text", "sentence"]
-"""What is embedded: whole texts, or their sentences."""
+"""Whether whole texts are embedded, or their sentences."""
 
 SentenceMeasure = Literal["p", "r", "f", "min"]
 """Of sentence-wise cosines: mean over the output's sentences of the best one of the other text
@@ -147,12 +137,13 @@ class Embedding(ComparingTool):
 
     Args:
         model: A sentence encoder: a folder, a Hub id with a revision, or `wordllama`; by
-            default `DEFAULT_SENTENCE_ENCODER`, with `engine="static"` `wordllama`.
+            default all-MiniLM-L6-v2 (22 million parameters, Apache-2.0, English), with
+            `engine="static"` the vectors of the package `wordllama`.
         per: Whether whole texts are compared, or each sentence with its best counterpart.
         measure: With `per="sentence"`: `p` (default), `r`, `f` or `min`, see
             `SentenceMeasure`.
-        pooling: How tokens become one vector; `auto` reads it from the folder, which means the
-            mean if it says nothing.
+        pooling: How tokens become one vector; `auto` reads it from the folder; by default the
+            mean.
 
     Raises:
         ConfigurationError: `measure` is given, and whole texts are compared.
@@ -171,15 +162,19 @@ class Embedding(ComparingTool):
         pooling: Literal["auto", "mean", "cls"] = "auto",
         **options: Unpack[ComparingOptions],
     ) -> None:
-        is_static = options.get("engine") == "static"
-        default = PACKAGED_VECTORS if is_static else DEFAULT_SENTENCE_ENCODER
+        default = (
+            PACKAGED_VECTORS
+            if options.get("engine") == "static"
+            else "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+        )
         super().__init__(name, model or default, **options)
-        if measure is not None and per == "text":
+        if measure and per == "text":
             raise ConfigurationError(
                 f"{name}: measure={measure} needs per=sentence; whole texts have one cosine"
             )
         self.pooling, self.per, self.measure_ = pooling, per, measure or "p"
-        self._static_vector = lru_cache(MAX_VECTORS)(static_vector)
+        # sources recur with every system; the runner of a network remembers its answers itself
+        self._static_vector = lru_cache(8192)(static_vector)
         self.scale = (-1.0, 1.0)
         other = {
             "auto": "closest reference (the source if there is no reference)",
@@ -190,7 +185,7 @@ class Embedding(ComparingTool):
         self.description = _description(per, self.measure_, other)
 
     def settings(self) -> Mapping[str, object]:
-        """Model, pooling, and what is compared."""
+        """Model, pooling, and the compared units."""
         settings = {**super().settings(), "pooling": self.pooling}
         if self.per == "sentence":
             splitter = self.splitter.signature
@@ -311,19 +306,19 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
         kinds = [
             str(module["type"]).rpartition(".")[2] for module in json.loads(modules.read_bytes())
         ]
-        # A dense layer after pooling, say: without it the vectors would be others than the model's.
+        # without a further layer, such as a dense one, the vectors would not be the model's
         if odd := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
             raise ConfigurationError(
                 f"{label} has further layers ({', '.join(odd)}), which this tool does not run"
             )
     if requested != "auto":
         return requested
-    # Where sentence-transformers writes it; transformers' own files say nothing of pooling.
+    # sentence-transformers writes it here; transformers' own files do not have it
     config = folder / "1_Pooling" / "config.json"
     if not config.is_file():
         return "mean"
     found = read_json(config)
-    # Older versions of sentence-transformers wrote one flag for each way of pooling.
+    # older versions of sentence-transformers wrote a flag for each way of pooling
     on = [name for name in found if name.startswith("pooling_mode_") and found[name] is True]
     if found.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
         return "mean"
@@ -335,8 +330,7 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
 
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
-"""The encoder used if none is named, read at its 17th layer, as the authors chose for
-English."""
+"""The default encoder, which is read at its 17th layer, the authors' choice for English."""
 
 
 class Match(NamedTuple):
@@ -369,7 +363,7 @@ class BertScore(ComparingTool):
 
     Equal to the package bert-score without weighting by rarity and without rescaling by a baseline:
     as there, a token may match a special token of the other text, but special tokens count for
-    nothing themselves. Long texts are embedded in windows, none is cut off.
+    nothing themselves. Long texts are embedded in windows rather than cut off.
 
     Args:
         model: An encoder: a folder or a Hub id with a revision.
@@ -391,7 +385,7 @@ class BertScore(ComparingTool):
         **options: Unpack[ComparingOptions],
     ) -> None:
         super().__init__(name, model, **options)
-        # Which layer agrees best with people was measured per encoder, by the authors.
+        # the authors measured which layer of an encoder agrees best with people
         self.layer = 17 if layer is None and model == DEFAULT_ENCODER else layer
         self.measure_ = measure
         self.scale = (-1.0, 1.0)
@@ -419,8 +413,8 @@ class BertScore(ComparingTool):
         matches = await asyncio.to_thread(
             lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]
         )
-        # By F1 whatever is reported, as bert-score does: precision alone would favor the longest
-        # reference.
+        # by F1 whatever is reported, as in bert-score: precision alone would favor the longest
+        # reference
         best = max(matches, key=lambda m: m.f1)
         return Measurement(
             value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],
@@ -434,7 +428,7 @@ class BertScore(ComparingTool):
 
 def greedy_match(output: TokenStates, other: TokenStates) -> Match:
     """Match the tokens of two texts greedily."""
-    # Candidates hold special tokens, rows do not: bert-score masks them on one side only.
+    # candidates include special tokens, rows do not: bert-score masks them on one side only
     precision, recall = (
         float((unit(one.own) @ unit(two.candidates).T).max(axis=1).mean())
         for one, two in ((output, other), (other, output))
@@ -442,20 +436,17 @@ def greedy_match(output: TokenStates, other: TokenStates) -> Match:
     return Match(precision, recall, f1_score(precision, recall))
 
 
-DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
-"""The checkpoint used if none is named; 579 million parameters."""
-
-
 class Bleurt(ComparingTool):
     """A regressor trained on ratings of how well a candidate says what a reference says.
 
-    Sellam et al. (2020), Pu et al. (2021). With the source in the reference's place, as Fusion-Eval
-    uses it, it is used outside of what it was trained for; such scores are marked. Texts longer
-    than the input are read in windows.
+    Sellam et al. (2020), Pu et al. (2021). Fusion-Eval uses it with the source in the reference's
+    place, for which it was not trained; such scores are marked. Texts longer than the input are
+    read in windows.
 
     Args:
-        model: A checkpoint with one output: a folder or a Hub id with a revision.
-        combine: What several references give: the best or the mean.
+        model: A checkpoint with one output: a folder or a Hub id with a revision; the default has
+            579 million parameters.
+        combine: How several references are combined: the best or the mean.
     """
 
     kind: ClassVar[str] = "bleurt"
@@ -464,7 +455,7 @@ class Bleurt(ComparingTool):
     def __init__(
         self,
         name: str = "bleurt",
-        model: str = DEFAULT_BLEURT,
+        model: str = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830",
         *,
         combine: Literal["best", "mean"] = "best",
         **options: Unpack[ComparingOptions],
@@ -497,7 +488,7 @@ class Bleurt(ComparingTool):
         )
         rows = [row for plan in plans for row in plan]
         answers = await self.ask_grouped(engine, rows)
-        # Any classifier loads; only its number of outputs shows that it is not a regressor.
+        # any classifier loads; the number of outputs shows whether it is a regressor
         if (outputs := answers[0][0].size) != 1:
             raise ConfigurationError(
                 f"{engine.label} is not a regressor: it has {outputs} outputs, BLEURT has one"
@@ -525,17 +516,17 @@ class Bleurt(ComparingTool):
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if tokenizer.count(reference) + tokenizer.count(output) <= room:
             return [[tokenizer.encode(reference, output)]]
-        # Half of the input for the output's part, so that a window of the reference always has room
-        # beside it.
+        # half of the input for the output's part, so that there is room for a window of the
+        # reference
         parts = pack_sentences(self.splitter.split(output), tokenizer.count, max(1, room // 2))
         limit = max(1, room - max(map(tokenizer.count, parts)))
-        # With an overlap, what spans two sentences of the reference is whole in one of the windows.
+        # with an overlap, a fact in two sentences of the reference is in one window
         windows = pack_sentences(self.splitter.split(reference), tokenizer.count, limit, overlap=1)
         return [[tokenizer.encode(window, part) for window in windows] for part in parts]
 
 
 def describe_scale(model: str) -> str:
-    """Return what is known of the scale of a checkpoint, by its name."""
+    """Return a sentence on the scale of a checkpoint, by its name."""
     low = model.lower()
     if "bleurt-20" in low:
         return "About 0 to 1, seldom beyond."

@@ -1,17 +1,17 @@
-"""Surface metrics: what texts show without a model.
+"""Surface metrics, which need no model.
 
-Overlap with references as the field's own libraries count it (ROUGE by rouge-score; BLEU, chrF and
-TER by sacrebleu; METEOR by NLTK), which are imported on first use: here are their settings, what
-several references mean, and when a number would be meaningless. Then length, repetition,
-readability, and words of the source.
+Overlap with references is counted by the usual libraries (ROUGE by rouge-score; BLEU, chrF and TER
+by sacrebleu; METEOR by NLTK), which are imported on first use; these classes have their settings,
+combine several references, and abstain where a number would be meaningless. Then length,
+repetition, readability, and words of the source.
 
 METEOR (Banerjee and Lavie, 2005) counts words, stems and synonyms that output and reference share.
-It needs the extra `nltk`, and for synonyms WordNet, which NLTK fetches apart. Words are cut by
-NLTK's Treebank rules and lower-cased; the weights are NLTK's (alpha .9, beta 3, gamma .5).
+It needs the extra `nltk`, and for synonyms WordNet, which NLTK downloads separately. Words are cut
+by NLTK's Treebank rules and lower-cased; the weights are NLTK's (alpha .9, beta 3, gamma .5).
 
-Readability is the Flesch reading ease, for English. Syllables are counted by rules of spelling, not
-by a dictionary (the dictionary-based packages download theirs): nine words in ten come out right,
-which is enough for a mean over a text.
+Readability is the Flesch reading ease, for English. Syllables are counted by rules of spelling
+rather than a dictionary (packages with one download it): nine words in ten are counted right, which
+is enough for a mean over a text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from string import ascii_letters
-from threading import Lock
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 from unicodedata import normalize
@@ -35,6 +34,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Scale
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, casefold_words, ngrams, words
 from textassay.tools.tool import (
+    IMPORTING,
     Abstention,
     Computed,
     Measurement,
@@ -46,24 +46,15 @@ from textassay.tools.tool import (
 )
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
-_ROUGE_WORDS = {
-    "rouge1": "words",
-    "rouge2": "word pairs",
-    "rougeL": "the longest common subsequence of words",
-    "rougeLsum": "longest common subsequences, sentence by sentence",
-}
 MAX_WORD_PAIRS = 25_000_000
 """Largest table of words by words that `rougeLsum` fills, in Python, within about ten seconds."""
-_MEASURE_WORDS = {"f": "F1", "p": "precision", "r": "recall"}
-BleuTokenizer = Literal["13a", "intl", "zh", "char", "none"]
-_LOADING = Lock()
 
 
 class Rouge(Computed):
     """ROUGE (Lin, 2004) against the references, by rouge-score.
 
     Args:
-        variant: What is counted: words, pairs of words, or longest common subsequences.
+        variant: Units to count: words, pairs of words, or longest common subsequences.
         measure: F1, precision (share of the output found) or recall (share of the reference
             found).
         refs: `best` takes the reference with the highest F1, `first` looks at the first only.
@@ -85,8 +76,15 @@ class Rouge(Computed):
         self.name, self.variant = name or variant, variant
         self.measure_, self.refs, self.stemmer = measure, refs, stemmer
         which = "the closest reference" if refs == "best" else "the first reference"
+        share = {"f": "F1", "p": "precision", "r": "recall"}[measure]
+        counted = {
+            "rouge1": "words",
+            "rouge2": "word pairs",
+            "rougeL": "the longest common subsequence of words",
+            "rougeLsum": "longest common subsequences, sentence by sentence",
+        }[variant]
         self.description = (
-            f"ROUGE {_MEASURE_WORDS[measure]} of {_ROUGE_WORDS[variant]} shared by output and"
+            f"ROUGE {share} of {counted} shared by output and"
             f" {which}, 0 to 1; higher is closer. Reads a-z and 0-9 only. Blind to paraphrase and"
             " to facts."
         )
@@ -106,8 +104,8 @@ class Rouge(Computed):
         texts = example.output, *references(example)[: 1 if self.refs == "first" else None]
         texts = tuple(normalize("NFC", text) for text in texts)
         output, *targets = map(_tokenizer(self.stemmer).tokenize, texts)
-        # rouge-score silently ignores all other characters: any two Chinese texts would be nothing,
-        # and those that share a year would be the same.
+        # rouge-score silently ignores all other characters: two Chinese texts would be empty, and
+        # equal if they share a year
         readable = [
             (tokens, text)
             for tokens, text in zip(targets, texts[1:], strict=True)
@@ -121,8 +119,8 @@ class Rouge(Computed):
             )
         targets, texts = [one for one, _ in readable], (texts[0], *(text for _, text in readable))
         if self.variant == "rougeL":
-            # Not by the library: its table in Python takes minutes for long texts; the value is
-            # the same.
+            # not by the library, whose table in Python takes minutes for long texts; the value is
+            # the same
             best = max((_rouge_l(output, one) for one in targets), key=lambda one: one.fmeasure)
         else:
             if self.variant == "rougeLsum":
@@ -142,21 +140,21 @@ class Rouge(Computed):
         )
 
 
-LEAST_LATIN = 0.5
-"""Share of the words of a text that must have one of a-z for ROUGE. Accented words have one; texts
-in another script have so many only if they are hardly more than names, brands and addresses."""
-_WITHOUT_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""Letters of scripts that put no blank between words; each of them counts as a word."""
-_WORD = re.compile(rf"[{_WITHOUT_BLANKS}]|[^\W\d_{_WITHOUT_BLANKS}]+")
-_LETTER, _LATIN = re.compile(r"[^\W\d_]"), frozenset(ascii_letters)
-
-
 @lru_cache(maxsize=4096)
 def _is_latin(text: str) -> bool:
-    """Return whether a text is one that rouge-score's tokenizer reads."""
-    words = _WORD.findall(text)
-    latin = sum(not _LATIN.isdisjoint(word) for word in words)
-    return latin >= LEAST_LATIN * len(words)
+    """Return whether rouge-score's tokenizer reads a text: half of its words have one of a-z.
+
+    Accented words have one; texts in another script have so many only if they are hardly more than
+    names, brands and addresses.
+    """
+    # letters of Thai, Khmer, Japanese, Chinese and the like, which put no blank between words
+    alone = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    words = re.findall(rf"[{alone}]|[^\W\d_{alone}]+", text)
+    return 2 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= len(words)
+
+
+def _count_letters(text: str) -> int:
+    return len(re.findall(r"[^\W\d_]", text))
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
@@ -173,7 +171,7 @@ def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
     row = everything
     for word in other:
         matched = row & places.get(word, 0)
-        # The addition carries each match to the next zero above it, for all prefixes at once.
+        # the addition carries each match to the next zero above it, for all prefixes at once
         row = ((row + matched) | (row - matched)) & everything
     return len(one) - row.bit_count()
 
@@ -189,7 +187,7 @@ def _rouge_l(output: Sequence[str], target: Sequence[str]) -> Any:
 
 @lru_cache(maxsize=2)
 def _tokenizer(stemmer: bool) -> Any:
-    """Return rouge-score's tokenizer that remembers: references come back with every system."""
+    """Return rouge-score's tokenizer with a cache, as references recur with every system."""
     tokenizer = import_module("rouge_score.tokenizers").DefaultTokenizer(stemmer)  # imports NLTK
     tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)
     return tokenizer
@@ -240,7 +238,7 @@ class Bleu(SacreBleu):
         lowercase: Whether case is ignored.
         tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without;
             none of them downloads anything.
-        smooth: What happens to n-grams that match nowhere.
+        smooth: Smoothing of n-grams without a match.
         max_order: Longest n-gram.
     """
 
@@ -252,7 +250,7 @@ class Bleu(SacreBleu):
         name: str = "bleu",
         *,
         lowercase: bool = True,
-        tokenize: BleuTokenizer = "13a",
+        tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a",
         smooth: Literal["exp", "floor", "add-k", "none"] = "exp",
         max_order: int = 4,
     ) -> None:
@@ -263,7 +261,7 @@ class Bleu(SacreBleu):
             "tokenize": tokenize,
             "smooth_method": smooth,
             "max_ngram_order": max_order,
-            # Without it a sentence of fewer than four words has a score of 0, whatever it says.
+            # without it every sentence of fewer than four words has a score of 0
             "effective_order": True,
         }
         self.signed = {"tok": tokenize, "smooth": smooth, "order": max_order, "eff": True}
@@ -332,16 +330,12 @@ class Ter(SacreBleu):
         )
 
 
-# kana, Han, Thai, Lao, Myanmar, Khmer: scripts without spaces between words
-_UNSPACED = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
-)
-
-
 def is_unspaced(text: str) -> bool:
     """Return whether most letters of a text belong to scripts that put no spaces between words."""
-    found = len(_UNSPACED.findall(text))
-    return found > 0 and 2 * found > len(_LETTER.findall(text))
+    han_kana = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    thai_lao_myanmar_khmer = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+    found = len(re.findall(f"[{han_kana}{thai_lao_myanmar_khmer}]", text))
+    return found > 0 and 2 * found > _count_letters(text)
 
 
 def _unspaced(name: str, instead: str) -> Abstention:
@@ -363,8 +357,8 @@ class Meteor(Computed):
     """METEOR against the closest reference.
 
     Args:
-        synonyms: Whether words match their synonyms in WordNet, as published; without, words
-            and stems alone, which needs no data.
+        synonyms: Whether words match their synonyms in WordNet, as published; words and stems
+            alone need no data.
     """
 
     kind: ClassVar[str] = "meteor"
@@ -384,7 +378,7 @@ class Meteor(Computed):
         return {"synonyms": self.synonyms, "nltk": version("nltk")}
 
     async def prepare(self, *, load: bool = True) -> None:
-        """Find out whether NLTK and its data are here; see `Preparable`."""
+        """Find out whether NLTK and its data are installed; see `Preparable`."""
         check_installed(["nltk"], extra="nltk", what=self.name)
         if load:
             self._wordnet()
@@ -394,7 +388,7 @@ class Meteor(Computed):
         if is_unspaced(example.output):
             return _unspaced(self.name, "chrf does without")
         meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
-        # Treebank rules only: `word_tokenize` would want NLTK's Punkt data as well.
+        # Treebank rules only: `word_tokenize` needs NLTK's Punkt data as well
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
         words, *targets = (
             tokenizer.tokenize(normalize("NFC", text))
@@ -408,9 +402,9 @@ class Meteor(Computed):
             return SimpleNamespace(synsets=lambda word: [])
         wordnet = need("nltk.corpus", extra="nltk", what=self.name).wordnet
         try:
-            with _LOADING:  # NLTK reads it on first use, and not from two threads at once
+            with IMPORTING:  # NLTK reads it on first use, and not from two threads at once
                 wordnet.ensure_loaded()
-        except (LookupError, OSError) as error:  # none of it, or a part
+        except (LookupError, OSError) as error:  # the data are missing or incomplete
             raise ConfigurationError(
                 f"{self.name} needs NLTK's data: python -m nltk.downloader wordnet; or leave"
                 " synonyms out: meteor?synonyms=false"
@@ -420,11 +414,8 @@ class Meteor(Computed):
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 LengthUnit = Literal["words", "tokens", "characters", "sentences"]
-# tokenized text writes "do n't" and "he 's"; both are one word
-_CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
 # rain   don't
 _ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
-_VOWELS = re.compile(r"[aeiouy]+")
 # pairs of vowels that are two syllables: "di-al", "ritu-al", "cre-ate", but not "na-tion"
 _HIATUS = re.compile(
     r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie"
@@ -437,7 +428,7 @@ _SILENT_END = re.compile(
 
 
 class Length(Computed):
-    """How long the output is.
+    """Length of the output.
 
     Args:
         unit: `words` leaves punctuation out, `tokens` are separated by white space,
@@ -479,7 +470,7 @@ class Length(Computed):
 
 
 class NgramShare(Computed):
-    """A share of the output's runs of `n` words; a subclass says which runs count."""
+    """A share of the output's runs of `n` words; a subclass has `share`."""
 
     scale = (0.0, 1.0)
     n: int
@@ -490,7 +481,7 @@ class NgramShare(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Cut the output into n-grams."""
-        # Ignore case, so that a repeated phrase also counts at the start of a sentence.
+        # without case, so that a repeated phrase also counts at the start of a sentence
         grams = list(ngrams(casefold_words(example.output), self.n))
         if not grams:
             return too_short(self.name, self.n)
@@ -502,7 +493,7 @@ class NgramShare(Computed):
 
 
 class Repetition(NgramShare):
-    """Share of the output's n-grams that stood in it before.
+    """Share of the output's n-grams that repeat an earlier one.
 
     Args:
         n: Words in an n-gram.
@@ -555,11 +546,11 @@ class Readability(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Count words, sentences and syllables."""
-        text = _CLITIC.sub("", example.output)
+        # tokenized text writes "do n't" and "he 's"; both are one word
+        text = re.sub(r"(?i)\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", "", example.output)
         words = _ENGLISH_WORD.findall(text)
         letters = sum(character.isalpha() for character in text)
-        # The formula was fitted to English; a share rather than any word, for names in other
-        # scripts occur.
+        # the formula was fitted to English; a share, as texts may have names in other scripts
         if not words or sum(map(len, words)) < 0.8 * letters:
             return Abstention(
                 type="UnsupportedLanguage",
@@ -579,7 +570,7 @@ def syllables(word: str) -> int:
     word = re.sub(r"['’](?:s|m|re|ve|ll|d)$", "", word.lower())
     extra = len(_HIATUS.findall(word)) + len(re.findall(r"(?<=[dsvcw])n['’]t$", word))
     stem = _SILENT_END.sub("", re.sub(r"n?['’].*$", "", word) or word)
-    return max(1, len(_VOWELS.findall(stem)) + extra)
+    return max(1, len(re.findall(r"[aeiouy]+", stem)) + extra)
 
 
 class Novelty(NgramShare):
@@ -646,7 +637,7 @@ class Coverage(Computed):
 
 def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[int]:
     """Return the lengths of the longest runs of `output` in `source`, greedily from the left."""
-    # Only places that begin with the same word can start a run, so no others are compared.
+    # only places that begin with the same word can start a run
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(source):
         places[word].append(place)
@@ -669,6 +660,6 @@ def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[i
             longest = max(longest, length)
         if longest:
             lengths.append(longest)
-        # Greedy: each word belongs to one fragment only, the longest that begins at its place.
+        # greedy: each word belongs to one fragment only, the longest that begins at its place
         i += max(longest, 1)
     return lengths

@@ -1,15 +1,13 @@
 """Texts cut into words, n-grams, sentences, and windows that a model can take.
 
-A word is a run of letters and digits, with inner apostrophes and hyphens; Han characters and kana
-stand alone, since their scripts do not mark words. Nothing here is specific to English.
+A word is a run of letters and digits, with inner apostrophes and hyphens. Every Han character and
+kana is a word, since their scripts do not mark words. Nothing here is specific to English.
 
-Sentences are found by rules that need no model and no download: they know list items,
-abbreviations, initials, quotations, the end marks of several scripts, and tokenized text (`a draw
-on sunday . he was`). One pass over the text: time is linear in its length, whatever it holds.
-`NltkSplitter` cuts as several papers do.
+Sentences are found by rules that need no model and no download, for list items, abbreviations,
+initials, quotations, the end marks of several scripts, and tokenized text (`a draw on sunday . he
+was`). They take one pass over the text. `NltkSplitter` cuts as several papers do.
 
-Windows hold texts that are longer than a model takes; every word lands in at least one, nothing is
-cut off.
+Windows are parts of texts that are longer than a model takes; every word is in at least one.
 """
 
 from __future__ import annotations
@@ -23,24 +21,25 @@ from unicodedata import category, normalize
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.tool import need
 
-# Titles and the like, which a name or number follows: never the end of a sentence.
-_TITLES = """
-    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft
-    fig figs eq eqs no nos vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr
-    hr herr frau nr bzw usw z.b d.h jan feb mar apr jun jul aug sep sept oct nov dec
-"""
-# May end a sentence: they do if a word follows that begins sentences and no names.
-_SHORT_FORMS = (
-    "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
+_BEFORE_NAMES, _MAY_END, _STARTERS = (
+    frozenset(words.split())
+    for words in (
+        # titles and similar words, which a name or number follows: never the end of a sentence
+        """
+        mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft
+        fig figs eq eqs no nos vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr
+        hr herr frau nr bzw usw z.b d.h jan feb mar apr jun jul aug sep sept oct nov dec
+        """,
+        # may end a sentence: they do if a word follows that begins sentences and no names
+        "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d",
+        # begin sentences and no names
+        """
+        the a an he she it they we i you this that these those there but and so in on at as if when
+        while however his her their our its my your what who why how where meanwhile for after
+        before by with from to not no yes
+        """,
+    )
 )
-_OPENERS = """
-    the a an he she it they we i you this that these those there but and so in on at as if when
-    while however his her their our its my your what who why how where meanwhile for after
-    before by with from to not no yes
-"""
-_BEFORE_NAMES = frozenset(_TITLES.split())
-_MAY_END = frozenset(_SHORT_FORMS.split())
-_STARTERS = frozenset(_OPENERS.split())
 
 _BREAK = re.compile(
     r"""
@@ -58,8 +57,6 @@ _BREAK = re.compile(
 _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
 # the word right before a dot, without brackets and quotation marks: (e.g -> e.g
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
-# Width of a line, in characters, that an editor or terminal may have wrapped.
-_HARD_WRAP = range(40, 121)
 # kana, CJK with its first extension, compatibility ideographs
 _HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # vowel signs and accents of any script, which belong to their word
@@ -78,12 +75,12 @@ class SentenceSplitter(Protocol):
 
     @property
     def signature(self) -> str:
-        """Short name with a version; part of the signature of every score that rests on it."""
+        """Short name with a version; part of the signature of scores that depend on it."""
 
     def split(self, text: str) -> list[str]:
-        """Return the sentences in order, stripped, none empty.
+        """Return the sentences in order, stripped and not empty.
 
-        Together they hold every character but white space.
+        Together they have every character of the text but white space.
         """
 
 
@@ -101,26 +98,26 @@ class RuleSplitter:
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         start = 0
         for match in _BREAK.finditer(text):
-            end = match.end("end") if match["end"] is not None else match.end()
+            end = match.end("end") if match["end"] else match.end()
             if self._breaks(text, start, match):
                 yield start, end
                 start = end
         yield start, len(text)
 
     def _breaks(self, text: str, start: int, match: re.Match[str]) -> bool:
-        if match["line"] is not None:
+        if match["line"]:
             return not self._is_wrapped_line(text, start, match)
-        return match["wide"] is not None or self._ends(text, start, match)
+        return bool(match["wide"]) or self._ends(text, start, match)
 
     def _is_wrapped_line(self, text: str, start: int, match: re.Match[str]) -> bool:
         """Return whether a line break is inside a sentence, because the line was full."""
         if match["line"].count("\n") > 1 or match.end() >= len(text):
             return False
         line_start = max(text.rfind("\n", 0, match.start()) + 1, start)
-        # A short line was ended by its author (a heading, a verse), a long one by the window.
-        width = match.start() - line_start
+        # the author ended a short line (a heading, a verse), an editor or terminal a longer one
+        is_full = 40 <= match.start() - line_start <= 120
         following = text[match.end() : match.end() + 8]
-        return width in _HARD_WRAP and following[:1].islower() and not _ITEM.match(following)
+        return is_full and following[:1].islower() and not _ITEM.match(following)
 
     def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
         """Return whether an end mark ends a sentence."""
@@ -196,7 +193,7 @@ def casefold_words(text: str) -> list[str]:
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """Iterate over all runs of `n` tokens, in order; none if there are fewer."""
+    """Iterate over all runs of `n` tokens, in order; empty if there are fewer."""
     return zip(*(tokens[i:] for i in range(n)), strict=False)
 
 
@@ -236,7 +233,7 @@ def pack_sentences(
 
 
 def _cut(sentence: str, count: NGramCounts, limit: int) -> list[str]:
-    # Between words first, and inside a word only if that alone is too long.
+    # between words first, and inside a word only if the word alone is too long
     units, glue = sentence.split(), " "
     if len(units) == 1:
         units, glue = list(sentence), ""
@@ -254,8 +251,7 @@ def _cut(sentence: str, count: NGramCounts, limit: int) -> list[str]:
 def _longest(units: Sequence[str], glue: str, count: NGramCounts, limit: int) -> int:
     """Return how many leading units fit, by bisection; at least 1."""
     low, high = 1, len(units)
-    # Tokens grow with the text, if not evenly: bisection tokenizes a dozen times rather than once a
-    # word.
+    # longer texts have more tokens: bisection tokenizes a dozen times rather than once a word
     while low < high:
         middle = (low + high + 1) // 2
         if count(glue.join(units[:middle])) <= limit:

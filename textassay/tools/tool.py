@@ -1,9 +1,8 @@
-"""What a tool is: an assistant evaluator with a name, words for a planner, and one method, `score`.
+"""Assistant evaluators: a name, a description for a planner, and one method, `score`.
 
-`Tool` is the interface that agents and runs rely on. `TextTool` is the base that our own tools
-share: it looks after missing inputs, empty outputs and signatures, so that a tool only measures.
-`tool` makes one of a function, for users who have a metric of their own. Knows no model, no metric
-and no agent.
+`Tool` is the protocol that agents and runs use. `TextTool` is the base of the package's own tools:
+it handles missing inputs, empty outputs and signatures, so that a tool only measures. `tool` makes
+a tool of a function, for users who have a metric of their own.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """For a planner: what is measured, its range, and which text is compared with which."""
+        """For a planner: the measure, its range, and the compared texts."""
 
     @property
     def scale(self) -> Scale | None:
@@ -47,7 +46,7 @@ class Tool(Protocol):
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a high value speaks for the text."""
+        """Whether a high value is better."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -74,17 +73,17 @@ class Tool(Protocol):
 
 @runtime_checkable
 class Preparable(Protocol):
-    """A tool that can find out beforehand whether it is able to work."""
+    """A tool that can find out before the first score whether it works."""
 
     async def prepare(self, *, load: bool = True) -> None:
-        """Do what the first score would do first, so that nothing was paid for when it fails.
+        """Do the first steps of the first score, which fail before anything was paid for.
 
         Args:
-            load: Whether to fetch and load models too; if not, only what is installed and what lies
-                on this machine is looked at, as a dry run wants it.
+            load: Whether to fetch and load models too; if not, as in a dry run, only installed
+                packages and the files of this machine are checked.
 
         Raises:
-            ConfigurationError: The tool cannot work: a missing extra, a model that cannot be had.
+            ConfigurationError: The tool cannot work: a missing extra or model.
         """
 
 
@@ -92,7 +91,7 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
     """Prepare those tools that can be prepared, one after the other; see `Preparable`.
 
     Raises:
-        ConfigurationError: The first tool that cannot work says why.
+        ConfigurationError: The first tool that cannot work, and why.
     """
     for tool in tools:
         if isinstance(tool, Preparable):
@@ -100,19 +99,19 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
 
 
 class Measurement(Message, defer_build=True):
-    """What a tool found."""
+    """A value with its evidence."""
 
     value: Number
     """On the tool's scale."""
     explanation: str | None = None
-    """How the value came about, in one sentence."""
+    """Origin of the value, in one sentence."""
     evidence: tuple[dict[str, Any], ...] = ()
-    """Objects with `text` that the value rests on, such as sentences with their own values."""
+    """Objects with `text` behind the value, such as sentences with their own values."""
     usage: Usage = Usage()
     """Model calls behind the value."""
     signature_parts: dict[str, str] = {}
-    """Facts about this very measurement that make it comparable only with its like; they join the
-    signature."""
+    """Facts about this measurement that make it comparable only with measurements of the same
+    facts; added to the signature."""
 
 
 class Abstention(Message, defer_build=True):
@@ -121,17 +120,17 @@ class Abstention(Message, defer_build=True):
     type: str = Field(min_length=1)
     """Short stable name, such as `MissingSource`."""
     message: str
-    """What is missing, and where it should be."""
+    """The missing input, and where it should be."""
 
 
 class TextTool(ABC):
-    """Base of the tools in this package: a subclass says what it is and implements `measure`.
+    """Base of the tools in this package: a subclass has `description`, `scale` and `measure`.
 
     A kind with options has a constructor of its own, which takes `name` and them as keywords.
     """
 
     kind: ClassVar[str] = ""
-    """Name of the kind of tool, by which the registry knows it."""
+    """Name of the kind of tool in the registry."""
     extra: ClassVar[str | None] = None
     """Extra of the package that must be installed, such as `nli`; `None` if none is."""
 
@@ -145,7 +144,7 @@ class TextTool(ABC):
         self.name = name or self.kind
 
     def settings(self) -> Mapping[str, object]:
-        """Return what, besides the kind, determines the value; it becomes the signature."""
+        """Return the settings that determine the value; they are in the signature."""
         return {}
 
     @property
@@ -159,8 +158,7 @@ class TextTool(ABC):
 
     async def score(self, example: Example) -> Score:
         """Measure one example; see `Tool.score`."""
-        # Checked here for all tools, so that none of them gives a number for a text that is not
-        # there.
+        # here for all tools, so that no tool gives a number for a missing text
         result = self.missing(example) or await self.measure(example)
         if isinstance(result, Abstention):
             error = ScoreError(type=result.type, message=result.message)
@@ -172,7 +170,7 @@ class TextTool(ABC):
             explanation=result.explanation,
             evidence=result.evidence,
             usage=result.usage,
-            # Made after measuring: a model's commit is known once it is loaded.
+            # after measuring, as a model's commit is known once it is loaded
             signature=sign(self.kind or self.name, {**self.settings(), **result.signature_parts}),
         )
 
@@ -191,7 +189,7 @@ class TextTool(ABC):
         present: dict[Need, bool] = {
             "source": bool(example.source and example.source.strip()),
             "context": bool(example.context and example.context.strip()),
-            "premise": premise(example) is not None,
+            "premise": bool(premise(example)),
             "references": bool(references(example)),
         }
         for need in self.needs:
@@ -203,15 +201,15 @@ class TextTool(ABC):
                 )
         return None
 
-    async def aclose(self) -> None:  # noqa: B027  # most tools hold nothing
-        """Release what the tool holds; by default nothing."""
+    async def aclose(self) -> None:  # noqa: B027  # most tools have no resources
+        """Release the tool's resources; by default nothing."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self.signature}>"
 
 
 class Computed(TextTool):
-    """A tool whose value is plain computing: `compute`, which runs in a worker thread."""
+    """A tool without a model: `compute` runs in a worker thread."""
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Run `compute` off the event loop."""
@@ -228,12 +226,9 @@ def _score(tool: Tool, example: Example, **fields: Any) -> Score:
 
 
 def premise(example: Example) -> str | None:
-    """Return the texts that the output was made from.
+    """Return context (a fact) and source (a conversation, an article) as one text.
 
-    The context (a fact), then the source (a conversation, an article).
-
-    In dialogue this is fact and conversation together (Fusion-Eval, table 3), elsewhere just the
-    source.
+    In dialogue it is fact and conversation together (Fusion-Eval, table 3), elsewhere the source.
     """
     parts = [text.strip() for text in (example.context, example.source) if text and text.strip()]
     return "\n".join(parts) or None
@@ -251,12 +246,12 @@ def sign(kind: str, settings: Mapping[str, object]) -> str:
 
 
 def on_scale(value: float, scale: Scale | None) -> float:
-    """Return `value`, moved onto the end of the scale that rounding alone put it beyond."""
-    if scale is None:
+    """Return `value`, clipped to the scale if it is beyond it by rounding alone."""
+    if not scale:
         return value
     low, high = scale
     rounding = 1e-5 * (high - low)
-    # A value far off its scale is a fault of the tool; clipping it would hide that.
+    # a value far off its scale is an error in the tool, which clipping would hide
     if not low - rounding <= value <= high + rounding:
         raise ValueError(f"a tool gave {value!r}, which is off its own scale {low:g} to {high:g}")
     return min(max(value, low), high)
@@ -265,8 +260,8 @@ def on_scale(value: float, scale: Scale | None) -> float:
 MeasureFunction = Callable[
     [Example], float | Measurement | Abstention | Awaitable[float | Measurement | Abstention]
 ]
-"""What `tool` makes a tool of; a plain function runs in a worker thread, a coroutine function on
-the event loop."""
+"""A function for `tool`; a plain one runs in a worker thread, a coroutine function on the event
+loop."""
 
 
 @dataclass(repr=False, eq=False)
@@ -292,7 +287,7 @@ class FunctionTool(TextTool):
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Call the function."""
-        # A plain function may compute for seconds, so it must not run on the event loop.
+        # a plain function may compute for seconds, which would block the event loop
         if asyncio.iscoroutinefunction(self.function):
             value = await self.function(example)
         else:
@@ -312,11 +307,11 @@ def tool(
     """Make a tool of a function from an example to a number, a `Measurement` or an `Abstention`.
 
     Args:
-        description: Words for a planner: what is measured, its range, what is compared with what.
+        description: For a planner: the measure, its range, and the compared texts.
         name: Name of the tool; the function's own if left out.
         scale: Lowest and highest value; `None` if unbounded.
-        higher_is_better: Whether a high value speaks for the text.
-        needs: Inputs without which the tool abstains; the function may then rely on them.
+        higher_is_better: Whether a high value is better.
+        needs: Inputs without which the tool abstains, so that the function always has them.
         revision: Part of the signature; change it when the function starts to give other numbers.
     """
     return lambda function: FunctionTool(
@@ -330,21 +325,22 @@ def tool(
     )
 
 
-_IMPORTING = RLock()
+IMPORTING = RLock()
+"""Held while tools import modules or read NLTK's data, by one thread at a time."""
 
 
 def import_module(module: str) -> Any:
     """Import a module that tools use in worker threads, and return it.
 
-    One thread at a time: modules of NLTK import each other, and of two threads that begin at
-    different ones each would find half of the other's.
+    One thread at a time: modules of NLTK import each other, so that two threads could each see a
+    half-imported one.
     """
-    with _IMPORTING:
+    with IMPORTING:
         return importlib.import_module(module)
 
 
 def need(module: str, *, extra: str, what: str) -> Any:
-    """Import a module that an extra of this package brings for `what`, and return it."""
+    """Import a module of an extra of this package for `what`, and return it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -354,8 +350,8 @@ def need(module: str, *, extra: str, what: str) -> Any:
 
 
 def check_installed(modules: Sequence[str], *, extra: str, what: str) -> None:
-    """Look whether top-level modules of an extra are installed, without importing them."""
-    missing = [module for module in modules if find_spec(module) is None]
+    """Check that top-level modules of an extra are installed, without importing them."""
+    missing = [module for module in modules if not find_spec(module)]
     if missing:
         raise ConfigurationError(
             f"{what} needs {' and '.join(missing)}: pip install 'textassay[{extra}]'"
@@ -363,7 +359,7 @@ def check_installed(modules: Sequence[str], *, extra: str, what: str) -> None:
 
 
 class ToolScorer(AsyncResource):
-    """Runs a set of tools side by side; `async with` closes them.
+    """Runs several tools at the same time; `async with` closes them.
 
     Raises:
         ConfigurationError: There is no tool, or two share a name.
@@ -384,9 +380,9 @@ class ToolScorer(AsyncResource):
         continue.
 
         Raises:
-            TextassayError: A failure that would hit every example, such as a missing extra.
+            TextassayError: A failure that every example would have, such as a missing extra.
         """
-        # No task group for one tool, the common case in a graph.
+        # no task group for one tool, the common case in a graph
         if len(self.tools) == 1:
             return [await self._one(self.tools[0], example)]
         try:
@@ -399,7 +395,7 @@ class ToolScorer(AsyncResource):
     async def _one(self, tool: Tool, example: Example) -> Score:
         try:
             return await tool.score(example)
-        except Exception as error:  # the one place where a tool's failure becomes a value
+        except Exception as error:  # the only place where a tool's failure becomes a value
             if isinstance(error, TextassayError) and error.stops_run:
                 raise
             failure = ScoreError(type=type(error).__name__, message=str(error) or repr(error))
@@ -412,7 +408,7 @@ class ToolScorer(AsyncResource):
 
 
 class DryRunTool:
-    """Gives the middle of another tool's scale, or 1/2, without loading or asking anything."""
+    """Returns the middle of another tool's scale, or 1/2, without loading or asking anything."""
 
     def __init__(self, tool: Tool) -> None:
         self.name, self.description, self.signature = tool.name, tool.description, tool.signature
@@ -421,7 +417,7 @@ class DryRunTool:
 
     async def score(self, example: Example) -> Score:
         """Return the middle of the scale."""
-        middle = 0.5 if self.scale is None else (self.scale[0] + self.scale[1]) / 2
+        middle = sum(self.scale or (0.0, 1.0)) / 2
         return _score(self, example, value=middle)
 
     async def aclose(self) -> None:

@@ -1,9 +1,9 @@
-"""A run whose examples workers judge: handed out, journaled, and handed out again if one is lost.
+"""A run with workers: hands out examples, journals scores, and repeats the work of lost workers.
 
 Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
-that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
-not asked again. `Driver` knows workers as `Worker`s, and nothing of processes or Ray;
-`run_with_workers` opens what a run needs, runs it, and closes it again.
+that at most one unit is repeated if the worker is lost; scores that it reported are journaled and
+not repeated. `Driver` knows workers as `Worker`s, and nothing of processes or Ray;
+`run_with_workers` opens the parts of a run, runs it, and closes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.manifest import with_absolute_paths
+from textassay.evaluation.manifest import open_folder, with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
 from textassay.evaluation.progress import Progress, sum_progress
 from textassay.evaluation.request import RunRequest, in_every_role
@@ -39,7 +39,6 @@ from textassay.workers.local import local_workers
 from textassay.workers.ray import ray_workers
 from textassay.workers.record import (
     MAX_LOSSES,
-    MAX_SENT,
     Adjusting,
     ExampleQueue,
     Outstanding,
@@ -60,28 +59,18 @@ from textassay.workers.worker import (
     WorkerPool,
 )
 
-UNIT = 200
-"""Examples that a worker has in hand at most, unless it works on more than half of them at once."""
-
-START_SECONDS = 2.0
-"""Time between two looks for places for further workers."""
-
 STOP_SECONDS = 60.0
-"""Time that workers have to finish what they have in work once the run is stopped."""
-
-MAX_REPORTED = 1000
-"""Most scores for which a report waits. A report costs some milliseconds whatever its size, and one
-waits no longer than `worker.REPORT_SECONDS`."""
+"""Time in which workers may finish their examples once the run is stopped."""
 
 
 class AssignedWorker:
-    """A worker that takes part, and what it has in hand."""
+    """A worker that takes part, with its examples, reports and grants."""
 
     def __init__(self, handle: Worker) -> None:
         self.handle, self.outstanding = handle, Outstanding()
         self.opened: Opened | None = None
         self.report = Report(progress=NO_PROGRESS, part=LimitShare(count=0))
-        """Its last one; before the first, it keeps to no part of the limits."""
+        """Its last report; before the first, it respects no share of the limits."""
         self.granted = 0.0
         """US dollars that it was granted and has not returned."""
         self.was_fed = False
@@ -105,22 +94,23 @@ class Driver:
         most_workers: int,
         notify: Callable[[str], None],
         begun: Callable[[Opened], None],
-        unit: int = UNIT,
-        start_seconds: float = START_SECONDS,
+        unit: int,
+        start_seconds: float,
     ) -> None:
         self._start_seconds, self._on_begin = start_seconds, begun
         self._pool, self._job, self._record, self._notify = pool, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
         self._workers: list[AssignedWorker] = []
         self._refused: list[AssignedWorker] = []
-        """Those that cannot take part, and whose places stay taken."""
+        """Workers that cannot take part, and whose places stay taken."""
         self._warned: set[str] = set()
         self._left_out: list[str] = []
-        """What to report of them."""
+        """Messages about them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
-        self._budget = SharedBudget(job.request.settings.max_cost)
-        self._queue: ExampleQueue | None = None
+        self._budget = SharedBudget(job.request.settings.max_cost or 0.0)
+        # a stand-in until a worker has opened the run, which hands out nothing
+        self._queue = ExampleQueue((), max(1, record.total), ())
         self._began = time.monotonic()
         self._done = 0
         self._outcomes: Counter[str] = Counter()
@@ -133,10 +123,10 @@ class Driver:
     def progress(self) -> Progress:
         """The progress of the run, all workers together."""
         living = [w.report.progress for w in self._workers]
-        before = 0 if self._queue is None else self._queue.settled_before
+        before = self._queue.settled_before
         return replace(
             sum_progress([*self._gone, *living]),
-            # what a worker has finished counts once it is journaled here
+            # examples count as done once they are journaled here
             done=self._done + before,
             total=self._record.total,
             seconds=time.monotonic() - self._began,
@@ -169,7 +159,7 @@ class Driver:
             is_bounded = self._failure and not isinstance(self._failure, BudgetReached)
             await self._until_ended(tasks, STOP_SECONDS if is_bounded else None)
         except BaseException:
-            # Ctrl-C, or a fault here: what workers have finished is fetched before they go
+            # Ctrl-C, or a fault here: finished scores are fetched before the workers end
             self._stopping = True
             await self._until_ended(tasks, STOP_SECONDS)
             raise
@@ -179,7 +169,7 @@ class Driver:
             await asyncio.wait([starting, over, *tasks])
             for worker in tasks.values():
                 worker.handle.kill()
-        if self._failure is not None:
+        if self._failure:
             raise self._failure
 
     async def _keep_starting(self, tasks: dict[asyncio.Task[None], AssignedWorker]) -> None:
@@ -192,21 +182,19 @@ class Driver:
                 worker = AssignedWorker(handle)
                 self._workers.append(worker)
                 tasks[asyncio.create_task(self._serve(worker))] = worker
-            # again and again: nodes may join later, and lost workers are replaced
+            # repeated, since nodes may join later and lost workers are replaced
             await asyncio.sleep(self._start_seconds)
 
     def _workers_needed(self) -> int:
-        if self._queue is None:
-            return self._most
         # toward the end a new worker would have nothing to do
         return min(self._most, len(self._workers) + self._queue.left)
 
     async def _until_ended(
         self, tasks: Mapping[asyncio.Task[None], AssignedWorker], seconds: float | None
     ) -> None:
-        """Let workers finish what they have in work; those still opening are not needed."""
+        """Let workers finish their examples; those that still open are canceled."""
         for task, worker in tasks.items():
-            if worker.opened is None:
+            if not worker.opened:
                 task.cancel()
         late = (await asyncio.wait(tasks, timeout=seconds))[1] if tasks else ()
         if late and not self._stopping:
@@ -218,22 +206,22 @@ class Driver:
         try:
             await self._admit(worker)
             while worker in self._workers:
-                # asked rather than canceled: the report of an exchange that is canceled would be
-                # lost, and its answers are paid
+                # stopped rather than canceled: a canceled exchange would lose its report, whose
+                # answers are paid for
                 report = await (
                     worker.handle.stop()
                     if self._stopping
                     else worker.handle.exchange(self._next_for(worker))
                 )
                 await self._take(worker, report)
-                if report.ended is not None:
+                if report.ended:
                     self._leave(worker, report.ended)
         except WorkerLost as error:
             await self._lose(worker, error)
         except Exception as error:
             if worker in self._workers:
                 self._workers.remove(worker)
-            if isinstance(error, ConfigurationError) and worker.opened is None:
+            if isinstance(error, ConfigurationError) and not worker.opened:
                 self._go_without(worker, error)
             else:
                 self._fail(error)
@@ -247,17 +235,16 @@ class Driver:
                 f"{worker.handle.name} has textassay {opened.version}, and this is {__version__}: "
                 "install the same version everywhere"
             )
-        await self._record.bind(opened, where=worker.handle.name)
-        if self._queue is None:
+        if await self._record.bind(opened, where=worker.handle.name):
             self._queue = self._record.open_examples()
             self._on_begin(opened)
         worker.opened = opened
         self._tell_of_left_out()
 
     def _next_for(self, worker: AssignedWorker) -> Instructions:
-        open_ones = [w for w in self._workers if w.opened is not None]
+        open_ones = [w for w in self._workers if w.opened]
         number, count = open_ones.index(worker), len(open_ones)
-        # A new worker waits until the others respect their smaller parts of the limits.
+        # A new worker waits until the others respect their smaller shares of the limits.
         may_ask = worker.was_fed or all(
             not w.was_fed or w.report.part.count >= count for w in self._workers if w is not worker
         )
@@ -265,7 +252,7 @@ class Driver:
         worker.was_fed = worker.was_fed or bool(examples)
         needed = worker.report.needed
         is_short = self._budget.is_short_of(needed)
-        # as in one process, what is in flight may cost less than it reserves
+        # as in one process, calls in flight may cost less than they reserve
         if is_short and not any(
             w.report.is_settling or self._budget.matters(w.unspent) for w in self._workers
         ):
@@ -279,41 +266,41 @@ class Driver:
             examples=examples,
             part=LimitShare(number, count),
             grant=grant,
-            # what one worker keeps may be what another waits for
+            # another worker may wait for money that this one does not use
             return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
-            report_at=max(1, min(MAX_REPORTED, worker.outstanding.scores // 2)),
+            # a report costs some milliseconds whatever its size
+            report_at=max(1, min(1000, worker.outstanding.scores // 2)),
             finish=worker.is_finishing,
         )
 
     def _portion(self, worker: AssignedWorker, workers: int) -> list[FedExample]:
-        """Return the examples to hand now to one of so many workers.
+        """Return the next examples for one of so many workers.
 
         It has about a unit in hand at first, and less toward the end, so that all workers end at
-        the same time; at no time does it have more than a unit.
+        the same time; it never has more than a unit.
         """
-        assert self._queue is not None
-        assert worker.opened is not None
+        assert worker.opened
         unit = max(self._unit, 2 * worker.opened.in_work)
         share = -(-self._queue.left // (2 * workers))
         target = min(unit, max(share, -(-worker.opened.in_work // workers)))
-        # in portions rather than one by one, which would cost a message each
+        # in portions, as each costs a message
         missing = target - len(worker.outstanding)
         if missing <= 0 or (missing < target // 4 and len(worker.outstanding)):
             return []
         return self._queue.take(missing, worker.outstanding)
 
     async def _take(self, worker: AssignedWorker, report: Report) -> None:
-        """Keep what a worker reports: its answers first, as its scores rest on them."""
+        """Keep a worker's report: answers first, as its scores depend on them."""
         worker.report = report
         for logger, message in report.warnings:
-            if message not in self._warned:  # most are met by every worker
+            if message not in self._warned:  # most workers log the same ones
                 self._warned.add(message)
                 logging.getLogger(logger).warning("%s", message)
         worker.granted -= report.returned
         self._budget.give_back(report.returned)
         outstanding = worker.outstanding
-        # workers have the same version, and encode what they have checked: it is not read anew
+        # workers have the same version and have validated the scores: they are not parsed
         scores = [ScoreLine.read(line) for line in report.scores]
         new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
         for score in await self._record.keep(report, new):
@@ -324,8 +311,7 @@ class Driver:
         self._look_whether_over()
 
     def _look_whether_over(self) -> None:
-        queue = self._queue
-        if queue is not None and not queue.left and not any(w.outstanding for w in self._workers):
+        if not self._queue.left and not any(w.outstanding for w in self._workers):
             self._over.set()
 
     def _leave(self, worker: AssignedWorker, ended: Ended) -> None:
@@ -335,18 +321,18 @@ class Driver:
         self._record.keep_artifacts(ended.artifacts)
         if self._stopping:
             return
-        if ended.failed is not None:
+        if ended.failed:
             self._fail(ended.failed.error())
         elif not worker.is_finishing:
             self._fail(RuntimeError(f"{worker.handle.name} ended early"))
 
     async def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
-        """Have what a worker had in hand judged by others."""
+        """Have a lost worker's examples judged by others."""
         worker.handle.kill()
         if not (self._over.is_set() or self._stopping):
             in_hand = len(worker.outstanding)
             self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
-            if worker.opened is not None:
+            if worker.opened:
                 try:
                     await self._record.collect_answers()
                 except StorageError as failure:
@@ -355,11 +341,11 @@ class Driver:
         self._remember(worker)
         if self._over.is_set() or self._stopping:
             return
-        if not self._workers:  # then even a place in which one was refused is worth another look
+        if not self._workers:  # even a place in which one was refused is worth another try
             for refused in self._refused:
                 refused.handle.kill()
             self._refused.clear()
-        losses = 0 if self._queue is None else self._queue.give_back(worker.outstanding)
+        losses = self._queue.give_back(worker.outstanding)
         self._losses_in_a_row += 1
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(
@@ -375,22 +361,22 @@ class Driver:
         if not self._workers:
             self._fail(self._as_lost(error))
             return
-        # Not killed: its place on the node stays taken, so that no other is started there in vain.
+        # Not killed: its place on the node stays taken, so that no other is started there.
         self._refused.append(worker)
         self._left_out.append(f"{worker.handle.name} cannot take part, and is left out: {error}")
         self._tell_of_left_out()
 
     def _tell_of_left_out(self) -> None:
         """Name the workers that were left out, once there is one that takes part."""
-        if any(w.opened is not None for w in self._workers):
+        if any(w.opened for w in self._workers):
             for message in self._left_out:
                 self._notify(message)
             self._left_out.clear()
 
     def _as_lost(self, error: ConfigurationError) -> Exception:
-        """Return the error of a cluster that no worker can be had from.
+        """Return the error of a cluster that provides no worker.
 
-        Once a run is begun it is to be resumed, while a `ConfigurationError` says that nothing was
+        A run that has begun can be resumed, while a `ConfigurationError` means that nothing was
         asked.
         """
         if not self.is_begun:
@@ -406,19 +392,9 @@ class Driver:
         self._gone_spent += worker.report.spent
 
     def _fail(self, error: Exception) -> None:
-        """Stop the run: workers finish what they have in work, and nothing is handed out."""
-        if self._failure is None:
-            self._failure = error
+        """Stop the run: workers finish their examples, and get no more."""
+        self._failure = self._failure or error
         self._over.set()
-
-
-LOCAL = ("llamacpp", "transformers", EMBEDDED)
-"""Prefixes of models that run in the worker itself."""
-
-EXAMPLES_PER_WORKER = 10
-"""Examples below which a further worker is not worth its start, if no number is asked for."""
-
-_ADDRESS = re.compile(r"ray(?:://(?P<address>[^/\s]+))?")
 
 
 @dataclass(frozen=True)
@@ -452,8 +428,8 @@ class Cluster:
     @classmethod
     def parse(cls, text: str, count: int | None = None) -> Cluster:
         """Read `ray` or `ray://HOST:PORT`."""
-        match = _ADDRESS.fullmatch(text)
-        if match is None:
+        match = re.fullmatch(r"ray(?:://(?P<address>[^/\s]+))?", text)
+        if not match:
             raise ConfigurationError(
                 f"cluster= must be 'ray' or 'ray://HOST:PORT' of a Ray Client server; not {text!r}"
             )
@@ -472,19 +448,19 @@ class Cluster:
 
 
 class Followed:
-    """A run with workers as those see it who show its progress, also before there are any."""
+    """The progress of a run with workers, also before there are any."""
 
     driver: Driver | None = None
 
     @property
     def progress(self) -> Progress:
         """The progress of the run."""
-        return NO_PROGRESS if self.driver is None else self.driver.progress
+        return self.driver.progress if self.driver else NO_PROGRESS
 
     @property
     def is_begun(self) -> bool:
         """Whether there is a run folder that can be resumed."""
-        return self.driver is not None and self.driver.is_begun
+        return bool(self.driver and self.driver.is_begun)
 
 
 async def run_with_workers(
@@ -497,25 +473,37 @@ async def run_with_workers(
     notify: Callable[[str], None] = lambda line: None,
     notice: Callable[[str], None] = lambda line: None,
     pool: WorkerPool | None = None,
-    unit: int = UNIT,
-    start_seconds: float = START_SECONDS,
-    most_sent: int = MAX_SENT,
+    unit: int = 200,
+    start_seconds: float = 2.0,
+    most_sent: int = 256 * 2**20,
 ) -> Run:
     """Judge every example with workers and return the run.
 
-    `notify` is told what happens on the way, `notice` what to know of the method beforehand.
+    Args:
+        examples: The data, as `evaluate` takes them.
+        request: The run.
+        workers: Processes or a cluster.
+        adjusting: Makes the function that changes each score before it is written.
+        followed: Gets the driver, to show its progress.
+        notify: Called with messages on events during the run.
+        notice: Called with remarks on the method before anything is asked.
+        pool: Starts the workers, in place of `workers.start`.
+        unit: Examples that a worker has in hand at most, unless it works on more than half of them
+            at once.
+        start_seconds: Time between two looks for places for further workers.
+        most_sent: Bytes of a resumed run's answers above which they are not sent to workers.
     """
     out = _check_folder(request, workers)
     # workers on a cluster start in a folder of their own
     request = with_absolute_paths(request)
-    # here, so that no worker takes others because of what is installed on its machine
+    # here, so that the tools do not depend on the packages of a worker's machine
     request, by_default = with_default_tools(request, None, out if request.resume else None)
     data, info = await check_examples(examples, request)
     judged, total = select_examples(data, info.count, limit=request.limit, shard=None)
     most = most_workers(workers, request, total)
     async with AsyncExitStack() as stack:
         record = RunRecord(
-            out,
+            await open_folder(out, stack, resume=request.resume),
             judged,
             total,
             settings=request.settings,
@@ -523,8 +511,9 @@ async def run_with_workers(
             adjusting=adjusting,
             workers_write=workers.on_this_machine,
             most_sent=most_sent,
+            resumed=request.resume,
         )
-        recorded = await record.open(resume=request.resume)
+        recorded = await record.earlier()
         if record.unsent_bytes:
             notify(
                 f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large to be "
@@ -532,7 +521,7 @@ async def run_with_workers(
                 "a cluster to use them"
             )
         # last, since a cluster may take minutes to start: bad requests fail before that
-        if pool is None:
+        if not pool:
             pool = await stack.enter_async_context(workers.start(request))
 
         def begun(opened: Opened) -> None:
@@ -550,24 +539,24 @@ async def run_with_workers(
             unit=unit,
             start_seconds=start_seconds,
         )
-        if followed is not None:
+        if followed:
             followed.driver = driver
         async with writing_summary(record):
             await driver.run()
         for name in sorted(record.differing):
-            notify(f"{name} differs between workers; that of the first to end is kept")
+            notify(f"{name} differs between workers; the version of the first to end is kept")
     return Run(folder=out, progress=driver.progress, examples=data)
 
 
 def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
-    """Return the run folder; refuse what workers cannot do."""
+    """Return the run folder; refuse requests that workers cannot carry out."""
     settings = request.settings
-    if request.out is None:
+    if not request.out:
         raise ConfigurationError(f"{workers.flag}= needs out=")
-    if request.shard is not None:
+    if request.shard:
         raise ConfigurationError(
             f"{workers.flag}= and shard= exclude each other: the data are "
-            "divided among workers as it is"
+            "divided among workers anyway"
         )
     if settings.batch or any(own.get("batch") for own in settings.roles.values()):
         raise ConfigurationError(
@@ -578,22 +567,23 @@ def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
 
 
 def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) -> int:
-    """Return how many workers may be of use at once."""
+    """Return how many workers are useful at once."""
     limits = list(_concurrencies(request))
     count = workers.count
-    if count is None:
-        return min([-(-total // EXAMPLES_PER_WORKER), *(most for _, most in limits)])
+    if not count:
+        # a worker for fewer than ten examples is not worth its start
+        return min([-(-total // 10), *(most for _, most in limits)])
     for where, most in limits:
         if count > most:
             raise ConfigurationError(
-                f"{count} {workers.noun} cannot keep to {where} {most}, which holds for all of them"
+                f"{count} {workers.noun} cannot keep to {where} {most}, the limit of all of them"
                 f" together: it must be {count} at least"
             )
     return min(count, total)
 
 
 def _concurrencies(request: RunRequest) -> Iterator[tuple[str, int]]:
-    """Yield each limit of calls in flight that is divided: what messages call it, and the limit."""
+    """Yield each limit of calls in flight that is divided: its name in messages, and the limit."""
     settings = request.settings
     for role, name in in_every_role(request.models, settings.roles).items():
         if _is_local(name):  # queues calls itself
@@ -603,9 +593,10 @@ def _concurrencies(request: RunRequest) -> Iterator[tuple[str, int]]:
         yield f"[models.{role}] concurrency" if "concurrency" in own else general, whole.concurrency
         table = f"[[models.{role}.endpoints]]" if "endpoints" in own else "[[endpoints]]"
         for number, endpoint in enumerate(whole.endpoints, start=1):
-            if endpoint.concurrency is not None:
+            if endpoint.concurrency:
                 yield f"{table} ({number}) concurrency", endpoint.concurrency
 
 
 def _is_local(name: str) -> bool:
-    return name.partition("/")[0] in LOCAL
+    """Whether a model runs in the worker itself."""
+    return name.partition("/")[0] in ("llamacpp", "transformers", EMBEDDED)

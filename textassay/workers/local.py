@@ -2,8 +2,8 @@
 
     python -m textassay.workers.local      serves the process that has started it
 
-A call is one pickled message to standard input, and its answer one to standard output. The parent
-keeps standard input open; once it is closed, the parent is gone, and the worker stops.
+A call is one pickled message to standard input, its answer one to standard output. The parent keeps
+standard input open; once it is closed, the parent is gone, and the worker stops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textassay.runtime.garbage import hold_off_gc, start_gc
 from textassay.workers.worker import Failed, Job, Opened, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
-"""What comes before the first message: while Python starts, anything may be printed."""
+"""Comes before the first message, as Python and libraries may print while they start."""
 
 HEADER = 8
 """Bytes of the size before each message."""
@@ -47,7 +47,7 @@ class LocalWorkers:
         self._started: list[LocalWorker] = []
 
     async def start_workers(self, most: int) -> Sequence[LocalWorker]:
-        """Return workers, whose processes start with the first call, so that `most` live."""
+        """Return new workers, so that `most` live; processes start with the first call."""
         living = sum(worker.is_alive for worker in self._started)
         number = len(self._started)
         new = [LocalWorker(number + 1 + each) for each in range(min(most, self._count) - living)]
@@ -89,23 +89,23 @@ class LocalWorker(Worker):
         """End the process at once; safe to call twice."""
         self.is_alive = False
         process = self._process
-        # once: a second signal would look whether it has ended, and take its status from asyncio
-        if process is not None and process.returncode is None and not self._is_killed:
+        # once: a second signal would check whether it has ended, and take its status from asyncio
+        if process and process.returncode is None and not self._is_killed:
             self._is_killed = True
             with suppress(ProcessLookupError):
                 process.kill()
 
     async def wait(self) -> None:
         """Wait until the process has ended."""
-        if self._process is not None:
+        if self._process:
             await self._process.wait()
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """Send the call, and wait for the answer."""
         process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
+        assert process
+        assert process.stdin
+        assert process.stdout
         try:
             process.stdin.write(_message((method, arguments)))
             await process.stdin.drain()
@@ -113,12 +113,12 @@ class LocalWorker(Worker):
                 await process.stdout.readuntil(BEGIN)
             size = int.from_bytes(await process.stdout.readexactly(HEADER))
             answer = pickle.loads(await process.stdout.readexactly(size))
-        # uvloop says with a RuntimeError that a process which is written to has ended
+        # uvloop raises a RuntimeError if the process has ended
         except (OSError, RuntimeError, asyncio.IncompleteReadError) as error:
             self.is_alive = False
             raise WorkerLost(f"{self.name} ended with status {await process.wait()}") from error
         if isinstance(answer, Failed) and method != "open":
-            # what a worker expects it reports; this is a fault of the program
+            # expected errors are in reports; this is a fault of the program
             raise RuntimeError(f"{self.name} failed: {answer.message}")
         return answer
 
@@ -129,7 +129,7 @@ def _message(content: Any) -> bytes:
 
 
 async def _answer(session: WorkerSession, message: bytes) -> bytes:
-    """Do what a message asks for, and return the answer to it."""
+    """Carry out the call in a message, and return the answer to it."""
     method, arguments = pickle.loads(message)
     try:
         return _message(await getattr(session, method)(*arguments))
@@ -150,7 +150,7 @@ async def _serve(output: int) -> None:
     while message:
         answering = asyncio.create_task(_answer(session, message))
         following = asyncio.create_task(messages.get())
-        # the parent says nothing before it has its answer: what comes earlier is its end
+        # the parent sends nothing before it has its answer: anything earlier is its end
         await asyncio.wait([answering, following], return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             answering.cancel()
@@ -180,10 +180,10 @@ def _write(output: int, message: bytes) -> None:
 
 
 def _take_output() -> int:
-    """Take standard output for answers; what anything else prints goes to standard error."""
+    """Reserve standard output for answers; all other output goes to standard error."""
     output = os.dup(1)
     sys.stdout.flush()
-    if sys.stderr is None:  # closed, as for some services
+    if not sys.stderr:  # closed, as for some services
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # for as long as we run
     os.dup2(sys.stderr.fileno(), 1)
     return output

@@ -1,8 +1,8 @@
 """Workers on Ray: the one module that knows Ray, which is imported on first use.
 
 Actors rather than tasks: a worker keeps its models, connections, limiters and answers for as long
-as the run lasts. Ray places and watches them; which examples are judged again when one dies is
-decided by the process that holds the run, for only it knows what was journaled.
+as the run lasts. Ray places and watches them; if one dies, the process with the run folder decides
+which examples are judged again, as only it knows the journaled scores.
 """
 
 from __future__ import annotations
@@ -23,16 +23,7 @@ from textassay.runtime.errors import ClusterLost, ConfigurationError
 from textassay.runtime.garbage import hold_off_gc, start_gc
 from textassay.workers.worker import Worker, WorkerLost, WorkerSession
 
-CONNECT_SECONDS = 10.0
-"""Longest time to reach the cluster's address."""
-
 CONNECT_ATTEMPTS = 3
-NOT_STARTED = "Starting Ray client server failed"
-"""What the head says if the process that it starts for each client has died, as some do on a busy
-machine; the next one mostly lives."""
-
-MAX_PENDING_SECONDS = 60.0
-"""Time to wait for the first node with a free place for a worker."""
 
 
 @asynccontextmanager
@@ -40,7 +31,7 @@ async def ray_workers(
     address: str | None, *, workers: int | None, local: bool, threads: int | None
 ) -> AsyncIterator[RayWorkers]:
     """Connect to a cluster, and let go of it at the end of the block."""
-    ray = _ray(client=address is not None)
+    ray = _ray(client=bool(address))
     # a program that has connected already keeps its connection
     own = not ray.is_initialized()
     if own:
@@ -56,9 +47,9 @@ async def ray_workers(
 
 
 def _ray(*, client: bool) -> Any:
-    # read by Ray as it is imported: nothing of a run may be reported to others
+    # read when Ray is imported: runs must not be reported to others
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # today's behavior, chosen: without it, Ray warns that it will change
+    # today's default; without it, Ray warns that it will change
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -73,15 +64,15 @@ def _ray(*, client: bool) -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    asked_for = f"ray://{address}" if address is not None else os.environ.get("RAY_ADDRESS")
+    asked_for = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS")
     if asked_for:
         _probe(asked_for)
     for attempt in range(1, 1 + CONNECT_ATTEMPTS):
         try:
             with _signals_kept():
-                # log_to_driver: what workers print would break the line of progress
+                # log_to_driver: output of workers would break the line of progress
                 ray.init(
-                    address=None if address is None else asked_for,
+                    address=asked_for if address else None,
                     log_to_driver=False,
                     logging_level="ERROR",
                     **({} if asked_for else {"include_dashboard": False}),
@@ -90,7 +81,8 @@ def _connect(ray: Any, address: str | None) -> None:
         # Ray documents no common class: a refused connection, a wrong version and a missing session
         # are a ConnectionError, a RuntimeError or a ValueError
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            if NOT_STARTED in str(error) and attempt < CONNECT_ATTEMPTS:
+            # the head starts a process for each client, and some die on a busy machine
+            if "Starting Ray client server failed" in str(error) and attempt < CONNECT_ATTEMPTS:
                 continue
             where = asked_for or "this machine"
             raise ConfigurationError(
@@ -106,7 +98,7 @@ def _probe(address: str) -> None:
     if not host or not port.isdigit():
         return  # such as `auto` or `local`, which Ray reads
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=10):
             pass
     except OSError as error:
         raise ConfigurationError(
@@ -117,7 +109,7 @@ def _probe(address: str) -> None:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keep the handlers of signals, which Ray replaces by some that exit at once."""
+    """Keep the handlers of signals; Ray replaces them by some that exit at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -152,7 +144,7 @@ class RayWorker(Worker):
             # shielded, as Ray Client fails in a thread of its own if it cannot deliver an answer
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
-            # what a worker expects it returns; this is a fault of a program, or of an installation
+            # expected errors are in reports; this is a fault of a program, or of an installation
             raise RuntimeError(f"{self.name} failed: {quote(str(error))}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
@@ -169,7 +161,7 @@ class Actor(WorkerSession):
     def __init__(self, folder: str) -> None:
         """Work in `folder`, if this node has it, so that relative paths mean the same."""
         super().__init__()
-        # the process is this worker's alone, and what it has imported by now stays
+        # the process is this worker's alone, and its imports so far stay
         hold_off_gc()
         start_gc()
         with suppress(OSError):
@@ -215,7 +207,7 @@ class RayWorkers:
         else:
             self._waited += now - self._looked_at
         self._looked_at = now
-        if self._waited > MAX_PENDING_SECONDS:
+        if self._waited > 60:
             raise ConfigurationError(
                 "no node of the Ray cluster has a CPU for a worker: start nodes with CPUs, or add "
                 "some"
@@ -255,12 +247,12 @@ class RayWorkers:
             return int(_amount(node, "GPU"))
         if _amount(node, "CPU") < 1:
             return 0
-        if self._local and self._threads is not None:
+        if self._local and self._threads:
             return max(1, int(_amount(node, "CPU") // self._threads))
         return 1
 
     def _needs(self, cpus: float, *, with_gpu: bool) -> dict[str, float]:
-        """Return what a worker reserves on a node with so many CPUs."""
+        """Return the resources that a worker reserves on a node with so many CPUs."""
         if not self._local:
             return {"num_cpus": 1}
         if with_gpu:
@@ -274,7 +266,7 @@ class RayWorkers:
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Take the error of a call for which no task waits any more, which asyncio would log."""
+    """Take the error of a call that no task awaits any more; asyncio would log it."""
     if not answer.cancelled():
         answer.exception()
 
@@ -284,7 +276,7 @@ def _amount(node: dict[str, Any], resource: str) -> float:
 
 
 def _without_traceback(error: BaseException) -> str:
-    """Return a message, of which Ray Client sends the head's whole traceback."""
+    """Return an error's message without the head's traceback, which Ray Client sends."""
     return _last_line(error) if "Traceback (most recent call last)" in str(error) else str(error)
 
 

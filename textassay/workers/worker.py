@@ -1,8 +1,8 @@
-"""A worker: one session of a run, fed by another process, to which its scores go back.
+"""A worker: one session of a run that gets examples from another process and returns scores.
 
-First what both processes say to each other, and what the one that holds the run knows of workers;
-then the worker itself, which knows nothing of how it is reached: its methods are called by that
-process, one `exchange` after the other.
+First the messages between both processes, and the interface of workers for the process with the run
+folder; then the worker itself. That process calls its methods, one `exchange` after the other, and
+the worker does not know by which means.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
-"""The progress of what has not begun."""
+"""The progress before the start."""
 
 Rows = list[tuple[str, bytes]]
 """Answers of models, as `AnswerStore` keeps them."""
@@ -55,22 +55,22 @@ Rows = list[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all workers of a run do."""
+    """The task of all workers of a run."""
 
     request: RunRequest
     info: DataInfo
-    """What is known of all of the data."""
+    """Facts about all of the data."""
     answers_folder: Path | None = None
-    """Where the run keeps answers, for workers on its machine; others send theirs."""
+    """Folder of the run's answers, for workers on its machine; others send theirs."""
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     answers: Rows = field(default_factory=list)
-    """Answers that the resumed run has already, for workers that cannot read them."""
+    """Answers of the resumed run, for workers that cannot read its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitShare:
-    """The part of the limits that one worker respects: the `number`-th of `count`, from 0."""
+    """The share of the limits that one worker respects: the `number`-th of `count`, from 0."""
 
     number: int = 0
     count: int = 1
@@ -78,7 +78,7 @@ class LimitShare:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a worker has opened, before it asks anything."""
+    """The session that a worker has opened, before it asks anything."""
 
     version: str
     """Version of textassay."""
@@ -88,36 +88,30 @@ class Opened:
     in_work: int
     """Examples that it works on at once."""
     notices: tuple[str, ...] = ()
-    """What the user should know before anything is asked; names parameters."""
+    """Remarks for the user before anything is asked; they name parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What a worker is sent in one exchange."""
+    """The message to a worker in one exchange."""
 
     examples: list[FedExample] = field(default_factory=list)
     part: LimitShare = field(default_factory=LimitShare)
     grant: float = 0.0
     """US dollars that it may spend further."""
     return_unspent: bool = False
-    """Whether to return what it was granted and needs for nothing in flight."""
+    """Whether to return granted money that calls in flight do not need."""
     is_last_grant: bool = False
-    """Whether the budget has no more to give."""
+    """Whether the budget is used up by this grant."""
     report_at: int = 1
     """Number of scores to report at once, without waiting for more."""
     finish: bool = False
     """Whether to take no more examples and to end."""
 
 
-FAMILIES: tuple[type[Exception], ...] = (
-    ConfigurationError, CapabilityError, ModelError, FatalModelError, StorageError, BudgetReached,
-)  # fmt: skip
-"""What decides the exit status, and whether a run can be resumed; made of a message alone."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error in a form that another process can read, since constructors differ."""
+    """An error in a form that another process can read, as constructors differ."""
 
     family: type[Exception]
     message: str
@@ -128,7 +122,12 @@ class Failed:
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return the facts of an error that another process needs."""
-        family = next((kind for kind in type(error).__mro__ if kind in FAMILIES), RuntimeError)
+        # these decide the exit status, and whether a run can be resumed; they take only a message
+        families = {
+            *(ConfigurationError, CapabilityError, ModelError, FatalModelError),
+            *(StorageError, BudgetReached),
+        }
+        family = next((kind for kind in type(error).__mro__ if kind in families), RuntimeError)
         unknown = None
         if type(error) is UnknownName:
             unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)
@@ -137,7 +136,7 @@ class Failed:
 
     def error(self) -> Exception:
         """Return an error of the same family, or a `RuntimeError` for a foreign one."""
-        if self.unknown is not None:
+        if self.unknown:
             kind, name, known, where = self.unknown
             error: Exception = UnknownName(kind, name, known, where=where)
         else:
@@ -149,7 +148,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a worker ended, and what the method leaves for people to read."""
+    """The end of a worker, with the files that the method made for people to read."""
 
     failed: Failed | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
@@ -158,23 +157,23 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker has done since its last report, and how far it has come."""
+    """The results of a worker since its last report, and its progress."""
 
     progress: Progress
     part: LimitShare
-    """The part of the limits that it keeps to, and that its calls in flight are within."""
+    """The share of the limits that it respects, and that its calls in flight do not exceed."""
     scores: list[bytes] = field(default_factory=list)
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
-    """Answers that came since, among them all that the scores rest on."""
+    """New answers, including all that the scores depend on."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
-    """Warnings that were logged since: the logger, and what it said."""
+    """New warnings: the logger, and the message."""
     spent: float = 0.0
     """US dollars spent so far."""
     returned: float = 0.0
     """US dollars that it was granted and returns."""
     needed: float = 0.0
-    """US dollars of the next request, if the worker has too few for it."""
+    """US dollars of the next request, if the worker has less; otherwise 0."""
     is_settling: bool = False
     """Whether requests are in flight that may cost less than they reserve."""
     ended: Ended | None = None
@@ -185,10 +184,10 @@ class WorkerLost(Exception):
 
 
 class Worker(ABC):
-    """A worker as the process sees it that holds the run; every call may raise `WorkerLost`."""
+    """A worker, as the process with the run folder uses it; each call may raise `WorkerLost`."""
 
     name: str
-    """What messages call it."""
+    """Its name in messages."""
     is_alive = True
 
     async def open(self, job: Job) -> Opened | Failed:
@@ -223,12 +222,8 @@ class WorkerPool(Protocol):
         ...
 
 
-REPORT_SECONDS = 0.25
-"""Time between two reports at most."""
-
-
 class Recording:
-    """An answer store that also collects what is put into it, to be sent elsewhere."""
+    """An answer store that also collects new answers, to be sent elsewhere."""
 
     def __init__(self, wrapped: AnswerStore) -> None:
         self._wrapped = wrapped
@@ -249,7 +244,7 @@ class Recording:
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; the next `drain` returns it."""
-        # collected before the first suspension: a score that rests on it must not go before it
+        # collected before the first suspension: a score that depends on it must not be sent first
         self._rows.append((key, value))
         await self._wrapped.put(key, value)
 
@@ -263,7 +258,7 @@ class Recording:
 
 
 class _Warnings(logging.Handler):
-    """Collects warnings, which the process that holds the run logs in place of this one."""
+    """Collects warnings, which the process with the run folder logs in place of this one."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -273,13 +268,13 @@ class _Warnings(logging.Handler):
         self._collected.append((record.name, record.getMessage()))
 
     def drain(self) -> list[tuple[str, str]]:
-        """Return the warnings since the last call: the logger, and what it said."""
+        """Return the warnings since the last call: the logger, and the message."""
         collected, self._collected = self._collected, []
         return collected
 
 
 class WorkerSession:
-    """Judges the examples that it is sent, until it is to finish or something stops it."""
+    """Judges the examples that it is sent, until it is told to finish, or an error stops it."""
 
     def __init__(self) -> None:
         self._feed: FedSource | None = None
@@ -296,45 +291,45 @@ class WorkerSession:
         self._warnings = _Warnings()
 
     async def open(self, job: Job) -> Opened | Failed:
-        """Open the session, without asking anything; return what was opened, or why it was not."""
+        """Open the session, without asking anything; return its facts, or why it failed."""
         opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
-        # a task of its own, as what it opens must be closed by the task that opened it
+        # a task of its own, as contexts must be closed by the task that opened them
         self._running = asyncio.create_task(self._run(job, opened))
         waited: set[asyncio.Future[Any]] = {self._running, opened}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if opened.done():
             return opened.result()
         opened.cancel()
-        assert self._ended is not None
+        assert self._ended
         return self._ended.failed or Failed(RuntimeError, "the session ended before it began")
 
     async def exchange(self, instructions: Instructions) -> Report:
-        """Follow the instructions; return what is finished, after a moment if nothing is."""
+        """Follow the instructions; return finished scores, waiting a moment for the first."""
         is_new_part = instructions.part != self._part
         self._follow(instructions)
         self._report_at = instructions.report_at
-        # other workers wait to hear that this one keeps to a smaller part of the limits
+        # other workers wait until this one reports a smaller share of the limits
         if not (is_new_part or self._ended) and len(self._scores) < self._report_at:
             self._wakeup.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), REPORT_SECONDS)
+                await asyncio.wait_for(self._wakeup.wait(), 0.25)
         return self._report()
 
     async def stop(self) -> Report:
-        """Cancel what is in progress, close everything, and report what was finished."""
-        if self._running is not None:
+        """Cancel the session, close everything, and report finished scores."""
+        if self._running:
             self._running.cancel()
             await asyncio.wait([self._running])
         return self._report()
 
     def _follow(self, instructions: Instructions) -> None:
         session, feed = self._session, self._feed
-        if session is None or feed is None:
+        if not session or not feed:
             return
         if instructions.part != self._part:
             session.divide_limits(instructions.part.number, instructions.part.count)
             self._part = instructions.part
-        if (budget := session.budget) is not None:
+        if budget := session.budget:
             budget.grow(instructions.grant)
             if instructions.return_unspent:
                 self._returned += budget.return_unspent()
@@ -346,10 +341,10 @@ class WorkerSession:
 
     def _report(self) -> Report:
         session = self._session
-        budget = None if session is None else session.budget
+        budget = session.budget if session else None
         self._look_at_session()
-        # other workers ask nothing before the calls that are too many have ended
-        if session is None or self._ended or not session.exceeds_limits:
+        # other workers wait until the calls above the new share have ended
+        if not session or self._ended or not session.exceeds_limits:
             self._kept_part = self._part
         scores, self._scores = self._scores, []
         returned, self._returned = self._returned, 0.0
@@ -357,11 +352,11 @@ class WorkerSession:
             progress=self._last,
             part=self._kept_part,
             scores=scores,
-            answers=[] if self._recording is None else self._recording.drain(),
+            answers=self._recording.drain() if self._recording else [],
             spent=self._spent,
             returned=returned,
-            needed=0.0 if budget is None else budget.needed,
-            is_settling=budget is not None and budget.is_settling,
+            needed=budget.needed if budget else 0.0,
+            is_settling=bool(budget and budget.is_settling),
             warnings=self._warnings.drain(),
             ended=self._ended,
         )
@@ -387,7 +382,7 @@ class WorkerSession:
         except TextassayError as error:
             failed = Failed.of(error)
         except Exception:
-            # the other process has no other way to learn where a method's fault is
+            # the other process cannot see where a method fails otherwise
             failed = Failed(RuntimeError, traceback.format_exc())
         finally:
             logger.removeHandler(self._warnings)
@@ -396,10 +391,10 @@ class WorkerSession:
             self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
-        # a file rather than memory: equal requests are asked once, however long the run is
+        # a file rather than memory, so that equal requests are sent once in runs of any length
         folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
         store = await open_store(job.request.settings, folder, stack)
-        if store is not None and job.request.settings.cache is None and job.answers_folder is None:
+        if store and job.request.settings.cache is None and not job.answers_folder:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
         self._feed = FedSource(job.info)
@@ -407,17 +402,16 @@ class WorkerSession:
         session = await stack.enter_async_context(
             open_fed_session(self._feed, own, store, job.recorded)
         )
-        if (budget := session.budget) is not None:
+        if budget := session.budget:
             budget.start_lease(self._wakeup.set)
         self._session = session
         return session
 
     def _look_at_session(self) -> None:
-        """Keep where the session stands, also for reports after its end."""
-        if self._session is not None:
+        """Note progress and expenses of the session, also for reports after its end."""
+        if self._session:
             self._last = self._session.engine.progress
-            budget = self._session.budget
-            self._spent = 0.0 if budget is None else budget.spent
+            self._spent = self._session.budget.spent if self._session.budget else 0.0
 
 
 def _open_session(session: Session, job: Job) -> Opened:
@@ -431,21 +425,18 @@ def _open_session(session: Session, job: Job) -> Opened:
     )
 
 
-PREFIX = "textassay-worker-"
-
-
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Make an empty folder that is removed at the end of the block.
 
-    A worker that is killed, or whose node dies, cannot remove its folder. So each holds a lock
-    next to its folder, which the operating system releases, and removes folders whose lock is free.
+    A worker that is killed, or whose node dies, cannot remove its folder. So each has a lock beside
+    its folder, which the operating system releases, and removes folders whose lock is free.
     """
     parent = Path(tempfile.gettempdir())
-    for left in parent.glob(f"{PREFIX}*.lock"):
+    for left in parent.glob("textassay-worker-*.lock"):
         _remove_if_abandoned(left)
-    folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
-    # before the folder exists, so that no other worker ever sees it without a lock
+    folder = parent / f"textassay-worker-{secrets.token_hex(8)}"
+    # before the folder exists, so that no other worker sees it without a lock
     with _lock(folder.with_suffix(".lock")) as lock:
         folder.mkdir(mode=0o700)
         try:
@@ -457,7 +448,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _remove_if_abandoned(place: Path) -> None:
-    # whoever removed it first, or a folder that another user left, is none of our business
+    # another worker may remove it first, and folders of other users are not ours to remove
     with suppress(OSError, filelock.Timeout):
         if sys.platform != "win32" and place.lstat().st_uid != os.getuid():
             return
@@ -467,5 +458,5 @@ def _remove_if_abandoned(place: Path) -> None:
 
 
 def _lock(place: Path) -> filelock.BaseFileLock:
-    # closed by whichever thread ends the session
+    # any thread may end the session
     return filelock.FileLock(place, thread_local=False)

@@ -20,6 +20,8 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel
 from textassay.runtime.backends.refusals import read_error, read_refusal
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import Refusal
 from textassay.runtime.model import ChatMessage, Request
 from textassay.runtime.parameters import ANYTHING, BY_NAME, EFFORTS, THINKING_FIELDS
@@ -376,6 +378,63 @@ def test_what_servers_say_in_their_own_words(section):
             found = [read_refusal(status, *pair) for pair in itertools.product(answers, sent)]
             lost += [(text, found)] if set(found) != {wanted} else []
     assert lost == []
+
+
+@pytest.mark.parametrize("sent", ["low", "medium", "minimal", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reasoning_effort: 'low', 'medium' are not supported",
+        "reasoning_effort: 'low' and 'medium' are not supported with this model.",
+        "For reasoning_effort, `low` and `medium` values are unsupported",
+        "reasoning_effort low and medium are no longer available",
+        "reasoning_effort does not support 'low', 'medium'",
+        "Unsupported reasoning_effort values: 'low', 'medium'",
+        '\'reasoning_effort\' must not be "low" or "medium".',
+        "The levels 'low' and 'medium' of reasoning_effort cannot be used here",
+        "reasoning_effort 'low' is not supported, and 'medium' isn't either",
+    ],
+)
+def test_levels_that_are_denied_are_not_offered(text: str, sent: str | None) -> None:
+    """Whichever was sent; else the next request has one of them, and is refused again."""
+    found = read_refusal(400, json.dumps({"error": {"message": text}}), {"reasoning_effort": sent})
+    assert found is not None
+    assert (found.kind, found.parameter) == ("effort", "reasoning_effort")
+    assert set(found.values) == {"none", "minimal", "high", "xhigh", "max"} - {sent}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reasoning_effort: 'low', 'medium' are not supported; use 'high'",
+        "reasoning_effort does not support 'low' or 'medium'. Supported values are: 'high'",
+        "Only 'high' is supported for reasoning_effort; 'low' is not supported",
+    ],
+)
+def test_levels_that_are_offered_beside_denied_ones_are_taken(text: str) -> None:
+    body = {"reasoning_effort": "minimal"}
+    found = read_refusal(400, json.dumps({"error": {"message": text}}), body)
+    assert found == Refusal("effort", "reasoning_effort", values=("high",))
+
+
+async def test_a_list_of_denied_levels_costs_one_refusal() -> None:
+    """Through a client and its adaptation."""
+    asked: list[str] = []
+    message = "reasoning_effort: 'low', 'medium' are not supported with this model"
+    text = {"message": {"content": "4"}, "finish_reason": "stop"}
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((await request.json())["reasoning_effort"])
+        if asked[-1] in ("low", "medium"):
+            return web.json_response({"error": {"message": message}}, status=400)
+        return web.json_response({"choices": [text]})
+
+    async with listening(answer) as address:
+        model = DirectModel("direct/judge", api_base=f"{address}/v1", api_key="sk-none")
+        adapting = AdaptingModel(model, Adaptation(model, Sampling(effort="low")))
+        await adapting.generate(Request(messages=(ChatMessage(role="user", content="Rate."),)))
+        await model.aclose()
+    assert asked == ["low", "minimal"]
 
 
 def dressed(message: str) -> list[str]:

@@ -59,8 +59,9 @@ def simulate(
             return "5"
 
         limiter = Limiter(rpm=None, tpm=None, concurrency=cap, timeout=timeout)
+        timed = DeadlineModel(ScriptedModel(reply), timeout=timeout, thinking_timeout=timeout)
         model = RetryingModel(
-            LimitedModel(DeadlineModel(ScriptedModel(reply), timeout=timeout), limiter),
+            LimitedModel(timed, limiter),
             total_timeout=1e9,
             on_failure=lambda error: seen.failed_attempts.update([type(error)]),
             rng=dice,

@@ -88,7 +88,7 @@ def estimate(
                 confidence=confidence,
                 chosen=labels == CHOSEN,
                 calibration=learned,
-                method=method,
+                map_kind=method,
                 seed=seed,
                 weight=over,
             )

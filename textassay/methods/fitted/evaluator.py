@@ -1,15 +1,15 @@
-"""What learning from people yields, as a folder, and the features that it reads.
+"""Fitted evaluators as folders, and the features that they read.
 
-An aggregator and, if a model judges, tree, prompts and model.
+An evaluator is an aggregator and, if a model judges, tree, prompts and model.
 
     evaluator.json   everything needed to apply it, with a digest over all of it
     report.json      how it was learned and how well it agrees with people (report.txt: as text)
 
 No pickle: trees are LightGBM's text, the rest is JSON.
 
-Features that exist already are an example's `metrics`, and files of scores joined by id. A file's
-scores are called by their aspects; if two files hold the same aspect, by `FILE/aspect` with the
-file's name without its ending (a run folder's own name), or `NAME/aspect` for a file given as
+Recorded features are an example's `metrics`, and files of scores joined by id. The scores of a file
+are named by their aspects. If two files have the same aspect, the name is `FILE/aspect`, with the
+file's name without its ending (or the name of a run's folder), or `NAME/aspect` for a file given as
 `NAME=FILE`.
 """
 
@@ -34,39 +34,38 @@ from textassay.agreement.records import (
     texts_of,
 )
 from textassay.learning.aggregators import Aggregator
-from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
 from textassay.table import Column, Displayed, Table
 
-FORMAT = 1
 FILE = "evaluator.json"
 
 
 class Evaluator(Displayed, Message):
-    """A fitted evaluator, as `evaluator.json` holds it."""
+    """A fitted evaluator, as in `evaluator.json`."""
 
     kind: Literal["recorded", "hd-eval"]
     """Whether its features are recorded scores, or ratings of a tree's nodes by a model."""
     aspects: tuple[Aspect, ...]
-    """What it judges: human aspects under their own names, on the raters' scale."""
+    """People's aspects under their own names, on the raters' scale."""
     features: tuple[str, ...]
     """Names of the features in order: recorded scores, or ids of the tree's nodes."""
     aggregator: dict[str, Any]
     """`Aggregator.to_dict()`."""
     background: tuple[tuple[float | None, ...], ...] = ()
-    """Training rows that stand for "nothing known" if contributions must be sampled."""
+    """Training rows whose mean is the baseline if contributions must be sampled."""
     task: Task | None = None
     """The task in the model's prompts; `None` for recorded scores."""
     tree: AspectTree | None = None
     """The tree of criteria; `None` for recorded scores."""
     model: str | None = None
-    """Name of the model whose ratings were learned from."""
+    """Name of the model whose ratings were the features."""
     prompts: str | None = None
-    """Digest of the prompts that it was asked with."""
+    """Digest of its prompts."""
     options: dict[str, Any] = {}
-    """Options that the judge is asked with."""
+    """Options of the judge."""
     made: dict[str, Any] = {}
     """Data digest, split, seed and versions."""
 
@@ -76,7 +75,7 @@ class Evaluator(Displayed, Message):
         return digest_of(self.model_dump(mode="json"))
 
     def tables(self) -> list[Table]:
-        """Return what it is, and the features that it reads."""
+        """Return a table of its facts, and one of its features."""
         named = [
             ("kind", self.kind),
             ("aspects", ", ".join(aspect.label for aspect in self.aspects)),
@@ -93,16 +92,14 @@ class Evaluator(Displayed, Message):
 
 
 def is_evaluator(path: str | Path) -> bool:
-    """Return whether the path is a folder that holds an evaluator."""
+    """Return whether the path is the folder of an evaluator."""
     return (Path(path) / FILE).is_file()
 
 
 def save(evaluator: Evaluator, folder: Path) -> None:
     """Write `evaluator.json` in one step."""
-    # JSON, never pickle: an evaluator folder may come from somebody else, and loading it must not
-    # run code
-    content = evaluator.model_dump(mode="json")
-    write_sealed(folder / FILE, content, format=FORMAT)
+    # JSON, never pickle: a folder may come from somebody else, and loading it must not run code
+    write_sealed(folder / FILE, evaluator.model_dump(mode="json"), format=1)
 
 
 def load(folder: str | Path) -> Evaluator:
@@ -110,7 +107,7 @@ def load(folder: str | Path) -> Evaluator:
     path = Path(folder) / FILE
     content = read_sealed(
         path,
-        format=FORMAT,
+        format=1,
         kind="evaluator",
         missing=(
             f"{folder} contains no {FILE}, so it is not an evaluator; make one with textassay fit"
@@ -128,7 +125,7 @@ def load(folder: str | Path) -> Evaluator:
 def restore_aggregator(evaluator: Evaluator) -> Aggregator:
     """Return the evaluator's aggregator."""
     aggregator = Aggregator.from_dict(evaluator.aggregator)
-    # columns in another order would be weighed as each other's without any error
+    # columns in another order would get each other's weights without any error
     if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(
         a.name for a in evaluator.aspects
     ):
@@ -140,12 +137,17 @@ def restore_aggregator(evaluator: Evaluator) -> Aggregator:
 
 
 class FeatureScores(Recorded):
-    """Recorded scores by feature and id, with what is known of the texts that they are of."""
+    """Recorded scores by feature and id, with digests of the scored texts."""
 
     def __init__(self) -> None:
         super().__init__()
         self.texts: dict[str, Mapping[str, str]] = {}
-        """Digest of the judged text by feature and id, as far as it is recorded."""
+        """Digest of the scored text by feature and id, if it is recorded."""
+
+    def are_of_another_text(self, example: Example) -> bool:
+        """Return whether another text than the example's was scored under its id."""
+        own = text_digest(example) if self.texts else ""
+        return not all(may_be_one_text(own, one.get(example.id, "")) for one in self.texts.values())
 
 
 def read_files(
@@ -156,13 +158,13 @@ def read_files(
 ) -> FeatureScores:
     """Read files of scores and runs, and name their features.
 
-    Ratings by a decision model have two further ones, of the probabilities of their levels, unless
-    `level_features` is false.
+    Ratings by a decision model have two further features, of the probabilities of their levels,
+    unless `level_features` is false.
     """
     named = (
         files.items()
         if isinstance(files, Mapping)
-        else (split_name(one) if isinstance(one, str) else (None, one) for one in files)
+        else (split_name(one) if isinstance(one, str) else ("", one) for one in files)
     )
     read = [(name, source, _scores_of(source, aspects, level_features)) for name, source in named]
     for _, source, scores in read:
@@ -172,9 +174,9 @@ def read_files(
     columns = FeatureScores()
     for name, source, scores in read:
         for aspect, values in scores.items():
-            # only names that collide are prefixed, so that the usual single file keeps plain names
-            prefix = name or (_stem(source) if counts[aspect] > 1 else None)
-            feature = aspect if prefix is None else f"{prefix}/{aspect}"
+            # only equal names get a prefix, so that the names of a single file are plain
+            prefix = name or (_stem(source) if counts[aspect] > 1 else "")
+            feature = f"{prefix}/{aspect}" if prefix else aspect
             if feature in columns:
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
@@ -203,13 +205,13 @@ def _scores_of(
     return scores
 
 
-def split_name(item: str) -> tuple[str | None, str]:
-    """Split `NAME=FILE`; a path with an equals sign in a folder's name is a path."""
+def split_name(item: str) -> tuple[str, str]:
+    """Split `NAME=FILE`; the name is empty if there is none."""
     name, equals, path = item.partition("=")
-    # a name has no slash or dot; a path such as `runs/a=b/scores.jsonl` does before its "="
+    # a name has no slash or dot, unlike the path `runs/a=b/scores.jsonl` before its "="
     if equals and name and path and not set("/\\.") & set(name):
         return name, path
-    return None, item
+    return "", item
 
 
 def with_absolute_paths(files: Iterable[str]) -> list[str]:
@@ -241,14 +243,14 @@ def read_row(
 ) -> list[float]:
     """Return an example's features in order, NaN if it has none.
 
-    A score of another text with the same id does not belong to the example.
+    A score of another text with the same id is no feature of the example.
     """
     metrics, id_ = example.metrics, example.id
     texts = scores.texts if isinstance(scores, FeatureScores) else {}
     own = text_digest(example) if texts else ""
     values = [
         metrics.get(name) if name not in scores
-        else scores[name].get(id_) if texts.get(name, {}).get(id_, own) in ("", own) or not own
+        else scores[name].get(id_) if may_be_one_text(own, texts.get(name, {}).get(id_, ""))
         else None
         for name in features
     ]  # fmt: skip
@@ -258,24 +260,24 @@ def read_row(
 def source_label(example: Example) -> str | None:
     """Return a label of what the text is about: its group, or a digest of its source."""
     if example.group is not None:
-        # prefixed, so that a group can never equal the digest of a source
+        # with a prefix, so that a group never equals the digest of a source
         return f"group {example.group}"
     if example.source:
-        # a digest instead of the text, so that long sources do not stay in memory
+        # a digest rather than the text, so that long sources are not kept in memory
         return (
             "source " + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
         )
     return None
 
 
-def _stem(source: ScoreSource) -> str | None:
-    """Return the name of a file or of a run's folder; `None` for a run without one."""
+def _stem(source: ScoreSource) -> str:
+    """Return the name of a file or of a run's folder; empty for a run without one."""
     place = source if isinstance(source, str | Path) else getattr(source, "folder", None)
-    if place is None:
-        return None
+    if not place:
+        return ""
     path = Path(place).resolve()
     name = path.name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
-    # every run's file is called scores.jsonl; its folder distinguishes runs
+    # every run's file is scores.jsonl; its folder distinguishes runs
     return path.parent.name if name == "scores" else name

@@ -1,19 +1,19 @@
-"""Evaluator folders as methods: over scores that the data have, and HD-Eval as aligned.
+"""Evaluator folders as methods: over recorded scores, and HD-Eval with learned weights.
 
-A fit on recorded scores asks no model. A feature that no example has is an error before the run;
-one that single examples lack counts as its mean over the training rows, as in learning; an example
-without any of the features is not scored. In a fitted HD-Eval a model rates the nodes of the tree,
-and the aggregator puts them together.
+A fit on recorded scores asks no model. A feature that no example has is an error before the run; a
+feature that single examples lack counts as its mean over the training rows, as in learning; an
+example without any of the features is not scored. In a fitted HD-Eval a model rates the nodes of
+the tree, and the aggregator combines the ratings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,8 +43,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 FeatureRow = tuple[Sequence[float], str | None, str | None]
 """Features in order, the system that wrote the text, and the label of its source."""
-_PERMUTATIONS = 16
-"""Walks behind a contribution that must be sampled."""
 
 
 class EvidenceOptions(CheckedOptions):
@@ -65,69 +63,69 @@ class LearnedOptions(EvidenceOptions):
     evaluators fitted with `new_systems`, of systems that the evaluator does not know."""
 
 
-class _JurorScore(NamedTuple):
-    """What the aggregator says of one row."""
+class _Prediction(NamedTuple):
+    """The aggregator's output for one row."""
 
-    raw: Floats  # predictions, shape (targets,)
-    clipped: Floats  # to what each feature was clipped, NaN if it was not, shape (features,)
-    because: Contributions | None  # of this row alone, if it is to be explained
+    raw: Floats
+    """Shape (targets,)."""
+    clipped: Floats
+    """Value to which each feature was clipped, NaN if it was not; shape (features,)."""
+    because: Contributions | None
+    """Contributions of this row alone, if it is to be explained."""
 
 
 class FittedScorer:
-    """From one row of features to what people would say of each aspect, with reasons."""
+    """Predicts people's ratings on each aspect from one row of features, with contributions."""
 
     def __init__(self, evaluator: Evaluator, options: EvidenceOptions) -> None:
         self.aggregator: Aggregator = restore_aggregator(evaluator)
         self._features, self._options = evaluator.features, options
         self._background = np.array(evaluator.background, float)
         # a call of LightGBM or numpy costs about the same for one row as for hundreds
-        self._verdict = Batched(self._of_rows)
+        self._predict = Batched(self._predict_rows)
 
     async def scores(
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
         """Return a score for each aspect; abstain if the example has none of the features."""
         about = partial(common_fields, example, how="fused", signature=signature)
-        # with nothing but gaps the aggregator would predict the mean of the training ratings for
-        # everybody
+        # without any feature the aggregator would predict the mean of the training ratings
         if all(math.isnan(value) for value in features):
             reason = "NoFeatures", "the example has none of the evaluator's features"
             return [
                 Score.unscored(*reason, outcome="abstained", **about(aspect)) for aspect in aspects
             ]
         source = source_label(example) if self.aggregator.pools_sources else None
-        verdict = await self._verdict((features, example.system, source))
+        verdict = await self._predict((features, example.system, source))
         scores = []
         for aspect in aspects:
             at = self.aggregator.targets_.index(aspect.name)
             raw = float(verdict.raw[at])
             value = min(max(raw, aspect.scale[0]), aspect.scale[1])
             evidence: list[Json] = []
-            if verdict.because is not None:
+            if verdict.because:
                 pooled = self.aggregator.pools_systems_for(aspect.name)
                 means = f"(system {example.system})" if pooled else "(means of the source)"
-                by_means = float(verdict.because.systems[at])
-                further = {means: by_means}
-                evidence = self._evidence(features, verdict.clipped, verdict.because, at, further)
+                evidence = self._evidence(features, verdict.clipped, verdict.because, at, means)
                 if value != raw:
                     evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
             scores.append(Score(value=value, evidence=tuple(evidence), **about(aspect)))
         return scores
 
-    def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_JurorScore]:
+    def _predict_rows(self, rows: Sequence[FeatureRow]) -> list[_Prediction]:
         features = np.array([row for row, _, _ in rows], float)
         systems, sources = [row[1] for row in rows], [row[2] for row in rows]
-        # unclipped, because contributions add up to this; what clipping cuts is listed as evidence
+        # unclipped, because contributions add up to this; clipping is listed in the evidence
         raw = self.aggregator.predict(features, systems=systems, sources=sources, clip=False)
         clipped = self.aggregator.clip_bounds(features)
         if not self._options.explain:
-            return [_JurorScore(*one, None) for one in zip(raw, clipped, strict=True)]
+            return [_Prediction(*one, None) for one in zip(raw, clipped, strict=True)]
         every = explain(
             self.aggregator, features, self._background, systems=systems, sources=sources,
-            samples=_PERMUTATIONS,
+            samples=16,  # permutations for contributions that have no closed form
         )  # fmt: skip
         return [
-            _JurorScore(one, limits, Contributions(values, every.baseline, by_means))
+            _Prediction(one, limits, Contributions(values, every.baseline, by_means))
             for one, limits, values, by_means in zip(
                 raw, clipped, every.values, every.systems, strict=True
             )
@@ -139,9 +137,9 @@ class FittedScorer:
         clipped: Floats,
         because: Contributions,
         at: int,
-        further: Mapping[str, float],
+        means: str,
     ) -> list[Json]:
-        """Return the baseline, the features' contributions by size, and further ones."""
+        """Return the baseline, the features' contributions by size, and the one of `means`."""
         contributions = because.values[at].tolist()
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
         evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
@@ -151,22 +149,50 @@ class FittedScorer:
             if not math.isnan(clipped[i]):
                 one["clipped_to"] = float(clipped[i])
             evidence.append(one)
-        evidence += [{"text": name, "contribution": one} for name, one in further.items() if one]
+        if by_means := float(because.systems[at]):
+            evidence.append({"text": means, "contribution": by_means})
         return evidence
 
 
-class FittedMethod:
+class _FittedMethod:
+    """A method whose scores come from an evaluator's aggregator."""
+
+    name: ClassVar[str]
+    how: How = "fused"
+    task = None
+    """It is the evaluator's, if it has one."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        aspects: Iterable[str | Aspect] | None,
+        options: EvidenceOptions,
+    ) -> None:
+        self._evaluator = evaluator
+        self._verdicts = FittedScorer(evaluator, options)
+        self._recorded_options = options.model_dump(mode="json")
+        self.aspects = select_aspects(evaluator, aspects)
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, aspects and the evaluator's digest."""
+        return {
+            "name": self.name,
+            "evaluator": self._evaluator.digest,
+            "aggregator": self._verdicts.aggregator.name,
+            "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
+            "options": self._recorded_options,
+        }
+
+
+class FittedMethod(_FittedMethod):
     """A fitted evaluator over recorded scores.
 
     1. An example's features are taken from its `metrics`, or from files of scores joined by id.
-    2. The aggregator says what people would rate, aspect by aspect, on their scale.
-    3. Evidence is how far each feature moved the score: `(start)` plus all contributions is the
-    value.
+    2. The aggregator predicts people's ratings, aspect by aspect, on their scale.
+    3. Evidence is the contribution of each feature: `(start)` plus all contributions is the value.
     """
 
     name = "learned"
-    how: How = "fused"
-    task = None
 
     def __init__(
         self,
@@ -175,13 +201,11 @@ class FittedMethod:
         options: LearnedOptions | None = None,
     ) -> None:
         self.options = options or LearnedOptions()
-        self._evaluator = evaluator
+        super().__init__(evaluator, aspects, self.options)
         files = self.options.scores
         self._scores = read_files((files,) if isinstance(files, str) else files, aspects=())
-        self._verdicts = FittedScorer(evaluator, self.options)
-        self.aspects = select_aspects(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
-        if self.options.pool is not None:
+        if self.options.pool:
             # the means depend on the other texts, so scores over another pool are not comparable
             self.signature += f"|pool:{self._take_pool(Path(self.options.pool))[:12]}"
         nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
@@ -221,8 +245,7 @@ class FittedMethod:
             ConfigurationError: Names the features that no example has.
         """
         there = {**info.metrics, **self._scores}
-        # one example may lack a feature, but one that no example has is a wrong file or a
-        # misspelled name
+        # a feature that no example has comes from a wrong file or a misspelled name
         missing = [name for name in self._evaluator.features if name not in there]
         if missing:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -232,21 +255,11 @@ class FittedMethod:
                 "options={'scores': 'FILE'}"
             )
 
-    def describe(self) -> dict[str, Any]:
-        """Return options, aspects and the evaluator's digest."""
-        return {
-            "name": self.name,
-            "evaluator": self._evaluator.digest,
-            "aggregator": self._verdicts.aggregator.name,
-            "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
-            "options": self.options.model_dump(mode="json"),
-        }
-
 
 def select_aspects(
     evaluator: Evaluator, aspects: Iterable[str | Aspect] | None
 ) -> tuple[Aspect, ...]:
-    """Return the evaluator's aspects, or those of them that are wanted."""
+    """Return the chosen aspects of an evaluator; all of them for `None`."""
     if aspects is None:
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
@@ -265,20 +278,18 @@ class LearnedTreeOptions(EvidenceOptions):
     learned from."""
 
 
-class LearnedTree:
+class LearnedTree(_FittedMethod):
     """HD-Eval after alignment (Liu et al. 2024, section 2.4).
 
     1. The model rates every node of the learned tree with a prompt that names its parent.
-    2. The aggregator says what people would rate, aspect by aspect, on their scale.
-    3. Evidence is every node with its rating and how far it moved the score.
+    2. The aggregator predicts people's ratings, aspect by aspect, on their scale.
+    3. Evidence is every node with its rating and its contribution.
 
-    A node without a usable rating counts as its mean over the training rows; one that could not be
-    asked makes the scores errors, so that a resumed run asks again.
+    A node without a usable rating counts as its mean over the training rows; a node that could not
+    be asked about makes the scores errors, so that a resumed run asks again.
     """
 
     name = "hd-eval-fitted"
-    how: How = "fused"
-    task = None  # it is the evaluator's, not to be chosen
 
     def __init__(
         self,
@@ -287,16 +298,14 @@ class LearnedTree:
         aspects: Iterable[str | Aspect] | None = None,
         options: LearnedTreeOptions | None = None,
     ) -> None:
-        assert evaluator.tree is not None  # an evaluator of this kind has both
-        assert evaluator.task is not None
+        assert evaluator.tree  # an evaluator of this kind has both
+        assert evaluator.task
         self.options = options or LearnedTreeOptions()
-        self._evaluator = evaluator
         tree, judged_by = evaluator.tree, HDEvalOptions.read(evaluator.options)
         nodes = tuple(tree[id_] for id_ in evaluator.features)
         self._judge = NodeRatings(models, evaluator.task, tree, nodes, judged_by)
-        self._refuse_change()
-        self._verdicts = FittedScorer(evaluator, self.options)
-        self.aspects = select_aspects(evaluator, aspects)
+        self._refuse_change(evaluator)
+        super().__init__(evaluator, aspects, self.options)
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
@@ -311,9 +320,9 @@ class LearnedTree:
             output="scores",
         )
 
-    def _refuse_change(self) -> None:
-        scorer, before = self._judge.scorer, self._evaluator
-        # weights were learned for the errors of one judge; another errs in other ways
+    def _refuse_change(self, before: Evaluator) -> None:
+        scorer = self._judge.scorer
+        # the weights were learned for the errors of one judge; another judge errs in other ways
         facts = (
             ("the model", before.model, scorer.ask.model.name),
             ("the prompt's digest", before.prompts, scorer.prompt_digest),
@@ -343,10 +352,9 @@ class LearnedTree:
     async def _fuse(
         self, example: Example, aspects: tuple[Aspect, ...], ratings: list[Score | Failure]
     ) -> list[Score]:
-        error = broken_part(ratings)
-        # a node that could not be asked is not the same as one without a usable rating: filling it
-        # with a mean would make a failure of the network part of the score
-        if error is not None:
+        # unlike a node without a usable rating, a node that could not be asked about is not filled
+        # with a mean: a failure of the network must not become a part of a score
+        if error := broken_part(ratings):
             scores = [
                 Score.unscored(
                     error.type, error.message, outcome="error",
@@ -363,28 +371,23 @@ class LearnedTree:
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
 
     def describe(self) -> dict[str, Any]:
-        """Return the evaluator's digest, the judge's set-up and options."""
-        return {
-            "name": self.name,
-            "evaluator": self._evaluator.digest,
-            "aggregator": self._verdicts.aggregator.name,
-            "judge": self._judge.describe(),
-            "criteria": {node.id: node.definition for node in self._evaluator.tree or ()},
-            "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
-            "options": self.options.model_dump(mode="json"),
-        }
+        """Return options, aspects, the evaluator's digest, and the judge's own description."""
+        criteria = {node.id: node.definition for node in self._evaluator.tree or ()}
+        return super().describe() | {"judge": self._judge.describe(), "criteria": criteria}
 
 
 class Batched(Generic[T, R]):
     """An async function of one row, from a function of many.
 
-    It waits no longer than until everybody has had a turn.
-
-    Args:
-        compute: Takes rows and returns one result for each, in order.
+    It waits until a whole turn of the event loop brings no further row.
     """
 
     def __init__(self, compute: Callable[[Sequence[T]], Sequence[R]]) -> None:
+        """Make the function.
+
+        Args:
+            compute: Takes rows and returns one result for each, in order.
+        """
         self._compute = compute
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
 
@@ -394,8 +397,7 @@ class Batched(Generic[T, R]):
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((row, future))
         if len(self._waiting) == 1:
-            # a turn of the event loop instead of a timer: rows that are ready together come
-            # together, and a lone row does not wait
+            # a turn of the event loop rather than a timer, so that a single row does not wait
             loop.call_soon(self._flush_after, 0)
         return await future
 

@@ -17,25 +17,13 @@ from textassay.runtime.messages import Aspect
 Criteria = str | Sequence[str] | Mapping[str, str]
 """A criterion, several, or several by name; `NAME: text` names one as well."""
 
-_NAMED = re.compile(
-    r"\s*(?P<name>[^\s:/.,;?!]+(?: [^\s:/.,;?!]+){0,2})?\s*:\s+(?P<text>\S.*)", re.DOTALL
-)
-"""A name of up to three words before a colon and a space; without words before the colon, all that
-follows is the criterion."""
-_NUMBERS = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(?:-|–|to|\.\.)\s*([+-]?\d+(?:\.\d+)?)\s*")
-_NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?\s*")
-_YES_NO = re.compile(r"\s*(?:yes|no)\s*[-/,]\s*(?:yes|no)\s*", re.IGNORECASE)
-_NAME_WORDS = 4
-"""Words of a name that is made of a sentence: enough to distinguish criteria in a table."""
-_NAME_LENGTH = 40
-"""Characters of such a name, for languages without spaces between words."""
+_NUMBER = r"\s*([+-]?\d+(?:\.\d+)?)\s*"
 _FILLERS = frozenset((
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "each", "for", "from", "has", "have",
     "in", "is", "it", "its", "of", "on", "or", "so", "that", "the", "their", "there", "this", "to",
     "was", "were", "which", "will", "with",
 ))  # fmt: skip
-"""Words that say nothing in a name. Negations stay, as they turn a criterion around."""
-_SCALES = "1-5 (numbers), yes-no, or labels such as friendly,neutral,rude"
+"""Words that are left out of a name; negations are kept, as they reverse a criterion."""
 
 
 def with_criteria(
@@ -43,20 +31,19 @@ def with_criteria(
     criteria: Criteria | None,
     scale: str | None,
 ) -> tuple[str | Aspect, ...] | None:
-    """Return the aspects of a request and of its criteria; `None` for all of the task.
+    """Return the aspects of a request with its criteria; `None` for all aspects of the task.
 
     Raises:
         ConfigurationError: A criterion or the scale cannot be read, or there is a scale alone.
     """
-    named = (aspects,) if isinstance(aspects, str | Aspect) else aspects
-    named = None if named is None else tuple(named)
-    if criteria is None:
-        if scale is not None:
-            raise ConfigurationError(
-                "scale= is of criteria, which are not given: criteria='A sentence.'"
-            )
-        return named
-    return (*(named or ()), *read_criteria(criteria, scale, beside=named or ()))
+    named = (aspects,) if isinstance(aspects, str | Aspect) else tuple(aspects or ())
+    if criteria is not None:
+        return (*named, *read_criteria(criteria, scale, beside=named))
+    if scale is not None:
+        raise ConfigurationError(
+            "scale= is of criteria, which are not given: criteria='A sentence.'"
+        )
+    return None if aspects is None else named
 
 
 def read_criteria(
@@ -100,14 +87,17 @@ def read_criteria(
 
 
 def _split_name(criterion: Any) -> tuple[str, Any]:
-    found = _NAMED.fullmatch(criterion) if isinstance(criterion, str) else None
-    return ("", criterion) if found is None else (found["name"] or "", found["text"])
+    # a name of up to three words before a colon and a space; all that follows is the criterion
+    pattern = r"(?s)\s*(?P<name>[^\s:/.,;?!]+(?: [^\s:/.,;?!]+){0,2})?\s*:\s+(?P<text>\S.*)"
+    found = re.fullmatch(pattern, criterion) if isinstance(criterion, str) else None
+    return (found["name"] or "", found["text"]) if found else ("", criterion)
 
 
 def _name_of(sentence: str) -> str:
     words = slug(sentence).split("-")
     telling = [word for word in words if word not in _FILLERS] or words
-    return "-".join(telling[:_NAME_WORDS])[:_NAME_LENGTH].strip("-")
+    # four words distinguish criteria in a table; 40 characters are for languages without spaces
+    return "-".join(telling[:4])[:40].strip("-")
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -138,19 +128,22 @@ def _is_verdict(labels: tuple[str, ...]) -> bool:
 
 
 def _read_scale(scale: str | None) -> dict[str, Any]:
-    """Return the fields of an aspect that say which scores there are."""
+    """Return the field `scale` or `labels` of an aspect; empty for the default."""
     if scale is None:
         return {}
-    if _YES_NO.fullmatch(scale):
+    if re.fullmatch(r"(?i)\s*(?:yes|no)\s*[-/,]\s*(?:yes|no)\s*", scale):
         scale = "no,yes"
-    if numbers := _NUMBERS.fullmatch(scale):
+    if numbers := re.fullmatch(rf"{_NUMBER}(?:-|–|to|\.\.){_NUMBER}", scale):
         low, high = (float(end) for end in numbers.groups())
         if low >= high:
             raise ConfigurationError(f"scale= must go up, such as 1-5, not {scale!r}")
         return {"scale": (low, high)}
     labels = in_order(part.strip() for part in scale.split(","))
-    if len(labels) < 2 or any(not label or _NUMBER.fullmatch(label) for label in labels):
-        raise ConfigurationError(f"scale= takes {_SCALES}; not {scale!r}")
+    if len(labels) < 2 or any(not label or re.fullmatch(_NUMBER, label) for label in labels):
+        raise ConfigurationError(
+            "scale= takes 1-5 (numbers), yes-no, or labels such as friendly,neutral,rude; not"
+            f" {scale!r}"
+        )
     if len({label.casefold() for label in labels}) < len(labels):
         raise ConfigurationError(f"scale= has one label twice: {scale!r}")
     return {"labels": dict.fromkeys(labels, "")}

@@ -12,9 +12,9 @@ The paper's own by name, the user's from a TOML or JSON file.
     consistency = ["nli"]
     fluency = []
 
-`assistants` says which tools serve which aspect. The prompt shows the steps; if there are
-none, `text` does, in its own words. Files are for people to edit: a name that is not known is an
-error that names file and name.
+`assistants` lists the tools for each aspect. The prompt shows the steps; if there are
+none, it shows `text`. People edit these files, so an unknown name is an error that names the file
+and the name.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from textassay.runtime.messages import Message, Plan
 from textassay.runtime.model import Json
 
 FORMAT = 1
-"""Of the files that are written; newer ones are refused."""
+"""Format of the files; newer ones are refused."""
 
 
 class _PlanFile(Message):
-    """What a plan file holds."""
+    """The content of a plan file."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
     source: str = ""
@@ -57,13 +57,12 @@ class _PlanFile(Message):
 def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     """Return a plan whose names are those of the task's aspects and of the tools.
 
-    Aspects that are not judged are left out of it; aspects that the file does not name have no
-    tools.
+    Aspects that are not judged are left out; aspects that the file does not name have no tools.
 
     Args:
         plan: Name of a published plan, or path of a TOML or JSON file.
-        task: What the plan is for.
-        tools: Names of the tools that there are.
+        task: The task of the plan.
+        tools: Names of the available tools.
 
     Raises:
         UnknownName: There is no such plan, or it names an aspect or a tool that there is not.
@@ -82,7 +81,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     assistants: dict[str, tuple[str, ...]] = {aspect.name: () for aspect in task.aspects}
     for name, serving in parsed.assistants.items():
         aspect = matching(name, aspects)
-        if aspect is None:
+        if not aspect:
             raise UnknownName(f"aspect in plan {path}", name, list(dict.fromkeys(aspects)))
         named = tuple(_tool(path, tool, known) for tool in serving)
         # published plans name all aspects of their task; those that are not judged are left out
@@ -99,7 +98,7 @@ def save(plan: Plan, path: Path, *, source: str = "") -> None:
     Args:
         plan: The plan; its `text` is written if it has no steps.
         path: The file; its folder exists.
-        source: A remark on where the plan comes from.
+        source: A remark on the origin of the plan.
 
     Raises:
         OSError: The file cannot be written.
@@ -125,9 +124,6 @@ def _table(plan: Plan, source: str) -> Json:
 
 
 def _tool(path: Path, name: str, known: list[str]) -> str:
-    match = matching(name, known)
-    if match is None:
-        raise UnknownName(
-            f"assistant evaluator in plan {path} (choose them with tools=)", name, known
-        )
-    return match
+    if match := matching(name, known):
+        return match
+    raise UnknownName(f"assistant evaluator in plan {path} (choose them with tools=)", name, known)

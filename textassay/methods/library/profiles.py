@@ -13,17 +13,17 @@
     [prompts]                # which file takes the place of which built-in prompt
     llm_score = "rating.jinja"
 
-    [options.g-eval]         # defaults of a method's options; what the user gives wins
+    [options.g-eval]         # defaults of a method's options; the user's own win
     steps = "none"
 
 Two more files are optional:
 
     METHOD.toml      defaults of one method's options; it counts in the digest of that method alone
-    refused.toml     what has no effect on what the model is asked, by method, each with the reason
+    refused.toml     methods and options without effect on the model's requests, with reasons
 
 In options, a value that ends in `.toml`, `.json` or `.jinja` names a file beside `profile.toml`,
-if there is one; `{task}` stands for the task's name. Keys that are not known are errors that
-name file and key.
+if there is one; `{task}` is replaced by the task's name. Unknown keys are errors that name file
+and key.
 """
 
 from __future__ import annotations
@@ -41,27 +41,21 @@ from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 FORMAT = 1
-"""Of the files; newer ones are refused."""
-FILE, REFUSED = "profile.toml", "refused.toml"
-EVERY, METHOD = "*", "method"
-"""Keys of `refused.toml`: every method, and the method itself."""
+"""Format of the files; newer ones are refused."""
+FILE = "profile.toml"
 AUTO, NONE = "auto", "none"
-OF_MODELS = ("embedded",)
-"""Packaged profiles that `auto` chooses for the model of the same name."""
 JUDGE = "scorer"
 """Role of the judge in all methods that have a model write anything."""
 REPLACEABLE = (
     "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings",
     "fusion_eval", "decomp_eval", "gptscore", "gptscore_question",
 )  # fmt: skip
-"""Prompts that a profile may replace: those that judges are asked with."""
-_FILES = (".toml", ".json", ".jinja")
-
+"""Prompts for judges, which a profile may replace."""
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
 
 
 class _ProfileFile(Profile, defer_build=True):
-    """What a profile's file holds."""
+    """The content of a profile's file."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
 
@@ -75,16 +69,15 @@ def load(profile: str, method: str | None = None) -> Profile:
 
     Raises:
         UnknownName: There is no such profile.
-        ConfigurationError: The file cannot be read or says something wrong; names file and key.
+        ConfigurationError: The file cannot be read or has an error; names file and key.
     """
     folder = _find(profile)
     path = folder / FILE
     table = read_toml(path)
     content = dict(table.content)
     check_format(path, content, FORMAT)
-    # their fields exist on the model for the loader; a file that set them could pose as another
-    # profile
-    for key in ("name", "digest", "refused"):  # are not the file's to say
+    # these fields are set by the loader: a file that set them could pose as another profile
+    for key in ("name", "digest", "refused"):
         if key in content:
             raise problem(path, f"{key}: unknown key")
     read = validate_as(path, content, _ProfileFile)
@@ -94,24 +87,23 @@ def load(profile: str, method: str | None = None) -> Profile:
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
     options, digest = read.options, table.digest
-    if method is not None and (folder / f"{method}.toml").is_file():
+    if method and (folder / f"{method}.toml").is_file():
         own = read_toml(folder / f"{method}.toml")
         options = options | {method: options.get(method, {}) | own.content}
-        # a method's own file changes the digest for that method alone, so the cached answers of
-        # other methods stay valid
+        # for this method alone, so that cached answers of other methods remain valid
         digest = hashlib.sha256(f"{digest}{own.digest}".encode()).hexdigest()[:6]
     fields = read.model_dump(exclude={"format"}) | {
         "name": name,
         "digest": digest,
         "prompts": prompts,
         "options": options,
-        "refused": _read_refusals(folder / REFUSED),
+        "refused": _read_refusals(folder / "refused.toml"),
     }
     return Profile(**fields)
 
 
 def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
-    """Read what a profile refuses; nothing if there is no such file."""
+    """Read the refusals of a profile; empty if there is no such file."""
     if not path.is_file():
         return {}
     tables = read_toml(path).content
@@ -122,12 +114,12 @@ def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
 
 
 def resolve(option: str, models: Models, role: str, method: str | None = None) -> Profile:
-    """Return the profile by which the model of a role is asked.
+    """Return the profile for the model of a role.
 
     Args:
-        option: `auto` for the profile of the model's name, if there is one; `none`; a name
+        option: `auto` for the packaged profile of the model's name, if there is one; `none`; a name
             or a folder.
-        models: The models; one that is missing has no profile.
+        models: The models; a missing one has no profile.
         role: The role.
         method: The method that asks.
 
@@ -140,14 +132,14 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
     if option != AUTO:
         return load(option, method)
     model = model_or_none(models, role)
-    return load(model.name, method) if model is not None and model.name in OF_MODELS else NO_PROFILE
+    return load("embedded", method) if model and model.name == "embedded" else NO_PROFILE
 
 
 def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
-    """Return the prompt by which a judge with this profile is asked for a rating.
+    """Return the prompt for a rating by a judge with this profile.
 
     Args:
-        profile: How the judge is asked.
+        profile: The profile.
         name: Prompt of the method, which the profile may replace.
         ends_in_rating: Whether that prompt ends right before the rating.
 
@@ -155,7 +147,7 @@ def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
         ConfigurationError: The profile reads the probabilities of labels right after the prompt,
             where this one asks for words.
     """
-    # the probability of a label in the place of a reason would be a score that means nothing
+    # the probability of a label in the place of a reason would be a meaningless score
     if profile.ratings == "choices" and name not in profile.prompts and not ends_in_rating:
         instead = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
         raise ConfigurationError(
@@ -200,8 +192,7 @@ def apply_profile(
     folder = (
         _find(options.profile if options.profile != AUTO else profile.name) if preset else Path()
     )
-    # the user's own options are left as they are, so their paths stay relative to the working
-    # folder
+    # the user's own options are not changed, as their paths are relative to the working folder
     placed = {
         key: _place_option(folder, value, task) for key, value in preset.items() if key not in given
     }
@@ -215,25 +206,25 @@ def apply_profile(
 
 
 def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
-    """Refuse what would have no effect: a method that is the same call as another, or an option.
+    """Refuse a method that sends the same requests as another, and options without effect.
 
     With a prompt of the user's own no option is refused, since the prompt may use any of them.
     """
-    own = profile.refused.get(method, {}) if options.prompt is None else {}
-    if METHOD in own:
+    own = {} if options.prompt else profile.refused.get(method, {})
+    if "method" in own:
         raise ConfigurationError(
-            f"the profile {profile.name!r} refuses {method}: {own[METHOD]}, or another profile"
+            f"the profile {profile.name!r} refuses {method}: {own['method']}, or another profile"
             " (options={'profile': 'none'})"
         )
     usual = {"ask": profile.ask} | profile.options.get(method, {})
-    for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
+    for key, reason in {**profile.refused.get("*", {}), **own}.items():
         name, _, setting = key.partition("=")
-        # defaults are not refused: only what the user asked for can have no effect
+        # only options that the user gave are refused, not defaults
         if name not in options.model_fields_set:
             continue
         value = getattr(options, name)
         expected = usual.get(name, type(options).model_fields[name].default)
-        nothing = expected is None and value == 0  # what an unset temperature comes to
+        nothing = expected is None and value == 0  # the temperature if it is not set
         if (value == setting) if setting else (value != expected and not nothing):
             raise ConfigurationError(
                 f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out, "
@@ -242,21 +233,21 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
 
 
 def require_generation(what: str, instead: str, option: str, models: Models, role: str) -> None:
-    """Refuse to have a model write that can only judge.
+    """Refuse to have a model write whose profile says that it can only judge.
 
     Args:
-        what: What it would write.
-        instead: What to do about it.
+        what: The text that it would write.
+        instead: Advice for the user.
         option: The option `profile`.
         models: The models.
-        role: Who would write; another model than the judge's is asked as the papers say.
+        role: Role of the model that would write; models other than the judge have no profile.
 
     Raises:
-        ConfigurationError: The judge's profile says that it cannot be asked for that.
+        ConfigurationError: The judge's profile says that it cannot write.
     """
     profile = resolve(option, models, JUDGE)
     writer, model = model_or_none(models, role), model_or_none(models, JUDGE)
-    if profile.writes or writer is None or model is None:
+    if profile.writes or not writer or not model:
         return
     if writer.name == model.name:
         given = f"model={{{role!r}: NAME}}"
@@ -294,8 +285,8 @@ def _beside(folder: Path, path: Path, file: str) -> Path:
 
 
 def _place_option(folder: Path, value: Any, task: Task) -> Any:
-    """Return an option's value; a file's name becomes a path, `None` if the task has none."""
-    if not isinstance(value, str) or not value.endswith(_FILES):
+    """Return an option's value; a file's name becomes a path, `None` if there is no such file."""
+    if not isinstance(value, str) or not value.endswith((".toml", ".json", ".jinja")):
         return value
     path = folder / value.replace("{task}", task.name)
     return str(path) if path.is_file() or "{task}" not in value else None

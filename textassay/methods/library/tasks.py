@@ -13,14 +13,14 @@ An aspect may have labels in place of a scale, each with its definition: `labels
 pass = "..."}`; `ordered = true` if more than two are ordered, lowest first; `multiple = true` if
 several of them may apply to one text.
 
-With `reference_name` judges are shown the references as well. `measured` says what agreement with
-people the task was measured at; judges do not see it.
+With `reference_name` judges are shown the references as well. `measured` is the measured agreement
+with people, which judges do not see.
 
-An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
-`"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
-(or that is the output). `steps = []` says that an aspect is judged without steps. `needs =
-["context"]` (or `source`, `references`) has examples without passages abstain on an aspect. Files
-name what they hold; a key that is not known is an error that names file and key.
+An aspect with `optional = true` is judged only if it is named. With `asks = "response"` (or
+`"conversation"`) GPTScore asks a yes/no question about a conversation that ends in the output (or
+that is the output). With `steps = []` an aspect is judged without steps. With `needs = ["context"]`
+(or `source`, `references`) examples without passages abstain on an aspect. An unknown key is an
+error that names file and key.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ _ASPECT_KEYS = (
     "name", "definition", "scale", "labels", "ordered", "multiple", "question",
     "higher_is_better", "steps", "source", "optional", "needs",
 )  # fmt: skip
-_NOT_OF_ASPECT = ("steps", "source", "optional", "needs")
-"""Keys of an aspect's table that are no part of it; `source` says where the words come from."""
+"""The last four are no fields of an `Aspect`; `source` is the origin of the words."""
 
 
 def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
@@ -68,14 +67,14 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
 
     Raises:
         UnknownName: There is no such task or aspect; names those that exist.
-        ConfigurationError: The file cannot be read or says something wrong; names file and key.
+        ConfigurationError: The file cannot be read or has an error; names file and key.
     """
-    selected = None if aspects is None else tuple(aspects)
+    selected = tuple(aspects or ())
     if task is None:
-        whole = _first_with(selected or ())
+        whole = _first_with(selected)
     else:
         whole = _read(find_file("task", task, TASKS, task_file, suffixes=(".toml",)))
-    if selected is None:
+    if aspects is None:
         return whole
     chosen: dict[str, Aspect] = {}
     for item in selected:
@@ -137,35 +136,27 @@ def _read(path: Path) -> Task:
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")
     read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
-    # such a task could not be judged without naming aspects, and `None` means all that are not
-    # optional
+    # such a task could not be judged without names of aspects
     if all(row.get("optional") for row in rows):
         raise problem(path, "every aspect is optional; none is judged")
     names = [aspect.name.casefold() for aspect in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise problem(path, f"two aspects are called {twice!r}")
-    steps = {
-        aspect.name: _steps(path, row)
-        for aspect, row in zip(read, rows, strict=True)
-        if "steps" in row
-    }
+    pairs = list(zip(read, rows, strict=True))
+    steps = {aspect.name: _steps(path, row) for aspect, row in pairs if "steps" in row}
+    needs = {aspect.name: _needs(path, row) for aspect, row in pairs if "needs" in row}
     content.setdefault("name", path.stem)
-    # GPTScore's signature has the one, the other is a remark: neither is in the digest
+    # neither is in the digest: the first is in GPTScore's signature, the second a remark
     asks, measured = content.pop("asks", None), content.pop("measured", "")
-    needs = {
-        aspect.name: _needs(path, row)
-        for aspect, row in zip(read, rows, strict=True)
-        if "needs" in row
-    }
-    # the digest covers the words of what is judged by default: a new optional aspect must not make
-    # earlier scores of the task incomparable
+    # the digest covers the aspects that are judged by default: a new optional aspect must not make
+    # scores of the task incomparable
     kept = [
         {key: value for key, value in row.items() if key != "needs"}
         for row in rows
         if not row.get("optional")
     ]
     digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
+    aspects = tuple(aspect for aspect, row in pairs if not row.get("optional"))
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
     fields |= {"measured": measured, "steps": steps, "needs": needs, "digest": digest}
@@ -177,7 +168,7 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     refuse_unknown(path, row, _ASPECT_KEYS, where=where)
     if not isinstance(row.get("optional", False), bool):
         raise problem(path, f"{where}optional must be true or false")
-    fields = {key: value for key, value in row.items() if key not in _NOT_OF_ASPECT}
+    fields = {key: value for key, value in row.items() if key not in _ASPECT_KEYS[-4:]}
     return validate_as(path, fields, Aspect, where=where)
 
 

@@ -1,7 +1,7 @@
 """Reads and writes the files that people edit: tasks, trees, plans, profiles, question tables.
 
-They are TOML, or JSON if their name ends so. Whatever is wrong with one is an error that names the
-file, the place in it, and what is known instead.
+They are TOML, or JSON if their name ends so. An error names the file, the place in it, and the
+known names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textassay.runtime.storage.files import write_json, write_text
 M = TypeVar("M", bound=Message)
 
 SUFFIXES = (".toml", ".json")
-"""Endings of files that are read and written."""
+"""Endings of the files."""
 
 
 def find_file(
@@ -34,13 +34,13 @@ def find_file(
     *others: str,
     suffixes: Sequence[str] = SUFFIXES,
 ) -> Path:
-    """Return the file of a packaged name, or that of a path.
+    """Return the file of a packaged name, or of a path.
 
     Args:
-        kind: What it is, such as `tree`.
+        kind: Kind of file, such as `tree`.
         name: Name, or path.
-        packaged: The names that there are.
-        place: Says where the file of a name lies.
+        packaged: The packaged names.
+        place: Returns the path of a packaged name.
         others: Other values that are allowed.
         suffixes: Endings of paths that need not exist yet, so that the error names the file.
     """
@@ -77,7 +77,7 @@ def read_toml(path: Path) -> FileContent:
 
 
 def problem(path: Path, what: str) -> ConfigurationError:
-    """Return the error that says what is wrong in a file."""
+    """Return the error about a problem in a file."""
     return ConfigurationError(f"file {path}: {what}")
 
 
@@ -89,7 +89,7 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         reason = str(first["msg"]).removeprefix("Value error, ")
-        # some messages name the place themselves, since they are read without a file, too
+        # some messages name the place themselves
         place = "" if where and reason.startswith(where) else where
         raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
 
@@ -97,7 +97,7 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
 def refuse_unknown(
     path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
 ) -> None:
-    """Refuse a key that is not known, which is most often a misspelled one."""
+    """Refuse an unknown key, which is most often a misspelled one."""
     for key in table:
         if key not in known:
             raise problem(path, f"{where}unknown key {key!r}; known: {', '.join(known)}")
@@ -131,8 +131,8 @@ def write_table(path: Path, table: Json) -> None:
 def to_toml(table: Json) -> str:
     """Return TOML as a person would write it: a sentence per line, names and numbers in one line.
 
-    Knows what the files hold: values, lists, tables of lists, and arrays of tables. Digests of
-    plans rest on this text, so it stays the same to the letter.
+    Values may be scalars, lists, tables of lists, and arrays of tables. Digests of plans depend on
+    this text, so it must not change.
     """
     blocks = [""]
     for key, value in table.items():

@@ -14,8 +14,8 @@ The published case studies by name, the user's own from a TOML or JSON file.
     definition = "whether each sentence follows from what was said before."
 
 A parent is named by its path (`engagingness/content-richness`), or by its name alone if no other
-node has it. A root may omit its definition if the task has an aspect of that name. Files
-are for people to edit: a key that is not known is an error that names file and key.
+node has it. A root may omit its definition if the task has an aspect of that name. People edit
+these files, so an unknown key is an error that names file and key.
 
 A checklist is a tree whose leaves are yes/no questions, published by name or from a file.
 
@@ -28,15 +28,15 @@ A checklist is a tree whose leaves are yes/no questions, published by name or fr
     question = "Does the summary present information in a logical order?"
     higher_is_better = true    # false if "yes" is the bad answer
 
-A digest of all words distinguishes one state of a checklist from another.
+A digest of all words distinguishes versions of a checklist.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
@@ -51,15 +51,14 @@ from textassay.methods.library.toml import (
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import Aspect, AspectTree
+from textassay.runtime.messages import Aspect, AspectTree, Scale
 from textassay.runtime.model import Json
 
 T = TypeVar("T")
 
 FORMAT = 1
-"""Of the files that are written; newer ones are refused."""
+"""Format of the files; newer ones are refused."""
 
-_FILE_KEYS = ("format", "name", "source", "aspects")  # `name` and `source` are remarks
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
 
 
@@ -92,7 +91,7 @@ def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     Args:
         tree: The tree.
         path: The file; its folder exists.
-        source: A remark on where the tree comes from.
+        source: A remark on the origin of the tree.
 
     Raises:
         OSError: The file cannot be written.
@@ -110,44 +109,60 @@ def tree_digest(aspects: Iterable[Aspect]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
-def for_aspects(
-    known: Mapping[str, T],
-    roots: tuple[Aspect, ...],
+PUBLISHED, BY_MODEL = "published", "model"
+"""Values of the options `tree` and `checklist` beside names and files."""
+
+
+def find_parts(
+    kind: Literal["tree", "checklist"],
+    given: str,
     task: Task,
-    chosen: tuple[Aspect, ...],
-    *,
-    file: str | None,
+    scale: Scale,
+    parts: Callable[[AspectTree, Aspect], T],
 ) -> tuple[dict[str, T], tuple[Aspect, ...]]:
-    """Return what a tree holds on the aspects to judge, by their ids, and all aspects to judge.
+    """Return the known part of the tree below each aspect, and all aspects to judge.
 
     Args:
-        known: What the tree holds, by the ids of its roots.
-        roots: Its roots, on the scale that they are judged on.
+        kind: Name of the option.
+        given: The option: `published`, `model`, a name or a file.
         task: Its aspects are those that the user chose, or all of them.
-        chosen: The aspects of the task, on the scale that they are judged on.
-        file: The user's own file, as errors name it; `None` for a published tree, which may lack
-            aspects.
+        scale: The scale on which all nodes are judged.
+        parts: Returns the part of a tree below one of its roots.
 
     Raises:
+        UnknownName: There is no such tree or checklist.
         ConfigurationError: The user's file lacks an aspect that was chosen.
     """
-    if file is None:
+    names, read = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
+    chosen = _on_scale(task.aspects, scale)
+    is_published = given == PUBLISHED
+    if given == BY_MODEL or (is_published and task.name not in names):
+        return {}, chosen
+    tree = read(task.name if is_published else given, task)
+    tree = AspectTree(aspects=_on_scale(tree, scale))
+    known = {root.id: parts(tree, root) for root in tree.roots}
+    if is_published:  # may lack aspects
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
     if task.aspects == task.family or not task.family:
-        # the caller did not choose among the aspects, so the file says which are judged
-        return dict(known), roots
+        # the caller did not choose aspects, so the file's are judged
+        return known, tree.roots
     for aspect in chosen:
         if slug(aspect.name) not in known:
             raise ConfigurationError(
-                f"{file}: {aspect.name!r} is not one of its roots:"
-                f" {', '.join(root.name for root in roots)}"
+                f"{kind} {given}: {aspect.name!r} is not one of its roots:"
+                f" {', '.join(root.name for root in tree.roots)}"
             )
     return {a.id: known[a.id] for a in chosen}, chosen
 
 
+def _on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
+    return tuple(aspect.model_copy(update={"scale": scale}) for aspect in aspects)
+
+
 def _rows(path: Path) -> list[Json]:
     content = read_toml(path).content
-    refuse_unknown(path, content, _FILE_KEYS)
+    # `name` and `source` are remarks
+    refuse_unknown(path, content, ("format", "name", "source", "aspects"))
     check_format(path, content, FORMAT)
     rows = content.get("aspects")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -170,7 +185,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
         # rounds rather than recursion, because a file may name children before their parents
         placed = len(ids)
         for at, row in enumerate(rows):
-            if at not in ids and (parent := _place_parent(path, row, slugs, ids)) is not None:
+            if at not in ids and (parent := _place_parent(path, row, slugs, ids)):
                 ids[at] = f"{parent}/{slugs[at]}"
         if len(ids) == placed:
             break
@@ -186,8 +201,7 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
     if parent in ids.values():
         return parent
     matching = [at for at, own in enumerate(slugs) if own == parent]
-    # only when all of them are placed: until then one may turn out to be the parent by its full
-    # path
+    # only if all of them are placed: until then one may be the parent by its full path
     if len(matching) > 1 and all(at in ids for at in matching):
         known = ", ".join(repr(ids[at]) for at in matching)
         raise problem(
@@ -199,13 +213,13 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
 def _missing_parent(
     path: Path, row: Json, rows: list[Json], slugs: list[str], ids: dict[int, str]
 ) -> ConfigurationError:
-    """Return the error for rows that hang on no root: a cycle, or a parent that is not there."""
+    """Return the error for rows that are below no root: a cycle, or an unknown parent."""
     walked: list[int] = []
     at = rows.index(row)
     while at not in walked:
         walked.append(at)
         last = slug(rows[at]["parent"].rpartition("/")[2])
-        # follows parents until one repeats: that is the circle to report
+        # follows parents until one repeats, which closes the circle
         following = [i for i, own in enumerate(slugs) if own == last and i not in ids]
         if not following:
             name, parent = rows[at]["name"], rows[at]["parent"]
@@ -220,23 +234,23 @@ def _missing_parent(
 
 def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, str]) -> Aspect:
     fields = {key: value for key, value in row.items() if key not in ("parent", "source")}
-    if parent is None and "definition" not in fields and slug(row["name"]) in definitions:
+    if not parent and "definition" not in fields and slug(row["name"]) in definitions:
         fields["definition"] = definitions[slug(row["name"])]
-    if parent is not None and "definition" not in fields and "question" in fields:
-        fields["definition"] = fields["question"]  # a question says what it is about
+    if parent and "definition" not in fields and "question" in fields:
+        fields["definition"] = fields["question"]
     where = f"aspect {row['name']!r}: "
     return validate_as(path, {**fields, "parent": parent}, Aspect, where=where)
 
 
 def _row(aspect: Aspect) -> Json:
-    """Return an aspect as a file says it: what is the default is left out."""
+    """Return an aspect as a row of a file, without defaults."""
     row: Json = {"name": aspect.name}
-    if aspect.parent is not None:
+    if aspect.parent:
         row["parent"] = aspect.parent
     row["definition"] = aspect.definition
     if aspect.scale != Aspect.model_fields["scale"].default:
         row["scale"] = list(aspect.scale)
-    if aspect.question is not None:
+    if aspect.question:
         row["question"] = aspect.question
     if not aspect.higher_is_better:
         row["higher_is_better"] = False
@@ -258,17 +272,17 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
     path = str(checklist_file(checklist)) if checklist in CHECKLISTS else checklist
     tree = load(path, task)
     for leaf in tree.leaves:
-        if leaf.parent is None:
+        if not leaf.parent:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.name!r} has no questions below it"
             )
-        # an inner node is only a heading; what is answered are the leaves
-        if leaf.question is None:
+        # only leaves are questions; inner nodes are headings
+        if not leaf.question:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
                 " parts do"
             )
-    return AspectTree(aspects=tuple(with_unit_scale(node) for node in tree))
+    return AspectTree(aspects=_on_scale(tree, (0.0, 1.0)))
 
 
 def with_unit_scale(aspect: Aspect) -> Aspect:

@@ -1,1 +1,1 @@
-"""Backends: one module per kind of model, and probes that find out what a model supports."""
+"""Backends: one module per kind of model."""

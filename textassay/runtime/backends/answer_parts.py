@@ -1,16 +1,16 @@
-"""What servers put into an answer beside its text: thoughts, and what it cost.
+"""The parts of an answer beside its text: its usage and its thought.
 
-`Usage` counts a prompt with what the provider had cached of it, and an answer with its thought.
-Providers count these parts inside or beside the whole; where they give a total, it tells which.
+`Usage` counts cached tokens as a part of the prompt, and thoughts as a part of the answer. Some
+providers count them beside prompt and answer; a total, if they give one, shows where.
 
-A thought is taken off, wherever it is: servers put it into fields of its own, into parts of the
-content, or into the text between tags. Text splits by these rules:
+Servers put a thought into a field of its own, into a part of the content, or into the text between
+tags. A text is split by these rules:
 
-- All up to the last closing tag that no opening tag belongs to is thought: some templates open the
+- Everything up to the last closing tag without an opening tag is thought: some templates open the
   tag themselves, and thoughts may quote the tag that ends them.
 - A closed block is a thought wherever it is.
 - If only a tag that is never closed precedes the answer, there is no answer: it was cut
-  while the model thought. Behind an answer, such a tag is a part of it.
+  while the model thought. After an answer, such a tag is a part of it.
 - A tag that is in the prompt counts only at the beginning or end of a line of the answer:
   judges quote the texts that they judge.
 """
@@ -42,13 +42,10 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 
-MAX_TOKENS = 10_000_000
-"""Counts of tokens above this are no counts: more than any request can have."""
-
 
 @dataclass(frozen=True)
 class _Format:
-    """Where one format has its counts; of several places, the first that has one counts.
+    """The places of the counts in one format; of several places, the first with a count is read.
 
     A place is a name, preceded by the name of the object that contains it.
     """
@@ -60,7 +57,7 @@ class _Format:
     cached: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
-    """Counts beside prompt and completion, where no total says what they include."""
+    """Counts beside prompt and completion, used if there is no total."""
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -88,7 +85,7 @@ _FORMATS = (
             "cache_creation_input_tokens",
         ),
     ),
-    # Anthropic, whose input leaves out what is cached, and OpenAI's Responses, whose does not
+    # Anthropic, whose input leaves out cached tokens, and OpenAI's Responses, whose includes them
     _Format(
         prompt="input_tokens",
         completion="output_tokens",
@@ -143,7 +140,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
         if beside == cached + written != reasoning:
             prompt += beside
         else:
-            # Gemini's endpoint for OpenAI's format counts thoughts in nothing but the total.
+            # Gemini's endpoint for OpenAI's format counts thoughts in the total alone
             completion += beside
             reasoning = max(reasoning, beside)
     cached = min(cached, prompt)
@@ -166,7 +163,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
-    """Return the counts by place; parts of 0, which say nothing, are left out."""
+    """Return the counts by place; parts of 0, which have no effect, are left out."""
     if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
@@ -188,7 +185,7 @@ def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
-    """Return the first count at these places that is there and not 0."""
+    """Return the first count at these places that is not 0."""
     for place in places:
         if (value := counts.get(place)) and (count := _count(value)):
             return count
@@ -197,20 +194,21 @@ def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
 
 def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    if type(value) is int and 0 <= value <= MAX_TOKENS:  # nearly always
+    most = 10_000_000  # more than any request can have
+    if type(value) is int and 0 <= value <= most:  # nearly always
         return value
     if value is None:
         return 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value <= MAX_TOKENS else None
+    return int(value) if is_number and 0 <= value <= most else None
 
 
 MAX_THOUGHT = 20_000
 """Characters of a thought that are kept; the middle of a longer one is left out."""
 
 NOT_ALIGNED = (
-    "the log-probabilities of this model cover what it thought, and those of its answer cannot be "
-    "told apart from them"
+    "the log-probabilities of this model include its thought, and the tokens of the answer cannot "
+    "be found among them"
 )
 
 _NAMES = r"(?:seed:)?think(?:ing)?|thought"
@@ -226,7 +224,7 @@ _CHANNEL = lazy_pattern(
     r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
 )
 _MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
-# analysisThe user wants ...assistantfinal4: the same where the server leaves special tokens out
+# analysisThe user wants ...assistantfinal4: the same from servers that leave special tokens out
 _BARE_CHANNEL = lazy_pattern(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
 _END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
 
@@ -241,7 +239,7 @@ def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None
     if thought is not None:
         return thought, answer
     tags = list(_TAG.finditer(text))
-    if tags and prompt is not None:
+    if tags and prompt:
         known = prompt.text.lower()
         tags = [tag for tag in tags if tag[0].lower() not in known or _is_at_edge(tag)]
     return _split_at(tags, text) if tags else (None, text)
@@ -284,7 +282,7 @@ def _is_at_edge(tag: re.Match[str]) -> bool:
 
 
 def _split_channels(text: str) -> tuple[str | None, str]:
-    """Split what gpt-oss writes, if the server shows it as it is."""
+    """Split a text of gpt-oss that the server passes on unchanged."""
     if "<|channel|>" in text:
         finals = list(_FINAL.finditer(text))
         if finals:
@@ -293,7 +291,7 @@ def _split_channels(text: str) -> tuple[str | None, str]:
         if _CHANNEL.match(text):
             return _MARK.sub(" ", text).strip(), ""
     bare = _BARE_CHANNEL.match(text)
-    return (None, text) if bare is None else (bare["thought"].strip(), text[bare.end() :].lstrip())
+    return (bare["thought"].strip(), text[bare.end() :].lstrip()) if bare else (None, text)
 
 
 def cut_middle(thought: str) -> str:
@@ -306,7 +304,7 @@ def cut_middle(thought: str) -> str:
 
 
 def satisfies(text: str, schema: Json) -> bool:
-    """Whether a text is JSON as a whole, and satisfies a schema."""
+    """Whether the whole text is JSON that satisfies a schema."""
     # imported here: few answers need it
     from jsonschema.exceptions import SchemaError, ValidationError
     from jsonschema.validators import validator_for
@@ -314,7 +312,7 @@ def satisfies(text: str, schema: Json) -> bool:
     from referencing.exceptions import Unresolvable
 
     try:
-        # a registry of its own, for the default one would fetch what a schema refers to
+        # a registry of its own: the default one would download references of a schema
         validator_for(schema)(schema, registry=Registry()).validate(orjson.loads(text))
     except (ValueError, ValidationError, SchemaError, Unresolvable):
         return False
@@ -322,7 +320,7 @@ def satisfies(text: str, schema: Json) -> bool:
 
 
 class ParsedAnswer(NamedTuple):
-    """What a model said, apart from its log-probabilities."""
+    """An answer without its log-probabilities."""
 
     text: str
     thought: str | None
@@ -341,6 +339,7 @@ class ParsedAnswer(NamedTuple):
             "finish_reason": self.finish,
             "logprobs": logprobs,
         }
+        # fields at their defaults are neither validated nor stored
         if self.thought is not None:
             fields["thought"] = self.thought
         if self.from_thought:
@@ -351,7 +350,7 @@ class ParsedAnswer(NamedTuple):
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
 ) -> ParsedAnswer | None:
-    """Return what an answer says without its thought, or `None` if it has no text.
+    """Return an answer apart from its thought, or `None` if it has no text.
 
     A blank text without a token does not count: servers send it in place of a failed answer.
     """
@@ -367,7 +366,7 @@ def read_answer(
         return None if is_empty else ParsedAnswer(answer, kept, finish)
     schema = request.json_schema if isinstance(request, Request) else None
     # Some servers bind the thought, in place of the answer, to the schema.
-    if schema is not None and thought and satisfies(thought, schema):
+    if thought and schema is not None and satisfies(thought, schema):
         return ParsedAnswer(thought.strip(), None, finish, from_thought=True)
     if finish == "length" or has_thought or usage.reasoning_tokens:
         return ParsedAnswer("", kept, "length")
@@ -390,7 +389,7 @@ def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
             return slice(first, last)
         if len(joined) >= len(stripped):
             break
-    # Tokens that are parts of characters do not join to the text: then the tag decides.
+    # Tokens that are parts of characters do not join to the text: the tag decides.
     return _behind_tag(tokens, last) if stripped else slice(0, 0)
 
 
@@ -399,22 +398,17 @@ def _behind_tag(tokens: Sequence[str], last: int) -> slice:
     ends = [tag.end() for tag in _TAG.finditer(joined) if not tag["open"]]
     ends += [mark.end() for mark in _FINAL.finditer(joined)]
     starts = accumulate(map(len, tokens), initial=0)
-    behind = (
-        index
-        for index, start in zip(range(last), starts, strict=False)
-        if ends and start >= max(ends) and tokens[index].strip()
-    )
-    first = next(behind, None)
-    if first is None:
-        raise CapabilityError(NOT_ALIGNED)
-    return slice(first, last)
+    for index, start in zip(range(last), starts, strict=False):
+        if ends and start >= max(ends) and tokens[index].strip():
+            return slice(index, last)
+    raise CapabilityError(NOT_ALIGNED)
 
 
 class SplitThoughts(Wrapper):
-    """Takes thoughts off the answers of models that leave them in the text.
+    """Separates thoughts from the answers of models that leave them in the text.
 
-    Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
-    any thought, of a model that has shown one before, is taken for a thought.
+    If a template opens the tag, a thought that is cut has no tag. So once a model has shown a
+    thought, a text that is cut and shows none is taken for a thought.
     """
 
     def __init__(self, wrapped: Model) -> None:
@@ -465,22 +459,20 @@ def read_parts(content: Any) -> tuple[str | None, str | None]:
         raise TypeError(f"the content is a {type(content).__name__}")
     texts: list[str] = []
     thoughts: list[str] = []
+    of_thoughts = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
     for part in content:
         if isinstance(part, str):
             texts.append(part)
-        elif part.get("thought") is True or part.get("type") in _THOUGHTS:
+        elif part.get("thought") is True or part.get("type") in of_thoughts:
             thoughts.append(_thought_in(part))
-        elif part.get("type", "text") in _TEXTS and "text" in part:
+        elif part.get("type", "text") in ("text", "output_text") and "text" in part:
             texts.append(part["text"])
     thought = "\n".join(filter(None, thoughts)) if thoughts else None
     return ("".join(texts) if texts else None), thought
 
 
-_TEXTS = ("text", "output_text")
-_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
 _FIELDS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
-"""Fields of a message that servers put a thought into, in order; several may hold the same one."""
-_INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "content")
+"""Fields of a message with a thought, in order; several may repeat the same one."""
 
 
 def thought_beside(message: Mapping[str, Any]) -> str | None:
@@ -493,11 +485,12 @@ def thought_beside(message: Mapping[str, Any]) -> str | None:
 
 
 def _thought_in(value: Any, depth: int = 4) -> str:
-    """Return the text of a thought, which may lie in parts of parts."""
+    """Return the text of a thought, which may be in parts of parts."""
     if not value or isinstance(value, str):
         return value or ""
     if isinstance(value, Mapping) and depth:
-        inner = (_thought_in(value.get(name), depth - 1) for name in _INNER)
+        names = ("thinking", "reasoning", "reasoning_content", "text", "summary", "content")
+        inner = (_thought_in(value.get(name), depth - 1) for name in names)
         return next(filter(None, inner), "")
     if isinstance(value, list | tuple) and depth:
         return "\n".join(filter(None, (_thought_in(part, depth - 1) for part in value)))

@@ -1,6 +1,6 @@
 """Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm.
 
-Only the backend that a name stands for is imported, which is why the imports are in functions.
+Imports are in functions, so that only the backend of the name is imported.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.backends.endpoint import PROVIDERS, endpoint_of, read_address
+from textassay.runtime.backends.endpoint import (
+    PROVIDERS,
+    Provider,
+    endpoint_of,
+    first_set,
+    read_address,
+)
 from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.model import Model
 from textassay.runtime.settings import VARIABLE, Settings
 
-ENTRY_POINTS = "textassay.models"
-"""Each names a prefix and a callable `(name, settings) -> Model`; `name` is all that the user
-gave."""
-
 
 def backend_points() -> dict[str, EntryPoint]:
-    """Return the entry points by prefix; nothing is imported."""
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Return the entry points by prefix, without importing anything.
+
+    Each is a callable `(name, settings) -> Model`, which is given the name as the user wrote it.
+    """
+    return {point.name: point for point in entry_points(group="textassay.models")}
 
 
 def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
@@ -36,7 +41,7 @@ def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
         model = point.load()(name, settings)
     except TextassayError:
         raise
-    except Exception as error:  # whatever foreign code does
+    except Exception as error:  # foreign code may raise anything
         raise ConfigurationError(
             f"the model {name!r} of {package} cannot be made by {point.value!r}: "
             f"{type(error).__name__}: {error}"
@@ -47,7 +52,7 @@ def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
 def check_model_protocol(model: object, what: str) -> Model:
     """Return `model` if it has all of the `Model` protocol."""
     needed = ("name", "identity", "capabilities", "generate", "aclose")
-    # A protocol with properties cannot say what is missing, so each part is looked for by name.
+    # `isinstance` does not name the missing parts of a protocol
     missing = [part for part in needed if not hasattr(model, part)]
     if missing or not isinstance(model, Model):
         raise ConfigurationError(
@@ -70,26 +75,20 @@ FORMS = {
     EMBEDDED: "the model that comes with the package",
     "replay/RUN": "recorded answers of a run",
 }
-"""How names are written, and what each stands for: for error messages and the help of `connect`."""
+"""The forms of names and their meanings, for error messages and the help of `connect`."""
 
 
 def _direct(name: str, rest: str, settings: Settings) -> Model:
     from textassay.runtime.backends.direct import DirectModel
 
-    if settings.api_base is None:
-        raise ConfigurationError(
-            f"model {name!r} needs api_base=, such as http://127.0.0.1:8000/v1"
-        )
+    _check_address(name, settings, "http://127.0.0.1:8000/v1")
     return DirectModel(name, **_server(settings), responses=name.startswith("responses/"))
 
 
 def _decisions(name: str, rest: str, settings: Settings) -> Model:
     from textassay.runtime.backends.decisions import DecisionModel
 
-    if settings.api_base is None:
-        raise ConfigurationError(
-            f"model {name!r} needs api_base=, such as https://api.typesafe.ai/v1"
-        )
+    _check_address(name, settings, "https://api.typesafe.ai/v1")
     sampling = ("effort", "thinking_tokens", "temperature", "top_p", "seed", "batch")
     unused = [field for field in sampling if getattr(settings, field) not in (None, False)]
     if unused:
@@ -97,6 +96,11 @@ def _decisions(name: str, rest: str, settings: Settings) -> Model:
             f"{name!r} is a decision model and samples nothing: leave out {unused[0]}="
         )
     return DecisionModel(name, **_server(settings))
+
+
+def _check_address(name: str, settings: Settings, example: str) -> None:
+    if settings.api_base is None:
+        raise ConfigurationError(f"model {name!r} needs api_base=, such as {example}")
 
 
 def _server(settings: Settings) -> dict[str, Any]:
@@ -146,8 +150,8 @@ BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {
     "transformers": _transformers,
     "replay": _replay,
 }
-"""What opens a model, by the part of its name before the slash; it is given the whole name, the
-part behind the slash, and the settings."""
+"""Functions that open a model, by the part of its name before the slash; they take the whole name,
+the part after the slash, and the settings."""
 
 
 def open_backend(name: str, settings: Settings) -> Model:
@@ -158,15 +162,13 @@ def open_backend(name: str, settings: Settings) -> Model:
         return embedded_model(settings.local)
     prefix, _, rest = name.partition("/")
     opener = BACKENDS.get(prefix)
-    if not name or (opener is not None and not rest):
+    if not name or (opener and not rest):
         providers = "and every provider that litellm knows (openai/..., anthropic/..., ...)"
         raise UnknownName("model", name, [*FORMS, providers])
-    if opener is not None:
+    if opener:
         return opener(name, rest, settings)
-    # After our own prefixes, so that a package cannot take one over; before litellm, which takes
-    # any name.
-    point = backend_points().get(prefix)
-    if point is not None:
+    # After our own prefixes, so that no package replaces one; before litellm, which takes any name.
+    if point := backend_points().get(prefix):
         return open_plugin(point, name, settings)
     from textassay.runtime.backends.litellm import LiteLLMModel
 
@@ -174,8 +176,7 @@ def open_backend(name: str, settings: Settings) -> Model:
 
 
 async def load_backend(name: str) -> None:
-    """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
-    # In a thread: an import of seconds on the event loop would stall every other model.
+    """Import the backend of a model, in a thread since litellm takes seconds."""
     if name.partition("/")[0] not in ("", EMBEDDED, *BACKENDS):
         from textassay.runtime.backends.litellm import load_litellm
 
@@ -185,9 +186,9 @@ async def load_backend(name: str) -> None:
 def decides(name: str) -> bool:
     """Return whether a name is of a decision model, by its prefix or by litellm's table.
 
-    A model that writes as well, such as `openai/gpt-6-luna`, is none.
+    A model that also writes, such as `openai/gpt-6-luna`, is not a decision model.
 
-    Call it outside of an event loop: a name of litellm's makes it import litellm.
+    Call it outside of an event loop: for other prefixes it imports litellm.
     """
     prefix = name.partition("/")[0]
     if prefix in ("", EMBEDDED, *BACKENDS) or prefix in backend_points():
@@ -213,19 +214,20 @@ _KEY_VARIABLES = {
     "typesafe": ("TYPESAFE_API_KEY",),
     "xai": ("XAI_API_KEY",),
 }
-"""Variables, of which one must have the key, of litellm's providers that take nothing but a key.
-Others (clouds with roles and logins, servers without keys) are known only once they are asked."""
+"""Environment variables, one of which must hold the key, of litellm's providers that take nothing
+but a key. Whether others (clouds with roles and logins, servers without keys) need one is not
+known before they are asked."""
 
 
 def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
-    """Return the variables one of which must have the key of a model; empty if nothing is missing.
+    """Return the variables of which one must hold a model's key; empty if nothing is missing.
 
-    What is sent to an address of the user's own may need no key.
+    A server at an address of the user's own may need no key.
 
     Raises:
         ConfigurationError: The settings name a variable that is not set.
     """
-    if api_key_of(settings) is not None or settings.endpoints:
+    if api_key_of(settings) or settings.endpoints:
         return ()
     prefix, _, rest = name.partition("/")
     if prefix in ("decisions", "systemone"):
@@ -239,11 +241,10 @@ def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
         needed = ()
     else:
         provider = prefix if rest else _provider_of(name)
-        known = PROVIDERS.get(provider)
-        has_address = known is not None and any(map(os.environ.get, known.address_variables))
-        needed = () if has_address else _KEY_VARIABLES.get(provider, ())
+        variables = PROVIDERS.get(provider, Provider()).address_variables
+        needed = () if first_set(variables) else _KEY_VARIABLES.get(provider, ())
     has_header = any(re.search("(?i)auth|key|token", header) for header in settings.headers)
-    return () if has_header or any(map(os.environ.get, needed)) else needed
+    return () if has_header or first_set(needed) else needed
 
 
 def _provider_of(name: str) -> str:
@@ -261,7 +262,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
     for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
         named += VARIABLE.findall(text)
     values = [os.environ.get(name, "") for name in named]
-    # Also secrets that no setting names: a gateway may echo a key that litellm found by itself.
+    # Also secrets that no setting names: a gateway may echo a key that litellm found on its own.
     return find_secrets((*values, *read_address(settings.api_base or "").secrets), os.environ)
 
 
@@ -278,5 +279,5 @@ def api_key_of(settings: Settings) -> str | None:
 
 
 def is_replay(name: str) -> bool:
-    """Return whether a model's name stands for the recorded answers of a run."""
+    """Return whether a model's name is `replay/RUN`, the recorded answers of a run."""
     return name.startswith("replay/")

@@ -8,7 +8,6 @@ retries, no limits, no cache: wrappers do that, as for `direct.py`.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -16,12 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import aiohttp
 import orjson
 
-from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_usage
-from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.endpoint import Endpoint, first_set
 from textassay.runtime.backends.http_client import HttpClient, json_headers
 from textassay.runtime.errors import (
     CapabilityError,
@@ -32,6 +29,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Price
 from textassay.runtime.model import Capabilities, Json, Request, Response, with_images
+from textassay.runtime.parameters import ANYTHING
 from textassay.runtime.questions import (
     DECIDED,
     DECIDED_JOINTLY,
@@ -51,25 +49,25 @@ WireForm = Literal["openai", "systemone", "google"]
 
 
 class Family(NamedTuple):
-    """How one provider is asked; limits that are not known are 0 and learned from refusals."""
+    """How one provider is asked; limits of 0 are unknown, and learned from refusals."""
 
     name: str = ""
     """Prefix under which litellm asks it; empty for Google and servers of open models."""
     address: str = r"(?!)"
-    """Pattern of its addresses; names of models are looked at where no address matches."""
+    """Pattern of its addresses; if no family's matches, `models` decides."""
     models: str = r"(?!)"
     """Pattern of its models' names."""
-    form: WireForm | None = None
-    """The form that it takes whatever the path is; `None` for the form of the path."""
-    path: str | None = None
-    """Path of its requests; `None` for `/decisions` or `/systemone`, as the model is named."""
+    form: WireForm | Literal[""] = ""
+    """The form of its requests; empty for the form that belongs to the path."""
+    path: str = ""
+    """Path of its requests; empty for `/decisions` or `/systemone`, as the model is named."""
     limits: QuestionLimits = QuestionLimits()
     independent: bool = False
     """Whether it promises that questions do not influence each other."""
     key_variables: tuple[str, ...] = ()
-    """Variables of the environment with its key, which is sent to its own addresses alone."""
-    key_header: str | None = None
-    """Header with the bare key; `None` for `Authorization: Bearer`."""
+    """Environment variables with its key, which is sent to its own addresses alone."""
+    key_header: str = ""
+    """Header with the bare key; empty for `Authorization: Bearer`."""
 
 
 def _most(questions: int = 0, options: int = 255, levels: int = 10, tokens: int = 0) -> Any:
@@ -126,11 +124,10 @@ def family_of(api_base: str, model: str) -> Family:
     return next(by_address, None) or next(by_model, Family())
 
 
-def key_of(family: Family, api_base: str) -> str | None:
-    """Return the key that the environment has for a provider, at its own address."""
-    if not re.search(family.address, api_base.rstrip("/")):
-        return None
-    return next(filter(None, map(os.environ.get, family.key_variables)), None)
+def key_of(family: Family, api_base: str) -> str:
+    """Return the key in the environment for a provider's own address; empty if none is set."""
+    is_own = re.search(family.address, api_base.rstrip("/"))
+    return first_set(family.key_variables) if is_own else ""
 
 
 @lru_cache(maxsize=1)
@@ -157,7 +154,7 @@ def known_price(family: Family, model: str) -> Price | None:
         return round(float(per_token) * 1e6, 9)
 
     price, cached = dollars("input_cost_per_token"), dollars("cache_read_input_token_cost")
-    # 0 stands in that table for a rate which the provider has not published; output is free
+    # the table has 0 for a rate that the provider has not published; output is free
     return (price, 0.0, cached or price) if price else None
 
 
@@ -182,7 +179,7 @@ class DecisionModel:
         endpoint = endpoint or Endpoint()
         key = api_key or key_of(family, api_base)
         headers = json_headers(key, endpoint.key_header or family.key_header)
-        self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=key)
+        self._http = _DecisionClient(api_base, endpoint, name=name, headers=headers, key=key)
         self.identity = {
             "backend": "decisions",
             "model": self._model,
@@ -212,7 +209,8 @@ class DecisionModel:
             if self._form != "openai":
                 raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
             request = await with_images(request)
-        payload = await self._post({"model": self._model, **request_fields(request, self._form)})
+        body = {"model": self._model, **request_fields(request, self._form)}
+        payload = await self._http.post_json(self._path, body)
         independent = self.capabilities.independent_questions
         return read_response(payload, request, self.price, independent=independent)
 
@@ -220,33 +218,19 @@ class DecisionModel:
         """Close all connections; safe to call twice."""
         await self._http.aclose()
 
-    async def _post(self, body: Json) -> Any:
-        base, secrets = self._http.base, self._http.secrets
-        try:
-            status, headers, raw = await self._http.send(
-                "POST", base + self._path, orjson.dumps(body)
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._http.failed(error) from error
-        if not 200 <= status < 300:
-            raise self._refused(status, headers, raw, body)
-        try:
-            payload = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            try:
-                payload = json.loads(raw)  # takes NaN, which only one of the answers may have
-            except ValueError:
-                payload = http_errors.parse_json(raw, where=base, secret=secrets)
-        if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(payload, where=base, secret=secrets, sent=body)
-        return payload
 
-    def _refused(
-        self, status: int, headers: Mapping[str, str], raw: bytes, sent: Json
+class _DecisionClient(HttpClient):
+    def refused(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        sent: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
-        error = self._http.refused(status, headers, raw, sent)
+        """Return the error that an unsuccessful answer reports."""
+        error = super().refused(status, headers, body, sent)
         # TypeSafe sends this code without any message
-        is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in raw)
+        is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in body)
         if is_long and type(error) is RequestRefused:
             return ContextTooLong(*error.args)
         return error
@@ -276,7 +260,7 @@ def request_fields(request: DecisionRequest, form: WireForm) -> Json:
 
 
 def material(request: DecisionRequest) -> str | dict[str, str]:
-    """Return the only text as it is, or several by name: no text can forge the end of another."""
+    """Return a single text unchanged, or several by name, so that none can forge another's end."""
     if len(request.texts) == 1:
         return request.texts[0].text
     return {text.name: text.text for text in request.texts}
@@ -324,7 +308,7 @@ _KINDS = {
 def read_response(
     payload: Any, request: DecisionRequest, price: Price | None, *, independent: bool
 ) -> DecisionResponse:
-    """Return the answers in a body of either form, each checked by itself.
+    """Return the answers in a body of either form, each checked separately.
 
     `independent` says whether the provider promises that no question influences another.
     """
@@ -364,21 +348,20 @@ def _read_map(answers: Json, questions: Sequence[Question]) -> Iterable[Question
 
 
 def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
-    """Read answers by position; a name that was sent with one must be that of its question."""
+    """Read answers by position; if an answer has a name, it must be its question's."""
     names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
     are_unnamed = names == [None] * len(questions)
     unasked = len(answers[len(questions) :])
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
-        name = names[index] if index < len(answers) else None
-        if answer is not None and not are_unnamed and name != f"q{index + 1}":
+        if answer is None or are_unnamed or names[index] == f"q{index + 1}":
+            yield _read(question, answer, unasked)
+        else:
             yield invalid(
                 "OtherAnswer",
-                f"the answer at place {index + 1} names the question {str(name)[:40]!a}, not"
-                f" q{index + 1}",
+                f"the answer at place {index + 1} names the question {str(names[index])[:40]!a},"
+                f" not q{index + 1}",
             )
-        else:
-            yield _read(question, answer, unasked)
 
 
 def _read(question: Question, answer: Any, unasked: int) -> QuestionAnswer:

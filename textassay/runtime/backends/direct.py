@@ -7,10 +7,8 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
-
-import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.answer_parts import read_usage
@@ -36,14 +34,12 @@ from textassay.runtime.model import (
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
-    Json,
     Request,
     Response,
     with_images,
 )
 
-P = ParamSpec("P")
-R = TypeVar("R")
+ServerAnswer = TypeVar("ServerAnswer")
 
 
 class DirectModel(PostingModel):
@@ -85,7 +81,7 @@ class DirectModel(PostingModel):
         }
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
-        # what a server can do beyond what its API has is unknown until it is asked
+        # optional abilities of a server are unknown until it is asked
         self.capabilities = (
             responses_format.CAPABILITIES if responses else Capabilities(images=None)
         )
@@ -112,14 +108,14 @@ class DirectModel(PostingModel):
             **openai_format.prompt_fields(request, posting),
             **openai_format.sampling_fields(request, posting),
         }
-        payload = await self._post(
+        payload = await self._http.post_json(
             "/chat/completions" if request.messages else "/completions", body
         )
         return self._read(openai_format.read_response, payload, request, self.price)
 
     async def _respond(self, request: Request, posting: Posting) -> Response:
         body = {"model": self._model, **responses_format.request_fields(request, posting)}
-        payload = await self._post(responses_format.PATH, body)
+        payload = await self._http.post_json(responses_format.PATH, body)
         return self._read(responses_format.read_response, payload, request, self.price)
 
     async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
@@ -131,7 +127,7 @@ class DirectModel(PostingModel):
         """Return the log-probabilities of a given text, from a completion that echoes it."""
         fields = echo_fields(request, self._base, takes_prompts=not self._uses_responses)
         try:
-            payload = await self._post("/completions", {"model": self._model, **fields})
+            payload = await self._http.post_json("/completions", {"model": self._model, **fields})
         except RequestRefused as error:
             message = str(error).lower()
             if "echo" in message or "logprob" in message:
@@ -148,20 +144,10 @@ class DirectModel(PostingModel):
         """Close all connections; safe to call twice."""
         await self._http.aclose()
 
-    async def _post(self, path: str, body: Json) -> Any:
-        """Send a body and return the parsed answer."""
-        payload = await self._http.ask("POST", path, orjson.dumps(body), sent=body)
-        if http_errors.is_error_payload(payload):
-            secrets = self._http.secrets
-            raise http_errors.from_error_payload(
-                payload, where=self._base, secret=secrets, sent=body
-            )
-        return payload
-
-    def _read(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what is read; an answer is refused with the server named in front."""
+    def _read(self, read: Callable[..., ServerAnswer], *given: Any) -> ServerAnswer:
+        """Return `read(*given)`; its errors get the server's address in front."""
         try:
-            return read(*args, **kwargs)
+            return read(*given)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
             raise
@@ -170,6 +156,6 @@ class DirectModel(PostingModel):
 def _names_responses(error: RequestRefused) -> bool:
     """Whether a server says that it serves the model through the Responses API alone."""
     refusal = error.refusal
-    if refusal is None or refusal.kind != "api" or refusal.instead is None:
+    if not refusal or refusal.kind != "api":
         return False
-    return refusal.instead.endswith(responses_format.PATH)
+    return (refusal.instead or "").endswith(responses_format.PATH)

@@ -12,48 +12,43 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings, expand
 
-MAX_ANSWER_BYTES = 32 * 2**20
-"""Size of a server's answer, as sent and unpacked, beyond which it is malformed: some hundred times
-the longest thought."""
-"""Longest answer that is read if nothing else is said, in bytes."""
-
 
 class Provider(NamedTuple):
-    """How a provider is reached if settings do not say it: where litellm finds it, too."""
+    """How a provider is reached by default, with the same variables that litellm reads."""
 
-    default_address: str | None = None
+    default_address: str = ""
     address_variables: tuple[str, ...] = ()
-    """Variables of the environment with another address: the first that is set."""
+    """Environment variables with another address; the first that is set counts."""
     key_variables: tuple[str, ...] = ()
-    """Variables with the key: the first that is set."""
-    key_header: str | None = None
-    """Header with the key; `None` for `Authorization: Bearer`."""
+    """Environment variables with the key; the first that is set counts."""
+    key_header: str = ""
+    """Header with the bare key; empty for `Authorization: Bearer`."""
     headers: Mapping[str, str] = MappingProxyType({})
     """Further headers of every request."""
     max_bytes: int = 0
-    """How long its answers can be at least, whatever `MAX_ANSWER_BYTES` is."""
+    """Length of its longest answers, if that is more than `Endpoint.max_bytes`."""
 
     @property
-    def address(self) -> str | None:
-        """The address that the environment names, or else the default."""
-        return _first_set(self.address_variables) or self.default_address
+    def address(self) -> str:
+        """The address that the environment names, or the default; empty if there is neither."""
+        return first_set(self.address_variables) or self.default_address
 
     @property
-    def key(self) -> str | None:
-        """The key that the environment has."""
-        return _first_set(self.key_variables)
+    def key(self) -> str:
+        """The key in the environment; empty if there is none."""
+        return first_set(self.key_variables)
 
 
-def _first_set(variables: Iterable[str]) -> str | None:
-    return next(filter(None, map(os.environ.get, variables)), None)
+def first_set(variables: Iterable[str]) -> str:
+    """Return the value of the first environment variable that is set, or an empty string."""
+    return next(filter(None, map(os.environ.get, variables)), "")
 
 
 PROVIDERS = {
@@ -63,7 +58,7 @@ PROVIDERS = {
         "https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), ("OPENAI_API_KEY",)
     ),
     "azure": Provider(
-        None, ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"), key_header="api-key"
+        "", ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"), key_header="api-key"
     ),
     "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), ("GROQ_API_KEY",)),
     "together_ai": Provider(
@@ -86,24 +81,26 @@ PROVIDERS = {
         max_bytes=2**30,  # all answers of a batch come in one
     ),
 }
-"""Those whose batches are known, by the part of a model's name before the slash."""
+"""Providers with a batch API, by the part of a model's name before the slash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What goes with every request to one server, and how its connection is made."""
+    """Headers, query, key and connection of the requests to one server."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
-    key_header: str | None = None
-    """Header that carries the key as it is; `None` for `Authorization: Bearer`."""
-    tls: ssl.SSLContext | None = None
-    """`None` for the system's certificate authorities."""
-    proxy: str | None = None
-    """`None` for what the environment says."""
-    max_bytes: int = MAX_ANSWER_BYTES
+    key_header: str = ""
+    """Header with the bare key; empty for `Authorization: Bearer`."""
+    tls: ssl.SSLContext | Literal[True] = True
+    """`True` for the system's certificate authorities."""
+    proxy: str = ""
+    """Empty for the proxy that the environment names."""
+    max_bytes: int = 32 * 2**20
+    """Size of an answer, as sent and unpacked, above which it is malformed: some hundred times the
+    longest thought."""
     secrets: tuple[str, ...] = ()
-    """What must never be shown: values that came from environment variables."""
+    """Values that came from environment variables, which must never be shown."""
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
@@ -121,31 +118,35 @@ def endpoint_of(settings: Settings) -> Endpoint:
             raise ConfigurationError(
                 f"the header {name!r} contains a line end or control character"
             )
-    proxy = None if settings.proxy is None else expand(settings.proxy, "proxy", secrets)
+    proxy = expand(settings.proxy or "", "proxy", secrets)
     return Endpoint(
         headers=headers,
         query=query,
-        key_header=settings.api_key_header,
+        key_header=settings.api_key_header or "",
         tls=_tls(settings),
         proxy=proxy,
         secrets=tuple(secrets),
     )
 
 
-def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
-    if settings.client_key is not None and settings.client_cert is None:
+def _tls(settings: EndpointSettings) -> ssl.SSLContext | Literal[True]:
+    if settings.client_key and not settings.client_cert:
         raise ConfigurationError("client_key needs client_cert, the certificate that it belongs to")
-    # None leaves verification to aiohttp's default context, which it makes once for all sessions.
-    if settings.ca is None and settings.client_cert is None:
-        return None
-    _check_readable(settings.ca, settings.client_cert, settings.client_key)
+    # aiohttp makes its default context once for all sessions
+    if not settings.ca and not settings.client_cert:
+        return True
+    for path in filter(None, (settings.ca, settings.client_cert, settings.client_key)):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"{path}: {error.strerror}") from error
     try:
         context = ssl.create_default_context(cafile=settings.ca)
     except ssl.SSLError as error:
         raise ConfigurationError(
             f"ca: {settings.ca} contains no PEM certificates: {error}"
         ) from error
-    if settings.client_cert is not None:
+    if settings.client_cert:
         try:
             context.load_cert_chain(settings.client_cert, settings.client_key)
         except ssl.SSLError as error:
@@ -153,15 +154,6 @@ def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
                 f"client_cert: {settings.client_cert} cannot be used: {error}"
             ) from error
     return context
-
-
-def _check_readable(*paths: Path | None) -> None:
-    for path in paths:
-        try:
-            if path is not None:
-                path.read_bytes()
-        except OSError as error:
-            raise ConfigurationError(f"{path}: {error.strerror}") from error
 
 
 def split_address(api_base: str) -> tuple[str, dict[str, str]]:
@@ -180,7 +172,7 @@ class ServerAddress(NamedTuple):
     login: Mapping[str, str]
     """The header that user and password are sent as; empty if neither is given."""
     secrets: tuple[str, ...]
-    """What must never be shown: the password in each of its forms, or else the user."""
+    """The password, or without one the user, in each of its forms; never to be shown."""
 
 
 def read_address(api_base: str) -> ServerAddress:
@@ -201,7 +193,7 @@ def read_address(api_base: str) -> ServerAddress:
 def with_login(
     headers: Mapping[str, str], address: ServerAddress, endpoint: Endpoint, *, key: bool
 ) -> dict[str, str]:
-    """Return headers with those of the login in an address, if it has one."""
+    """Return headers with the header of the login in an address, if it has one."""
     if not address.login:
         return dict(headers)
     if key:
@@ -217,18 +209,19 @@ def with_login(
     return {**headers, **address.login}
 
 
-def proxy_for(address: str) -> str | None:
+def proxy_for(address: str) -> str:
     """Return the proxy for an address, from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
 
-    This machine is never asked through a proxy that only the environment names.
+    Empty if there is none. This machine is never asked through a proxy that only the environment
+    names.
     """
     parts = urlsplit(address)
     host = parts.hostname or ""
     # A proxy resolves 127.0.0.1 as itself.
     if _is_loopback(host) or urllib.request.proxy_bypass(f"{host}:{parts.port or ''}".rstrip(":")):
-        return None
+        return ""
     proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    return proxies.get(parts.scheme) or proxies.get("all", "")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,7 +1,6 @@
 """The HTTP client of every backend that asks over a network: bounded answers, and no redirects.
 
-Knows nothing of models or of what bodies mean. The errors of `ask` are ours, those of `send` are
-aiohttp's as well.
+Knows nothing of models or the meaning of bodies. `ask` raises our errors, `send` also aiohttp's.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import aiohttp
+import orjson
 from aiohttp import hdrs
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
@@ -35,7 +35,7 @@ MAX_PATTERNS = 64
 
 
 class HTTPAnswer(NamedTuple):
-    """What a server answered."""
+    """Status, headers and body of an answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,20 +43,20 @@ class HTTPAnswer(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """What all POSTs to one address with the same headers have in common."""
+    """The part that all POSTs to one address with the same headers share."""
 
     request: aiohttp.ClientRequest
-    """What the connector finds a connection by."""
+    """The connector finds a connection by it."""
     head: bytes
     """Request line and headers as the session sent them, up to the value of `Content-Length`."""
 
 
-def json_headers(key: str | None, name: str | None) -> dict[str, str]:
+def json_headers(key: str | None, name: str) -> dict[str, str]:
     """Return the headers of requests in JSON.
 
     Args:
         key: The API key, if there is one.
-        name: Header of the bare key, which Azure and some gateways take; `None` for a bearer token.
+        name: Header of the bare key, as Azure and some gateways want; empty for a bearer token.
 
     Raises:
         ConfigurationError: The key has a control character.
@@ -80,20 +80,19 @@ class HttpClient:
         name: str,
         headers: Mapping[str, str],
         key: str | None = None,
-        is_bearer: bool | None = None,
+        is_bearer: bool = False,
     ) -> None:
-        """Open nothing yet; `is_bearer` says whether the key is sent as `Authorization`."""
+        """Open nothing yet; with `is_bearer`, a library adds the key as `Authorization`."""
         address = read_address(api_base)
         self.base, self.has_login = address.url, bool(address.login)
         self.secrets = (*((key,) if key else ()), *address.secrets, *endpoint.secrets)
         self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
-        if is_bearer is None:
-            is_bearer = "Authorization" in headers
+        is_bearer = is_bearer or "Authorization" in headers
         headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
         self._name, self._headers = name, {**headers, **endpoint.headers}
         # headers from the configuration may hold one, too
         self._has_key = bool(key or self.has_login or endpoint.secrets)
-        self._proxy: str | None = None
+        self._proxy = ""
         self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -107,17 +106,29 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         sent: Mapping[str, Any] = ANYTHING,
     ) -> Any:
-        """Return the JSON value of the answer to a request; raise what any other answer means.
+        """Return the JSON value of the answer to a request, or raise the error that it reports.
 
-        `sent` is the body as a value, if a refusal is to be read.
+        `sent` is the body as a value, with which a refusal is read.
         """
         try:
             answering = self.send(method, self.base + path, body, headers)
             del body  # takes eight times its length, see `send`
             answer = await answering
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise self.failed(error) from error
         return self.parse(*answer, sent)
+
+    async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON value of the answer to a body in JSON.
+
+        Gateways pass on a provider's error with a success status: it is raised, too.
+        """
+        payload = await self.ask("POST", path, orjson.dumps(body), sent=body)
+        if http_errors.is_error_payload(payload):
+            raise http_errors.from_error_payload(
+                payload, where=self.base, secret=self.secrets, sent=body
+            )
+        return payload
 
     def parse(
         self,
@@ -138,14 +149,14 @@ class HttpClient:
         body: bytes,
         sent: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
-        """Return the error that an unsuccessful answer stands for."""
+        """Return the error that an unsuccessful answer reports."""
         key = "; one was sent" if self._has_key else _no_key_sent()
         return http_errors.from_status(
             status, headers, body, where=self.base, secret=self.secrets, key=key, sent=sent
         )
 
     def failed(self, error: BaseException) -> ModelError:
-        """Return our error for one of the network."""
+        """Return our error for an error of the network."""
         return http_errors.from_exception(error, where=self.base, secret=self.secrets)
 
     def send(
@@ -154,12 +165,11 @@ class HttpClient:
         """Send one request and return the answer, whatever its status, unless it is too long."""
         session = self.session()
         # Hooks of an application that watches aiohttp are called by the session alone.
-        is_special = self._proxy is not None or session.trace_configs
+        is_special = self._proxy or session.trace_configs
         if method != "POST" or len(body) > LARGE or is_special:
             return self._request(session, method, url, body, headers)
         key = (url, *headers.items()) if headers else (url,)
-        pattern = self._patterns.get(key)
-        if pattern is not None:
+        if pattern := self._patterns.get(key):
             # Joined here, before a connection is waited for: what orjson returns takes up to eight
             # times its length, and a thousand calls may be waiting.
             text = b"%b%d\r\n\r\n%b" % (pattern.head, len(body), body)
@@ -173,9 +183,9 @@ class HttpClient:
         url: str,
         body: bytes,
         headers: Mapping[str, str] | None,
-        key: tuple[object, ...] | None = None,
+        key: tuple[object, ...] = (),
     ) -> HTTPAnswer:
-        """Send any request, and with a key remember it as the pattern of those like it."""
+        """Send any request; remember it under a key as the pattern of similar requests."""
         response = await session.request(
             method,
             url,
@@ -192,7 +202,7 @@ class HttpClient:
             response.close()  # the rest is not read, so the connection cannot be used again
             raise
         response.release()
-        if key is not None:
+        if key:
             if len(self._patterns) >= MAX_PATTERNS:
                 del self._patterns[next(iter(self._patterns))]
             self._patterns[key] = _pattern(response.request_info)
@@ -206,7 +216,7 @@ class HttpClient:
         `session.request` builds request and response anew for each call, which is more than half
         of its work; here only the body differs.
         """
-        assert session.connector is not None
+        assert session.connector
         connection = await session.connector.connect(request, [], UNTIMED)
         try:
             protocol = connection.protocol
@@ -216,7 +226,7 @@ class HttpClient:
                 raise aiohttp.ServerDisconnectedError
             protocol.set_response_params(read_until_eof=True)
             transport.write(text)
-            del text  # nobody needs it while the server thinks
+            del text  # frees the memory while the server thinks
             message, content = await protocol.read()
             while 100 <= message.code < 200 and message.code != 101:  # "early hints" and the like
                 message, content = await protocol.read()
@@ -242,12 +252,12 @@ class HttpClient:
 
     async def read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
         """Return a body."""
-        length, longest = headers.get(hdrs.CONTENT_LENGTH), self._endpoint.max_bytes
-        if length is not None and int(length) > longest:
+        length, longest = int(headers.get(hdrs.CONTENT_LENGTH, -1)), self._endpoint.max_bytes
+        if length > longest:
             raise self._too_long()
-        # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
+        # Content-Length counts the packed body, and a few kilobytes can unpack to gigabytes:
         # only plain bodies are read in one go.
-        if length is not None and hdrs.CONTENT_ENCODING not in headers:
+        if length >= 0 and hdrs.CONTENT_ENCODING not in headers:
             # short bodies come with their headers, and then there is nothing to wait for
             return content.read_nowait() if content.is_eof() else await content.read()
         pieces: list[bytes] = []
@@ -270,16 +280,15 @@ class HttpClient:
             raise ModelClosed(f"model {self._name!r} was used after it was closed")
         loop = asyncio.get_running_loop()
         if self._session is None:
-            tls = True if self._endpoint.tls is None else self._endpoint.tls
             self._proxy = self._endpoint.proxy or proxy_for(self.base)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.
-                connector=_Connector(limit=0, ttl_dns_cache=300, ssl=tls),
+                connector=_Connector(limit=0, ttl_dns_cache=300, ssl=self._endpoint.tls),
                 timeout=UNTIMED,
                 # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
-                proxy=self._proxy,
+                proxy=self._proxy or None,
             )
             self._loop = loop
         elif self._loop is not loop:
@@ -292,13 +301,13 @@ class HttpClient:
         """Close all connections; safe to call twice."""
         self._closed = True
         session, self._session = self._session, None
-        if session is not None:
+        if session:
             await session.close()
 
 
 def _no_key_sent() -> str:
-    """Return in words that no key was sent, and which variable looks like the one to name."""
-    unread = "OPENAI_API_KEY"  # which litellm reads by itself
+    """Say that no key was sent, and name a variable that is set but not read."""
+    unread = "OPENAI_API_KEY"  # litellm alone reads it unasked
     also = f"; {unread} is set, but is not read unless named" if os.environ.get(unread) else ""
     return f"; none was sent{also}"
 

@@ -1,7 +1,7 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Knows nothing
-of requests. What a server said is quoted in part only, made printable, and freed of the API key.
+Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Messages quote
+the beginning of a server's text, made printable and without the API key.
 """
 
 from __future__ import annotations
@@ -55,34 +55,16 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.parameters import ANYTHING
 
-Secret = str | Sequence[str] | None
-"""What must not be shown: keys, and values of headers that came from the environment."""
-
-MAY_BE_TEXT = (400, 403, 422)
-"""Statuses by which firewalls and filters turn single texts away, and that quote them."""
-
-NOT_NOW = (409, 425, 499)
-"""Statuses that clients of OpenAI and Anthropic repeat or that proxies give: a model that is being
-loaded, a request that came too early, and one whose connection to the model was closed."""
+Secret = str | Sequence[str]
+"""Keys, and values of headers that came from the environment, which must not be shown."""
 
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
-# what a server raised because of a field that it does not take, and passed on as a fault of its own
-_BAD_FIELD = lazy_pattern(
-    r"validation ?error|unexpected (keyword )?argument|json_?schema|response_format", re.I
-)
-# sk-proj-..., gsk_... are keys of OpenAI and Groq; AIza... is one of Google
+# sk-proj-... is a key of OpenAI, gsk_... of Groq, AIza... of Google
 _KEY_LIKE = lazy_pattern(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
-# Request too large for gpt-4o: Limit 30000, Requested 41000. The input must be reduced.
-# OpenAI sends it with 429, but no waiting makes the request smaller.
-_TOO_LARGE = lazy_pattern(r"request too large|must be reduced", re.I)
-_BOM = b"\xef\xbb\xbf"
 _LITELLM_PREFIX = "llm_provider-"
-"""What LiteLLM's proxy puts before the headers of a provider."""
-_EPOCH = 1e8
-"""Seconds: numbers above are times since 1970, those below are waits, which are shorter than three
-years."""
+"""LiteLLM's proxy puts it before the names of a provider's headers."""
 # 6m0s   1h2m3.5s   120ms   2 s
 _DURATION = lazy_pattern(
     r"(?:(\d+(?:\.\d+)?)\s*d)?(?:(\d+(?:\.\d+)?)\s*h)?(?:(\d+(?:\.\d+)?)\s*m(?!s))?"
@@ -91,7 +73,6 @@ _DURATION = lazy_pattern(
 _PAGE = lazy_pattern(
     r"\ufeff?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
-_TITLE = lazy_pattern(r"<title[^>]*>(.*?)</title", re.I | re.S)
 _TAGS = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.I | re.S)
 # Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
 _WAIT_IN_TEXT = lazy_pattern(
@@ -100,44 +81,44 @@ _WAIT_IN_TEXT = lazy_pattern(
     r"|seconds?)",
     re.I,
 )
-# any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
-# pairs of surrogates come first, and what is left of "\\ud..." is half of one
+# any escape in a JSON text, so that a "u" after an escaped backslash does not begin one; pairs of
+# surrogates come first, so that any other "\\ud..." is half a pair
 _ESCAPE = lazy_pattern(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.S,
 )
-_TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
-_OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
-_RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
 def whole_characters(raw: bytes) -> bytes:
     """Return a JSON text without a mark of byte order, and U+FFFD for half surrogate pairs.
 
-    Models write these escapes now and then. They are legal in JSON but stand for no character, and
+    Models sometimes write these escapes. They are legal in JSON but encode no character, and
     parsers differ on them.
     """
-    raw = raw.removeprefix(_BOM)
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
     return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
-def parse_json(raw: bytes, *, where: str, secret: Secret = None) -> Any:
+def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
     """Return the JSON value of an answer.
 
     Raises:
         PageAnswered: It is a web page.
         MalformedResponse: It is no JSON.
     """
-    raw = whole_characters(raw)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raw = whole_characters(raw)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         if is_page(raw):
             raise page_answered(raw, where=where, secret=secret) from error
-        # as Python's own json module writes what JSON has no word for
+        # Python's json module writes these
         if b"Infinity" in raw or b"NaN" in raw:
             with contextlib.suppress(ValueError):
                 return json.loads(raw)
@@ -150,10 +131,10 @@ def parse_json(raw: bytes, *, where: str, secret: Secret = None) -> Any:
 def is_page(body: bytes | str) -> bool:
     """Return whether a body is a web page."""
     text = body if isinstance(body, str) else body[:4096].decode("utf-8", "replace")
-    return _PAGE.match(text) is not None
+    return bool(_PAGE.match(text))
 
 
-def page_answered(body: bytes | str, *, where: str, secret: Secret = None) -> PageAnswered:
+def page_answered(body: bytes | str, *, where: str, secret: Secret = ()) -> PageAnswered:
     """Return the error for a web page that came with a success status."""
     return PageAnswered(
         f"{where} answered with a web page in place of a model's answer: "
@@ -164,7 +145,7 @@ def page_answered(body: bytes | str, *, where: str, secret: Secret = None) -> Pa
 def _page_title(body: bytes | str) -> str:
     """Return the title of a web page, or its text if it has none."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    title = _TITLE.search(text)
+    title = re.search(r"(?is)<title[^>]*>(.*?)</title", text)
     return html.unescape(title[1]) if title and title[1].strip() else _page_text(text)
 
 
@@ -172,11 +153,11 @@ def _page_text(text: str) -> str:
     return html.unescape(_TAGS.sub(" ", text))
 
 
-def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
+def quote(body: bytes | str, secret: Secret = (), limit: int = QUOTED_CHARACTERS) -> str:
     """Return a server's message as one line of at most `limit` characters, without the key.
 
-    It stands between “ and ”, which tell it from our own words: the command line prints flags in
-    place of the parameters that those name.
+    It is put between “ and ”, which set it apart from our own words: the command line replaces
+    parameters by flags in those alone.
     """
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
@@ -192,11 +173,9 @@ def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTE
 
 
 def scrub(text: str, secret: Secret) -> str:
-    """Replace the key, its beginning, and whatever else looks like a key in `text` by `[key]`."""
+    """Replace the key, its beginning, and all else in `text` that looks like a key by `[key]`."""
     text = _KEY_LIKE.sub("[key]", text)
-    for key in (secret,) if isinstance(secret, str) else secret or ():
-        if not key:
-            continue
+    for key in filter(None, (secret,) if isinstance(secret, str) else secret):
         text = re.sub(re.escape(key), "[key]", text, flags=re.I)
         if len(key) >= 12:
             # Servers quote keys shortened: "Incorrect API key provided: sk-proj-****abcd".
@@ -216,18 +195,16 @@ def retry_after(
     """Return the seconds that the server asks to wait, or `None` if it does not say."""
     for prefix in ("", _LITELLM_PREFIX):
         # Azure sends both; this one is not rounded up to whole seconds.
-        milliseconds = _number(headers.get(f"{prefix}retry-after-ms"))
-        if milliseconds is not None:
+        if (milliseconds := _number(headers.get(f"{prefix}retry-after-ms", ""))) is not None:
             return milliseconds / 1000
-        # a header that is neither number nor date says nothing; the text still may
+        # if a header is neither number nor date, the text may still name a time
         seconds = _seconds_until(headers.get(f"{prefix}retry-after", ""), now())
         if seconds is not None:
             return seconds
-    match = _WAIT_IN_TEXT.search(text)
-    if match is None:
-        return None
-    minutes, amount, unit = match.groups()
-    return float(minutes or 0) * 60 + float(amount) / (1000 if unit.lower().startswith("m") else 1)
+    if match := _WAIT_IN_TEXT.search(text):
+        minutes, amount, unit = match.groups()
+        return float(minutes or 0) * 60 + float(amount) / (1000 if unit[0] in "mM" else 1)
+    return None
 
 
 def limit_resets_after(
@@ -254,15 +231,14 @@ def limit_resets_after(
 
 
 def _seconds_until(value: str, now: float) -> float | None:
-    """Return what a header says of a time: seconds, `6m0s`, a date, or seconds since 1970."""
+    """Return the seconds until a time: in seconds, as `6m0s`, as a date, or seconds since 1970."""
     value = value.strip()
-    number = _number(value)
-    if number is not None:
-        if number < _EPOCH:
+    if (number := _number(value)) is not None:
+        # a wait is shorter than three years, a time since 1970 longer; some are in milliseconds
+        if number < 1e8:
             return number
-        return max(0.0, (number / 1000 if number > 1000 * _EPOCH else number) - now)
-    match = _DURATION.fullmatch(value)
-    if match is not None and value:
+        return max(0.0, (number / 1000 if number > 1e11 else number) - now)
+    if value and (match := _DURATION.fullmatch(value)):
         amounts = (float(amount or 0) for amount in match.groups())
         units = (86_400, 3600, 60, 1, 0.001)
         return sum(amount * unit for amount, unit in zip(amounts, units, strict=True))
@@ -272,9 +248,9 @@ def _seconds_until(value: str, now: float) -> float | None:
     return None
 
 
-def _number(value: str | None) -> float | None:
+def _number(value: str) -> float | None:
     try:
-        number = float(value) if value is not None else -1.0
+        number = float(value)
     except ValueError:
         return None
     return number if 0 <= number < float("inf") else None
@@ -286,18 +262,19 @@ def from_status(
     body: bytes | str,
     *,
     where: str,
-    secret: Secret = None,
+    secret: Secret = (),
     key: str = "",
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer stands for.
+    """Return the error that an unsuccessful answer reports.
 
-    `key` says whether one was sent; `sent` is the body of the request, if it is known. An error
-    that would stop the run says whether the text of the request may have provoked it.
+    `key` says in words whether a key was sent; `sent` is the body of the request, if it is known.
+    An error that would stop the run has a mark if the text of the request may have provoked it.
     """
     error = _of_status(status, headers, body, where=where, secret=secret, key=key, sent=sent)
     if isinstance(error, FatalModelError):
-        error.may_be_text = status in MAY_BE_TEXT
+        # by these statuses firewalls and filters refuse single texts, which they quote
+        error.may_be_text = status in (400, 403, 422)
     return error
 
 
@@ -332,7 +309,7 @@ def _of_status(
             ' fields={NAME: "meta"})'
         )
     refused = request_refused(message, status, body, sent)
-    if refused.refusal is not None:
+    if refused.refusal:
         return refused
     if status in (400, 403, 422) and FILTER.search(both):
         return ContentRefused(message)
@@ -349,17 +326,22 @@ def _of_status(
     if status == 408:
         return TimedOut(message)
     if status == 429:
-        if _TOO_LARGE.search(detail) is not None:
+        # Request too large for gpt-4o: Limit 30000, Requested 41000. The input must be reduced.
+        # OpenAI sends it with 429, but no waiting makes the request smaller.
+        if re.search(r"(?i)request too large|must be reduced", detail):
             return RequestRefused(message)
         return RateLimited(
             message, retry_after=limit_resets_after(headers) if wait is None else wait
         )
     if status in (400, 413, 422) and CONTEXT.search(both):
         return ContextTooLong(message)
-    # Retrying would fail for ever: the server's own code cannot take this request.
-    if status == 500 and _BAD_FIELD.search(both):
+    # A server raised it because of a field that it does not take: each retry would fail, too.
+    bad_field = r"(?i)validation ?error|unexpected (keyword )?argument|json_?schema|response_format"
+    if status == 500 and re.search(bad_field, both):
         return RequestRefused(message)
-    if status >= 500 or status in NOT_NOW:
+    # Clients of OpenAI and Anthropic repeat 409 and 425: a model that is being loaded, a request
+    # that came too early. Proxies answer 499 if the connection to the model was closed.
+    if status >= 500 or status in (409, 425, 499):
         return ServerFailed(message, status=status, retry_after=wait)
     refused.is_vague = status in (400, 422)
     return refused
@@ -368,7 +350,7 @@ def _of_status(
 def request_refused(
     message: str, status: int, body: bytes | str, sent: Mapping[str, Any] = ANYTHING
 ) -> RequestRefused:
-    """Return a refusal that says what the server objects to, if its answer names a parameter."""
+    """Return the error of a refused request, with the parameter that the server's answer names."""
     error = RequestRefused(message)
     error.refusal = read_refusal(status, body, sent)
     return error
@@ -378,7 +360,7 @@ def _is_out_of_money(status: int, codes: str, message: str, wait: float | None) 
     """Return whether the account is out of money, rather than over a rate limit."""
     if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
         return True
-    return wait is None and QUOTA_TEXT.search(message) is not None
+    return wait is None and bool(QUOTA_TEXT.search(message))
 
 
 def is_error_payload(payload: Any) -> bool:
@@ -395,7 +377,7 @@ def from_error_payload(
     payload: Mapping[str, Any],
     *,
     where: str,
-    secret: Secret = None,
+    secret: Secret = (),
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
@@ -404,16 +386,16 @@ def from_error_payload(
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, {}, body, where=where, secret=secret, sent=sent)
-    if read_refusal(200, body, sent) is not None:
+    if read_refusal(200, body, sent):
         return from_status(400, {}, body, where=where, secret=secret, sent=sent)
     message = quote(read_error(body).message, secret)
     return MalformedResponse(f"{where} returned an error with a success status: {message}")
 
 
-def from_exception(error: BaseException, *, where: str, secret: Secret = None) -> ModelError:
+def from_exception(error: BaseException, *, where: str, secret: Secret = ()) -> ModelError:
     """Return our error for a low-level network exception, whichever library raised it."""
-    # Libraries wrap each other's exceptions, and which is outermost changes between versions: all
-    # of them are looked at, the most telling kind first.
+    # Libraries wrap each other's exceptions, and the outermost changes between versions: all are
+    # looked at, the most specific kind first.
     behind = list(causes(error))
 
     def is_any(*kinds: type[BaseException]) -> bool:
@@ -430,14 +412,14 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
     }
     if is_any(TimeoutError) or errno.ETIMEDOUT in numbers:
         return TimedOut(f"no answer from {where}: {what}")
-    if numbers & _OUT_OF_SOCKETS:
+    if numbers & {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}:
         return ConnectionFailed(
             f"no socket left to ask {where}: {what}; lower concurrency= or raise `ulimit -n`"
         )
     if is_any(ssl.SSLCertVerificationError, aiohttp.ClientConnectorCertificateError):
         return NothingListening(f"cannot trust the certificate of {where}: {what}")
     dropped = ConnectionFailed(f"{where} dropped the connection: {what}")
-    if numbers & _RESET:
+    if numbers & {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}:
         return dropped
     if is_any(ConnectionRefusedError, socket.gaierror, aiohttp.ClientConnectorError):
         return NothingListening(
@@ -449,9 +431,9 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exception, what it wraps and what it was raised from, at most eight deep."""
+    """Yield an exception, the ones that it wraps and was raised from, at most eight deep."""
     for _ in range(8):
-        if error is None:
+        if not error:
             return
         yield error
         inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
@@ -465,6 +447,6 @@ def is_transport(error: BaseException) -> bool:
 
 def _is_transport(error: BaseException) -> bool:
     library = type(error).__module__.partition(".")[0]
-    return isinstance(error, _TRANSPORT_CAUSES) or (
+    return isinstance(error, OSError | aiohttp.ClientError) or (
         library in ("httpx", "httpcore", "httpx2") and not hasattr(error, "response")
     )

@@ -2,10 +2,9 @@
 
 The only file that imports litellm, and only when a model is first used.
 
-litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it
-that is touched is `suppress_debug_info`, which keeps its advice off the terminal. It asks through
-our own HTTP client wherever it lets itself be given one: bounded answers, no redirects, one
-endpoint.
+litellm's own retries, dropping of parameters, callbacks and cache stay off. The only global of its
+that is set is `suppress_debug_info`, which keeps its advice off the terminal. It asks through our
+own HTTP client wherever it accepts one: bounded answers, no redirects, one endpoint.
 """
 
 from __future__ import annotations
@@ -72,12 +71,6 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
-# litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
-_LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
-# Missing credentials. Please pass an `api_key`   missing Anthropic API Key
-_NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
-# anthropic does not support parameters: ['n', 'logprobs'], for model=...
-_UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _ASK_INSTEAD = {
     "n": "n=1",
     "logprobs": "samples if the method takes them: n=20",
@@ -86,7 +79,7 @@ _ASK_INSTEAD = {
     "temperature": "temperature=1",
 }
 MAX_MESSAGE_LENGTH = 1 << 16
-"""Longest message of litellm's that is looked into, in characters."""
+"""Characters of a message of litellm's that are read."""
 
 
 class LiteLLMErrors:
@@ -97,12 +90,14 @@ class LiteLLMErrors:
 
     def translate(self, error: Exception, body: Json, exceptions: Any) -> TextassayError:
         """Return our error for one of litellm's."""
-        own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
-        if own is not None:  # raised by our own client, inside litellm
-            own.args = (self.scrub(str(own)),)
-            return own
+        for own in http_errors.causes(error):
+            if isinstance(own, TextassayError):  # raised by our own client, inside litellm
+                own.args = (self.scrub(str(own)),)
+                return own
         words = str(error)[:MAX_MESSAGE_LENGTH].partition("Traceback (most recent call last)")[0]
-        words = _LITELLM_WORDS.sub("", words.rstrip())
+        # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
+        prefix = r"(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?"
+        words = re.sub(f"^{prefix}", "", words.rstrip())
         text = self.scrub(words)
         if type(error).__name__ == "ImageFetchError":
             return CapabilityError(
@@ -121,8 +116,9 @@ class LiteLLMErrors:
         if not isinstance(status, int) or status < 300:
             return MalformedResponse(f"{self.name}: {http_errors.quote(text)}")
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
-        error_body = _body(error)
-        read = words if error_body is None else orjson.dumps({"error": error_body}, default=str)
+        bodies = (getattr(cause, "body", None) for cause in http_errors.causes(error))
+        parsed = next((one for one in bodies if isinstance(one, Mapping)), None)
+        read = words if parsed is None else orjson.dumps({"error": parsed}, default=str)
         # not scrubbed yet: a short password may be part of the words that distinguish errors
         typed = http_errors.from_status(
             status,
@@ -132,7 +128,7 @@ class LiteLLMErrors:
             secret=self._known_secrets(),
             sent=body,
         )
-        if type(typed) is RequestRefused and typed.refusal is None:
+        if type(typed) is RequestRefused and not typed.refusal:
             if isinstance(error, exceptions.ContextWindowExceededError):
                 return ContextTooLong(str(typed))
             if isinstance(error, exceptions.ContentPolicyViolationError):
@@ -146,16 +142,17 @@ class LiteLLMErrors:
 
         Either no server answered, or its answer could not be parsed.
         """
-        if _NO_KEY.search(text):
+        # Missing credentials. Please pass an `api_key`   missing Anthropic API Key
+        if re.search(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)", text):
             return AuthenticationFailed(
                 f"{self.name}: no key: {http_errors.quote(text)}; or use api_key_env=NAME"
             )
         is_transport = http_errors.is_transport(error)
         unreadable = "Empty or invalid response" in text
         if not is_transport:
-            # litellm maps levels of effort by its own tables, and raises what it cannot map
+            # litellm maps levels of effort by its own tables, and refuses others itself
             refused = http_errors.request_refused(f"{self.name}: {text}", 400, text, body)
-            if refused.refusal is not None:
+            if refused.refusal:
                 return refused
             causes = http_errors.causes(error)
             unreadable = unreadable or any(isinstance(cause, ValueError) for cause in causes)
@@ -169,7 +166,7 @@ class LiteLLMErrors:
             )
         if "connection" in text.lower():
             return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
-        if status is not None:
+        if status:
             return http_errors.from_status(
                 status, {}, text, where=self.name, secret=self._secrets, sent=body
             )
@@ -178,15 +175,16 @@ class LiteLLMErrors:
         )
 
     def _unsupported_error(self, text: str, body: Json) -> TextassayError:
-        """Return the error for what litellm refuses by its own table; nothing was sent."""
-        listed = _UNSUPPORTED.search(text)
+        """Return the error for a request that litellm refuses by its own table, unsent."""
+        # anthropic does not support parameters: ['n', 'logprobs'], for model=...
+        listed = re.search(r"does not support parameters: (\[[^]]*\])", text)
         names = re.findall(r"\w+", listed[1]) if listed else []
         refusal = read_refusal(400, text, body)
         names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)
         message = f"{self.name} does not take {what}" + (f"; ask for {advice}" if advice else "")
-        if refusal is None:
+        if not refusal:
             return CapabilityError(message)
         refused = RequestRefused(message)
         refused.refusal = refusal
@@ -200,23 +198,6 @@ class LiteLLMErrors:
         return [*self._secrets, *find_secrets((), os.environ)]
 
 
-def _body(error: BaseException) -> Mapping[str, Any] | None:
-    """Return the first parsed error body on the way to the error's origin."""
-    bodies: Iterator[Any] = (getattr(cause, "body", None) for cause in http_errors.causes(error))
-    return next((body for body in bodies if isinstance(body, Mapping)), None)
-
-
-# With these set, litellm uses its packaged tables; otherwise its import downloads them. The last
-# keeps it from downloading images at addresses that come from data, as it does for some providers.
-_SWITCHES = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
-    "LITELLM_LOCAL_BLOG_POSTS": "True",
-    "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",
-}
-_READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
-"""What newer versions of pydantic say of litellm's types, whenever one of them is first
-validated."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = {
     "amazon_nova", "anthropic", "cohere", "cohere_chat", "cometapi", "databricks",
@@ -224,8 +205,8 @@ _CLIENT_PROVIDERS = {
     "mistral", "ollama", "ollama_chat", "openrouter", "together_ai", "vercel_ai_gateway",
     "vertex_ai", "vertex_ai_beta", "watsonx", "xai",
 }  # fmt: skip
-"""Providers that litellm asks through its own HTTP handler, which may be given to it."""
-# litellm shares its clients among all models of the process; the last one that is open closes them.
+"""Providers that litellm asks through its own HTTP handler, in place of which it accepts ours."""
+# litellm's clients are shared by all models of the process; the last open model closes them.
 _open_models: set[int] = set()
 
 
@@ -235,9 +216,14 @@ def load_litellm() -> Any:
 
     Call it outside of an event loop.
     """
-    for switch, value in _SWITCHES.items():
-        os.environ.setdefault(switch, value)
-    warnings.filterwarnings("ignore", message=_READ_ONLY, category=UserWarning)
+    # With these set, litellm uses its packaged tables; otherwise its import downloads them.
+    for table in ("MODEL_COST_MAP", "ANTHROPIC_BETA_HEADERS", "BLOG_POSTS"):
+        os.environ.setdefault(f"LITELLM_LOCAL_{table}", "True")
+    # For some providers it would download images at addresses that come from data.
+    os.environ.setdefault("MAX_IMAGE_URL_DOWNLOAD_SIZE_MB", "0")
+    # Newer versions of pydantic warn whenever one of litellm's types is first validated.
+    read_only = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
+    warnings.filterwarnings("ignore", message=read_only, category=UserWarning)
     import litellm
 
     litellm.suppress_debug_info = True
@@ -267,7 +253,7 @@ class LiteLLMModel(PostingModel):
         self._api_base = self._http.base if api_base else None
         self._errors = LiteLLMErrors(name, self._api_base, self._http.secrets)
         self._authorizes = bool(key or self._http.has_login)
-        """Whether our client sends who asks, in place of the library's `Authorization`."""
+        """Whether our client sends key or login, in place of the library's `Authorization`."""
         self._handler: Any = None
         self._openai: Any = None
         self._closed = False
@@ -285,7 +271,7 @@ class LiteLLMModel(PostingModel):
 
         Imports litellm if no price was given.
         """
-        if self._price is not None:
+        if self._price:
             return self._price
         info = self._model_info
         prompt, completion = info.get("input_cost_per_token"), info.get("output_cost_per_token")
@@ -297,7 +283,7 @@ class LiteLLMModel(PostingModel):
 
     @functools.cached_property
     def capabilities(self) -> Capabilities:
-        """What litellm says that the provider takes. Imports litellm."""
+        """The abilities of the provider by litellm's table. Imports litellm."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         taken = set(litellm.get_supported_openai_params(model, custom_llm_provider=provider) or ())
@@ -324,7 +310,7 @@ class LiteLLMModel(PostingModel):
 
     @property
     def _decides(self) -> bool:
-        """Whether the table, or else the name, says that the model answers typed questions."""
+        """Whether the model answers typed questions, by the table or else by its name."""
         if not hasattr(load_litellm(), "asystemone"):
             return False
         info = self._model_info
@@ -332,7 +318,7 @@ class LiteLLMModel(PostingModel):
             info.get("supported_endpoints") or ()
         ):
             return True
-        return not info and self._family.name == self._model_and_provider[1]
+        return not info and self._family.name == self.provider
 
     @property
     def _family(self) -> Family:
@@ -363,7 +349,7 @@ class LiteLLMModel(PostingModel):
 
     @functools.cached_property
     def _model_info(self) -> Mapping[str, Any]:
-        """What litellm's table says of the model; empty if it is not in there."""
+        """The model's row in litellm's table; empty if it has none."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         try:
@@ -375,7 +361,7 @@ class LiteLLMModel(PostingModel):
 
     @functools.cached_property
     def _is_openai(self) -> bool:
-        """Whether the API has the form of OpenAI's, as far as litellm knows."""
+        """Whether the API is in OpenAI's format, as far as litellm knows."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         if provider not in litellm.provider_list:
@@ -387,16 +373,10 @@ class LiteLLMModel(PostingModel):
 
     @property
     def _takes_prompts(self) -> bool:
-        """Whether plain prompts stay plain.
-
-        For other providers litellm would turn them into chats in silence.
-        """
-        _, provider = self._model_and_provider
-        if provider in _OWN_PROMPT_PROVIDERS:
-            return True
-        return (
-            self._api_base is not None
-            and provider in load_litellm().openai_text_completion_compatible_providers
+        """Whether plain prompts stay plain: for other providers litellm turns them into chats."""
+        completes = load_litellm().openai_text_completion_compatible_providers
+        return self.provider in _OWN_PROMPT_PROVIDERS or (
+            bool(self._api_base) and self.provider in completes
         )
 
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
@@ -406,14 +386,13 @@ class LiteLLMModel(PostingModel):
         plain = request.model_copy(update={"extra": {}}) if request.extra else request
         prompt = openai_format.prompt_fields(plain, posting)
         body = prompt | openai_format.sampling_fields(plain, posting)
-        # What the user set is for the provider to refuse, not for a table that may be older. Beside
-        # what litellm makes of it for an API of another form, which refuses fields that it does not
-        # know, it is not sent.
+        # The provider, not a table that may be older, decides on fields that the user has set. To
+        # APIs of another form, which refuse unknown fields, litellm's translation is sent alone.
         allowed = [n for n in posting.thinking_fields if n != "reasoning_effort" or self._is_openai]
         if allowed:
             body["allowed_openai_params"] = allowed
         if request.functions:
-            # tools are no servers of litellm's, for which it would import a package it lacks
+            # skip litellm's MCP lookup, which imports a missing package
             body["_skip_mcp_handler"] = True
         payload, cost = await self._ask(body, request.extra)
         with self._naming_model(cost):
@@ -437,12 +416,12 @@ class LiteLLMModel(PostingModel):
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Return the probabilities of all options, checked question by question.
 
-        Of OpenAI's form litellm takes answers by position, and puts the names of the questions over
-        the ones that were sent, so this form is asked by our own client. Of System One's, it has
-        made numbers of texts, and 0 of an option that is missing, before they are checked here.
+        In OpenAI's form litellm takes answers by position, and overwrites the names in them with
+        the names of the questions, so our own client asks in this form. In System One's, litellm
+        turns texts into numbers and missing options into 0 before the answers are checked here.
         """
         await self._load()
-        if self._model_and_provider[1] == "openai":
+        if self.provider == "openai":
             return await self._own_client.decide(request)
         if request.images:
             raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
@@ -454,10 +433,10 @@ class LiteLLMModel(PostingModel):
     @functools.cached_property
     def _own_client(self) -> DecisionModel:
         address, key = self._providers_own
-        base = self._api_base or address or PROVIDERS["openai"].address or ""
+        base = self._api_base or address or PROVIDERS["openai"].address
         return DecisionModel(
             f"decisions/{self._model_and_provider[0]}",
-            # as litellm, which takes the address without the version, too
+            # like litellm, which accepts the address without the version
             api_base=base if base.endswith("/v1") else f"{base}/v1",
             api_key=self._key or key or PROVIDERS["openai"].key,
             price=self._price,
@@ -509,7 +488,7 @@ class LiteLLMModel(PostingModel):
         return litellm
 
     async def _send(self, function: str, fields: Callable[[], Json]) -> tuple[Any, float | None]:
-        """Call a function of litellm; what the making of its arguments raises is read as well."""
+        """Call a function of litellm; errors of making its arguments are translated as well."""
         litellm = await self._load()
         fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
         body: Json = {}
@@ -519,7 +498,7 @@ class LiteLLMModel(PostingModel):
             answer = await getattr(litellm, function)(**fixed, **address, **body)
         except TextassayError:
             raise
-        # whatever a provider's code raises becomes ours here, and nowhere else
+        # all that a provider's code raises becomes ours here, and nowhere else
         except Exception as error:
             raise self._errors.translate(error, body, litellm.exceptions) from None
         # 0 where the table lists the model without a price
@@ -527,22 +506,16 @@ class LiteLLMModel(PostingModel):
 
     @property
     def _no_key(self) -> str | None:
-        """Return the word that stands for no key.
-
-        OpenAI's client wants one also for servers that want none.
-        """
-        if self._http.has_login:  # it is sent instead, so that not even a key of the environment is
+        """Return the word for "no key", which OpenAI's client demands for any server."""
+        if self._http.has_login:  # in place of any key, also of one in the environment
             return "none" if self._uses_openai_client else None
-        provider = self._model_and_provider[1]
-        own_server = self._api_base is not None and provider in _OWN_PROMPT_PROVIDERS
+        own_server = bool(self._api_base) and self.provider in _OWN_PROMPT_PROVIDERS
         return "none" if own_server and not PROVIDERS["openai"].key else None
 
     def _client(self, *, plain: bool) -> Any:
-        """Return what litellm is to ask through.
+        """Return our client in the form that the provider's code accepts.
 
-        Our client, in the form that the provider's code takes.
-
-        Providers whose code takes none keep litellm's own, which follows redirects.
+        `None` for providers whose code accepts no client: litellm's own follows redirects.
         """
         if plain and not self._takes_prompts:
             raise CapabilityError(
@@ -551,8 +524,8 @@ class LiteLLMModel(PostingModel):
         if plain or self._uses_openai_client:
             self._openai = self._openai or self._openai_client()
             return self._openai
-        if self._model_and_provider[1] in _CLIENT_PROVIDERS:
-            if self._handler is None:
+        if self.provider in _CLIENT_PROVIDERS:
+            if not self._handler:
                 from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
                 self._handler = AsyncHTTPHandler(
@@ -561,14 +534,11 @@ class LiteLLMModel(PostingModel):
             return self._handler
         return None
 
-    @property
+    @functools.cached_property
     def _uses_openai_client(self) -> bool:
         """Whether litellm asks through the client of OpenAI's library."""
-        provider = self._model_and_provider[1]
-        known = ("custom_openai", *load_litellm().openai_compatible_providers)
-        return provider in _OWN_PROMPT_PROVIDERS or (
-            provider in known and provider not in _CLIENT_PROVIDERS
-        )
+        known = {"custom_openai", *load_litellm().openai_compatible_providers}
+        return self.provider in {*_OWN_PROMPT_PROVIDERS, *(known - _CLIENT_PROVIDERS)}
 
     def _openai_client(self) -> Any:
         import openai
@@ -621,7 +591,7 @@ class LiteLLMModel(PostingModel):
 
     @contextmanager
     def _naming_model(self, cost: float | None) -> Iterator[None]:
-        """Put the model in front of what an answer is refused for, and tell what it cost."""
+        """Put the model's name in front of the error of an answer, and add its cost."""
         try:
             yield
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
@@ -636,14 +606,14 @@ def _with_cost(usage: Usage, cost: float | None) -> Usage:
 
 
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
-"""Headers that describe the body as it was sent, not as it was read."""
+"""Headers that describe the body as it was sent, not as it is passed on."""
 
 
 class ClientTransport(httpx.AsyncBaseTransport):
     """Sends httpx's requests through an `HttpClient`, and reads their answers whole.
 
-    A redirect is an error: it would carry the prompt to another address, whose answer would count
-    as the model's.
+    A redirect is an error: it would send the prompt to another address, and take its answer for the
+    model's.
     """
 
     def __init__(
@@ -663,7 +633,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         headers = {k: v for k, v in request.headers.items() if k not in self._left_out}
         limit = (request.extensions.get("timeout") or {}).get("read")
         try:
-            # The library's own time limit is handed to the transport rather than kept by httpx.
+            # httpx leaves time limits to the transport
             async with asyncio.timeout(limit) as scope:
                 answer = await self._client.send(request.method, str(request.url), body, headers)
         except TimeoutError as error:
@@ -675,7 +645,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
                 answer.status, answer.headers, answer.body, where=self._where
             )
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
-        # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
+        # The library's parser refuses an answer with half of a surrogate pair.
         content = http_errors.whole_characters(answer.body)
         if answer.status < 300:
             content = self._readable(request.url.path, content, body)
@@ -685,8 +655,8 @@ class ClientTransport(httpx.AsyncBaseTransport):
         """Return the answer to a body as libraries read it.
 
         Raises:
-            ModelError: It is an error, of which libraries keep the outermost message only, or no
-                chat of OpenAI's format where it should be one.
+            ModelError: It is an error, of which libraries keep the outermost message only, or it
+                should be a chat in OpenAI's format and is not.
         """
         if http_errors.is_page(content):
             raise http_errors.page_answered(content, where=self._where)
@@ -696,7 +666,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         try:
             payload = orjson.loads(content)
         except orjson.JSONDecodeError:
-            return content  # the library says what is wrong with it
+            return content  # the library reports it
         if http_errors.is_error_payload(payload):
             raise http_errors.from_error_payload(
                 payload, where=self._where, sent=orjson.loads(body)
@@ -704,7 +674,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         if not is_chat:
             return content
         try:
-            # here, since litellm makes "stop" of every reason that it does not know
+            # here, since litellm turns each reason that it does not know into "stop"
             choices = [*map(_plain, openai_format.drop_broken_off(payload["choices"]))]
             return orjson.dumps({**payload, "choices": choices})
         except (KeyError, TypeError, AttributeError) as reason:
@@ -718,10 +688,9 @@ class ClientTransport(httpx.AsyncBaseTransport):
 
 
 def _plain(choice: Json) -> Json:
-    """Return a choice without what litellm fails at.
+    """Return a choice that litellm can read.
 
-    Its content is a text, with the thought beside it, and no citation has a form that OpenAI's
-    lack.
+    Its content is a text with the thought beside it, and has no citations, whose forms vary.
     """
     message = choice["message"]
     text, thought = read_parts(message.get("content"))
@@ -733,9 +702,9 @@ def _plain(choice: Json) -> Json:
 
 
 class PlainClient(httpx.AsyncClient):
-    """Hands requests to a transport as they are: no cookies, no login of its own, no hooks.
+    """Passes requests to a transport unchanged: no cookies, no login of its own, no hooks.
 
-    Cookies would tie later requests to what earlier ones met, and looking for them is most of the
+    Cookies would make requests depend on earlier answers, and looking for them is most of the
     time that httpx adds to a call.
     """
 

@@ -1,7 +1,7 @@
-"""The wire format of OpenAI-compatible servers: bodies of requests, and what their answers mean.
+"""The wire format of OpenAI-compatible servers: writes bodies of requests, reads answers.
 
-Pure functions from our messages to JSON values and back, probabilities of choices and of given
-texts among them. Knows nothing of networks, statuses or keys.
+Pure functions from our messages to JSON values and back, also for probabilities of choices and of
+given texts. Knows nothing of networks, statuses or keys.
 """
 
 from __future__ import annotations
@@ -50,13 +50,6 @@ from textassay.runtime.model import (
     log_sum,
 )
 
-ROUNDED_ZERO = 1e-3
-"""Log-probabilities up to this are 0 but for rounding, of servers that compute in half
-precision."""
-IMPOSSIBLE = -9999.0
-"""Log-probability of a token that cannot come, as vLLM writes it; others write null (SGLang) or
--Infinity."""
-
 SAMPLES_INSTEAD = "use a model that sends them, or samples if the method takes them: n=20"
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
@@ -69,7 +62,7 @@ UNUSABLE = (
     *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
-"""What reading an answer raises that cannot be used: its parts may be anything."""
+"""Errors of reading an answer that is not usable: its parts may be of any type."""
 
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
@@ -80,20 +73,9 @@ _FINISH: dict[str | None, FinishReason] = {
     "content_filter": "filtered",
 }
 
-_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
-"""Why servers themselves end an answer in its middle: OpenRouter and Mistral, vLLM and SGLang,
-DeepSeek."""
-
-_TAKEN_BACK = (
-    "tool_calls", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
-    "extra_content",
-)  # fmt: skip
-"""Fields of an answer with calls that are sent back: some providers refuse a call without the
-thought that led to it."""
-
 
 def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
-    """Return the fields of a body, or of a call, that say how to sample, but for defaults."""
+    """Return the fields of a body, or of a call, that set the sampling, but for defaults."""
     body: Json = {}
     if request.temperature is not None:
         body["temperature"] = request.temperature
@@ -101,7 +83,7 @@ def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
         body["n"] = request.n
     if request.top_p < 1:
         body["top_p"] = request.top_p
-    if request.max_tokens is not None:
+    if request.max_tokens:
         body[posting.cap_field] = posting.most_tokens(request)
     if request.seed is not None:
         # The same seed would give each further draw the text of the first.
@@ -114,13 +96,17 @@ def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
         else:
             body["logprobs"] = request.logprobs
     if request.json_schema is not None:
-        schema = {"name": "answer", "schema": request.json_schema, "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema_field(request)}
     if request.functions:
         body["tools"] = [{"type": "function", "function": dict(f)} for f in request.functions]
     return (
         body | prefix_fields(request, posting) | _thinking_fields(request, posting) | request.extra
     )
+
+
+def schema_field(request: Request) -> Json:
+    """Return the field with the JSON schema of the answer."""
+    return {"name": "answer", "schema": request.json_schema, "strict": True}
 
 
 def prefix_fields(request: Prompted, posting: Posting) -> Json:
@@ -132,7 +118,7 @@ def prefix_fields(request: Prompted, posting: Posting) -> Json:
 
 
 def _thinking_fields(request: Request, posting: Posting) -> Json:
-    """Return the fields that say how much to think, in the forms that the server takes."""
+    """Return the fields that limit the thought, in the forms that the server takes."""
     if not posting.thinking_fields:
         return {}
     effort, tokens = request.effort, request.thinking_tokens
@@ -200,14 +186,14 @@ def _image_part(image: Image) -> Json:
 
 
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
-    """Return the samples of an answer to a chat or completion request, with what they cost."""
+    """Return the samples of an answer to a chat or completion request, with their cost."""
     usage = read_usage(payload, price)
     try:
         choices = payload.get("choices") if is_object(payload) else None
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
         read = [_sample(choice, request, usage) for choice in drop_broken_off(choices[: request.n])]
-        samples = tuple([sample for sample in read if sample is not None])
+        samples = tuple(filter(None, read))
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))
@@ -216,8 +202,10 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
 
 
 def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
-    """Return the choices that came to an end: a number of what was broken off is nobody's."""
-    kept = [choice for choice in choices if choice.get("finish_reason") not in _BROKEN_OFF]
+    """Return the complete choices: the number in a fragment may not be the rating."""
+    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek
+    broken_off = ("error", "abort", "insufficient_system_resource")
+    kept = [choice for choice in choices if choice.get("finish_reason") not in broken_off]
     if choices and not kept:
         reason = choices[0]["finish_reason"]
         raise MalformedResponse(f"the server broke the answer off (finish_reason {reason!a})")
@@ -225,7 +213,7 @@ def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
 
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
-    """Raise what `UNUSABLE` stands for: an error of ours that tells what the answer cost."""
+    """Raise one of the `UNUSABLE` as an error of ours, with the cost of the answer."""
     if isinstance(error, MalformedResponse | ContentRefused | NoLogprobs):
         error.usage = usage
         raise error
@@ -268,8 +256,13 @@ def _call_in_words(call: Mapping[str, Any]) -> str:
 
 
 def _native(message: Mapping[str, Any]) -> Json:
-    """Return what a server takes back of its answer; thoughts and their signatures belong to it."""
-    kept = {name: message[name] for name in _TAKEN_BACK if message.get(name)}
+    """Return the fields of an answer with calls that are sent back to the server.
+
+    Some providers refuse a call without the thought, and its signature, that led to it.
+    """
+    thoughts = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+    names = ("tool_calls", *thoughts, "extra_content")
+    kept = {name: message[name] for name in names if message.get(name)}
     return {"role": "assistant", "content": message.get("content") or "", **kept}
 
 
@@ -297,13 +290,17 @@ def _refusal_in(message: Mapping[str, Any]) -> Any:
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
     refusals = [_refusal_in(choice.get("message") or {}) for choice in choices]
     if any(refusals):
-        refusal = " ".join(str(next(r for r in refusals if r)).split())[:200]
-        return ContentRefused(f"the model declined to answer: {refusal!a}")
+        return declined(next(filter(None, refusals)))
     if any(c.get("finish_reason") == "content_filter" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
         f"the answer contains no text (finish_reason {choices[0].get('finish_reason')!a})"
     )
+
+
+def declined(refusal: object) -> ContentRefused:
+    """Return the error of a model that answers with a refusal."""
+    return ContentRefused(f"the model declined to answer: {' '.join(str(refusal).split())[:200]!a}")
 
 
 def read_logprobs(
@@ -345,28 +342,25 @@ def read_logprobs(
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
+    # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity
     checked = (
-        (token, IMPOSSIBLE if value in (None, -math.inf) else check_logprob(value))
+        (token, -9999.0 if value in (None, -math.inf) else check_logprob(value))
         for token, value in alternatives
     )
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
 
 
 def check_logprob(value: Any) -> float:
-    """Return a reported log-probability, checked, and at most 0."""
+    """Return a reported log-probability, at most 0, after checking it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not -math.inf < value <= ROUNDED_ZERO:
+    # servers that compute in half precision round 0 to as much as 0.001
+    if not is_number or not -math.inf < value <= 1e-3:
         raise ValueError(f"{str(value)[:40]!a} is not a valid log-probability")
     return min(0.0, float(value))
 
 
-AMBIGUOUS_PROBABILITY = 0.01
-"""From which probability on a token that begins an unreported choice makes the reading
-ambiguous."""
-
-
 def choices_as_request(request: ChoicesRequest) -> Request:
-    """Return the request for one token whose alternatives hold the choices."""
+    """Return the request for one token whose alternatives include the choices."""
     shared = {name: getattr(request, name) for name in Prompted.model_fields}
     return Request(**shared, max_tokens=1, logprobs=request.alternatives)
 
@@ -374,7 +368,7 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:
     """Return the probabilities of choices from the alternatives of the answer's first token.
 
-    A surface form is found as it is or after one space, as tokenizers write words.
+    A surface form may follow one space, as tokenizers write words.
     """
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]
@@ -399,7 +393,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
             _check_one_token(label, forms, top)
     summed = {label: log_sum(by_label.get(label, ())) for label in request.choices}
     fields: dict[str, Any] = {"usage": response.usage, "model": response.model}
-    if response.samples[0].thought is not None:
+    if sample.thought is not None:
         fields["follows_thought"] = True
     return ChoicesResponse(logprobs=summed, **fields)
 
@@ -440,12 +434,13 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
         if _bare(token) and any(f != _bare(token) and f.startswith(_bare(token)) for f in bare)
     ]
     spaced = all(any(c.isspace() for c in form) for form in bare)
-    if spaced or math.fsum(share for _, share in beginnings) >= AMBIGUOUS_PROBABILITY:
-        likeliest = max(beginnings, key=lambda one: one[1], default=None)
+    # below a hundredth, the choice changes no probability that is read
+    if spaced or math.fsum(share for _, share in beginnings) >= 0.01:
         reason = "its forms contain spaces"
-        if likeliest is not None:
+        if beginnings:
+            token, share = max(beginnings, key=lambda one: one[1])
             reason = (
-                f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
+                f"the model begins with {token!r} at a probability of {share:.3g}, "
                 "and no whole form is reported"
             )
         raise CapabilityError(
@@ -471,14 +466,14 @@ def echo_fields(request: ContinuationRequest, where: str, *, takes_prompts: bool
 
 
 def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[TokenLogprob, ...]:
-    """Return the tokens of `continuation` from a completion that echoed prompt and continuation."""
+    """Return the tokens of `continuation` from a completion that echoes both texts."""
     full = prompt + continuation
     try:
         choice = payload["choices"][0]
         given, text = choice.get("logprobs"), choice.get("text") or ""
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedResponse("the answer has no choices") from error
-    # Without an echo, the log-probabilities are of new text, and would be taken for those of ours.
+    # Without an echo, the log-probabilities belong to new text.
     if not text.startswith(full):
         raise CapabilityError(
             "the server does not echo prompts, so it cannot score the likelihood of a given text"

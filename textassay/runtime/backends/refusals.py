@@ -1,9 +1,11 @@
-"""Which parameter of a request a server refuses, and what it takes instead.
+"""Finds out which parameter of a request a server refuses, and what it takes instead.
 
-No two servers use the same words, and the words change; names do not. So the names of the
-parameters that were sent are looked for (in the error's field, or in its message), and beside them
+No two servers use the same words, and the words change, but names do not. So `read_refusal` looks
+for the names of the parameters that were sent (in the error's field or its message), and then for
 what differs from the value that was sent: a number, levels of effort, another name. A message that
-names a parameter and shows no such sign refuses the parameter itself.
+names a parameter and has no such sign refuses the parameter itself.
+
+Patterns that are used once are written where they are used: errors are rare, and `re` keeps them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,10 +23,7 @@ from textassay.runtime.errors import Refusal
 from textassay.runtime.parameters import EFFORTS, Parameter, sent_parameters, snake_case
 
 SEARCHED_CHARACTERS = 8192
-"""Longest beginning of what a server said that is searched for what it means."""
-
-MAX_DEPTH = 4
-"""How often a body inside a body is opened."""
+"""Longest beginning of an error body that is searched."""
 
 # insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in arrears)
 QUOTA_CODE = lazy_pattern(
@@ -89,26 +88,26 @@ _WRAPPING_WORDS = lazy_pattern(
 
 
 class ErrorBody(NamedTuple):
-    """What an error body says."""
+    """The content of an error body."""
 
     message: str
     codes: str = ""
     """Its codes and types, joined by spaces."""
     param: str | None = None
-    """The name in its field for the parameter."""
+    """The name in its field `param`."""
 
 
 def read_error(body: bytes | str) -> ErrorBody:
     """Return the content of an error body: the innermost message, and the codes of all layers."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    found = _of_text(text, MAX_DEPTH)
+    found = _of_text(text, depth=4)
     return ErrorBody(
         found.message[:SEARCHED_CHARACTERS], found.codes[:SEARCHED_CHARACTERS], found.param
     )
 
 
 def _of_text(text: str, depth: int) -> ErrorBody:
-    """Return the content of a text, which may be JSON or contain it."""
+    """Return the content of a text, which may be JSON or quote it, up to `depth` times."""
     try:
         return _of_value(orjson.loads(text), depth)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
@@ -134,9 +133,6 @@ def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
     return None
 
 
-_CODES = ("code", "type", "status")
-
-
 def _of_value(payload: Any, depth: int) -> ErrorBody:
     # Google's API wraps an error in a list of one.
     while isinstance(payload, list) and payload:
@@ -147,7 +143,8 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     if not isinstance(error, dict):
         codes = _values(payload, "error_type", "code")
         return _within(ErrorBody(str(error), " ".join(codes)), depth)
-    codes = _values(error, *_CODES) + _values(error.get("innererror"), *_CODES)
+    layers = (error, error.get("innererror"))
+    codes = [code for layer in layers for code in _values(layer, "code", "type", "status")]
     message = error.get("message") or error.get("detail") or payload.get("detail")
     if isinstance(message, list) and message and isinstance(message[0], dict):
         message = _of_validation(message[0], codes)
@@ -167,7 +164,7 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
 
 
 def _values(layer: Any, *names: str) -> list[str]:
-    """Return the fields of an object that are there."""
+    """Return the values of those fields that an object has."""
     fields = layer if isinstance(layer, dict) else {}
     return [str(fields[name]) for name in names if fields.get(name) is not None]
 
@@ -196,54 +193,50 @@ def _path(place: Sequence[Any]) -> str:
     return re.sub(r"\.(\d+)\b", r"[\1]", ".".join(parts))
 
 
-REPAIRABLE = (200, 400, 403, 416, 422)
-"""Statuses of refusals; gateways pass a provider's on with a status of success."""
-
-READ_CHARACTERS = 2000
-"""Longest beginning of a message that is read: a server may quote the whole request behind it."""
-
-
 class _Mention(NamedTuple):
-    """The name of a parameter that was sent, at its place in a message."""
+    """The name of a parameter that was sent, where a message has it."""
 
     parameter: Parameter
     field: str
-    """The field of the body that carries it."""
+    """The field of the body that carries the parameter."""
     value: Any
     """The value that was sent."""
     start: int
-    """Where it begins; -1 in the error's own field."""
+    """Where the name begins; -1 in the error's field `param`."""
     end: int
     is_plain: bool
-    """Whether it can only be the name: it is quoted, precedes `=` or `:`, or begins the message."""
+    """Whether it is certainly a name: it is quoted, precedes `=` or `:`, or begins the message."""
     is_word: bool
-    """Whether it is an ordinary word, and not quoted."""
+    """Whether it is an ordinary word without quotes."""
 
 
 def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Refusal | None:
     """Return which parameter of a body a server refuses; `None` if its error is not a refusal.
 
-    Only what was sent can be refused, and of a number or a level the server takes another one.
+    Only parameters that were sent can be refused, and only values other than the sent one offered.
     """
-    if status not in (*REPAIRABLE, 404):
+    # gateways pass a provider's refusal on with a status of success
+    if status not in (200, 400, 403, 404, 416, 422):
         return None
     error = read_error(body)
-    text = _normal(error.message)
+    text = _normalize(error.message)
     if text.startswith("<"):
         return None  # a page of a firewall or gateway
     mentions = _find_mentions(error.param, text, sent)
-    if status == 403:  # names that the user chose may be words of what is forbidden
+    if status == 403:  # the user's own fields may have names that are words of the message
         mentions = [m for m in mentions if m.parameter.repair != "never"]
     if status == 404:
-        # a router says so of tools, by which it looks for a provider
-        router = [m for m in mentions if m.parameter.name == "functions"]
-        return Refusal("drop", "functions") if router and _ROUTER in text else _api(text)
+        # OpenRouter finds no provider that takes tools
+        is_router = "no endpoints found" in text
+        names = {mention.parameter.name for mention in mentions}
+        return Refusal("drop", "functions") if is_router and "functions" in names else _api(text)
     if _is_other_fault(error, text, mentions):
         return None
     if not mentions:
         return _unnamed_level(text, sent) or _api(text)
     first = mentions[0]
-    if _BUDGET_NAME.search(text) and any(m.parameter.name == "max_tokens" for m in mentions):
+    is_cap = any(mention.parameter.name == "max_tokens" for mention in mentions)
+    if is_cap and re.search(r"\bbudget_tokens\b|\breasoning\.max_tokens\b", text):
         return Refusal("room", "max_tokens")
     match first.parameter.repair:
         case "level":
@@ -255,33 +248,34 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
     return found or _drop(mentions, text)
 
 
-_ROUTER = "no endpoints found"
-_URL = lazy_pattern(r"https?://\S+", re.I)
-_STATUS = lazy_pattern(
-    r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
-    r"|['\"]code['\"]: ?['\"]?\d{3}\b"
-)
-# pydantic quotes the request, with words of the judged text
-_ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
-# the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
-_EXCLUSIVE = lazy_pattern(r"(?<![\d.])(\d+) \(exclusive\)")
+def _normalize(message: str) -> str:
+    """Return the beginning of a message in lower case, with names in snake_case.
 
-
-def _normal(message: str) -> str:
-    """Return a message in lower case, names in snake_case, without addresses and curly quotes."""
-    text = re.sub("[\u2018\u2019\u201c\u201d]", "'", _URL.sub("", message[:READ_CHARACTERS]))
-    text = _STATUS.sub(" ", snake_case(text)).replace(" (inclusive)", "")
-    text = _EXCLUSIVE.sub(lambda match: str(int(match[1]) - 1), text)
-    return _ECHO.split(text, maxsplit=1)[0].strip()
+    Addresses, statuses and quotations of the request are removed: their words say nothing.
+    """
+    # a server may quote the whole request further on
+    text = re.sub(r"(?i)https?://\S+", "", message[:2000])
+    text = snake_case(re.sub("[\u2018\u2019\u201c\u201d]", "'", text))
+    text = re.sub(
+        r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
+        r"|['\"]code['\"]: ?['\"]?\d{3}\b",
+        " ",
+        text,
+    )
+    # the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
+    text = text.replace(" (inclusive)", "")
+    text = re.sub(r"(?<![\d.])(\d+) \(exclusive\)", lambda found: str(int(found[1]) - 1), text)
+    # pydantic quotes the request, with words of the judged text
+    return re.split(r"['\"]input['\"]:|\binput_value=", text, maxsplit=1)[0].strip()
 
 
 def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
-    """Return which parameters that were sent the error names, the likeliest first."""
+    """Return the parameters that were sent and that the error names, the likeliest first."""
     named = snake_case(param) if param else None
     found = []
     for parameter, field, value in sent_parameters(sent):
         is_named = named is not None and parameter.pattern.fullmatch(named) is not None
-        # `include` lists everything that is requested beside an answer
+        # `include` lists everything that is requested in addition to an answer
         if (is_named or named == field) and (field != "include" or parameter.pattern.search(text)):
             found.append(_Mention(parameter, field, value, -1, -1, True, False))
         for match in parameter.pattern.finditer(text):
@@ -301,7 +295,7 @@ _OTHER_CODE = lazy_pattern(
     r"|overloaded|\b(?:401|402|404|408|409|429|5\d\d)\b",
     re.I,
 )
-# Words by which a parameter is refused, even if the message names another fault
+# These refuse a parameter, even if the message has words of another fault.
 _PLAIN = lazy_pattern(
     r"(?:unsupported|unknown|unrecognized|unexpected|extra)[_ ](?:\w+ )?(?:parameter|argument|field"
     r"|value|name|key|input)|extra_forbidden|integer_(?:above|below)"
@@ -315,9 +309,6 @@ _OTHER_FAULT = lazy_pattern(
     r"|field required|missing (?:required )?(?:parameter|argument|field|propert)"
     r"|: (?:is )?required\b"
 )
-# parameter `temperature` does not exist: said of the name, not of the model
-_GONE = lazy_pattern(r"['\"`]? (?:does not exist|not found|(?:cannot|could not) be found)\b")
-_CAP_WORDS = lazy_pattern(r"max(?:imum)?[_ -](?:\w+[_ -])?tokens|num_predict")
 
 
 def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -> bool:
@@ -325,11 +316,14 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
     if _OTHER_CODE.search(error.codes):
         return True
     both = f"{error.codes.lower()} {text}"
-    if _PLAIN.search(both) or any(m.end >= 0 and _GONE.match(text, m.end) for m in mentions):
+    # parameter `temperature` does not exist: the parameter, not the model
+    is_gone = r"['\"`]? (?:does not exist|not found|(?:cannot|could not) be found)\b"
+    if _PLAIN.search(both) or any(re.match(is_gone, text[m.end :]) for m in mentions if m.end >= 0):
         return False
     context = CONTEXT.search(text)
-    # "exceeds the maximum ... tokens" is said of the cap as well as of the context
-    if context and not (context[0].startswith("exceed") and _CAP_WORDS.search(text)):
+    # "exceeds the maximum ... tokens" may be about the cap as well as the context
+    cap = r"max(?:imum)?[_ -](?:\w+[_ -])?tokens|num_predict"
+    if context and not (context[0].startswith("exceed") and re.search(cap, text)):
         return True
     if QUOTA_TEXT.search(text) or any(QUOTA_CODE.search(code) for code in error.codes.split()):
         return True
@@ -340,75 +334,96 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
 
 # --- the API ------------------------------------------------------------------------------------
 
-_ENDPOINT = lazy_pattern(
-    r"\b(?:v1/)?(chat[/ ]completions|completions?|responses)(?: (?:api|endpoint))?\b"
-)
-_PATHS = {"chat": "/v1/chat/completions", "comp": "/v1/completions", "resp": "/v1/responses"}
-_ENDPOINT_CUE = lazy_pattern(
-    r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
-    r"|\b(?:only|use|mean|via|through|try|switch|send|available)\b"
-)
-
 
 def _api(text: str) -> Refusal | None:
     """Return the refusal of a model that is served under another path only."""
     target = None
-    for match in _ENDPOINT.finditer(text):
+    named = r"\b(?:v1/)?(chat[/ ]completions|completions?|responses)(?: (?:api|endpoint))?\b"
+    cue = (
+        r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
+        r"|\b(?:only|use|mean|via|through|try|switch|send|available)\b"
+    )
+    for match in re.finditer(named, text):
         if not re.search(r"/|api|endpoint", match[0]):
-            continue  # completions as such
-        cues = list(_ENDPOINT_CUE.finditer(text, max(0, match.start() - 40), match.start()))
+            continue  # the ordinary word
+        cues = list(re.finditer(cue, text[max(0, match.start() - 40) : match.start()]))
         if cues and not (cues[-1][1] or cues[-1][2]):
-            target = _PATHS[match[1][:4]]
+            path = match[1].replace(" ", "/")
+            target = f"/v1/{path if path != 'completion' else 'completions'}"
     return None if target is None else Refusal("api", "model", instead=target)
 
 
 # --- levels -------------------------------------------------------------------------------------
 
-_LISTED = rf"['\"`]?\b(?:{'|'.join(EFFORTS)}|disabled?|auto|off|on)\b['\"`]?"
-_LEVELS_LISTED = lazy_pattern(
-    rf"{_LISTED}(?:\s*(?:,\s*(?:and|or)\b|,|/|\||\band\b|\bor\b)\s*{_LISTED})*"
+_LEVEL = rf"['\"`]?\b(?:{'|'.join(EFFORTS)}|disabled?|auto|off|on)\b['\"`]?"
+_LEVELS = lazy_pattern(rf"{_LEVEL}(?:\s*(?:,\s*(?:and|or)\b|,|/|\||\band\b|\bor\b)\s*{_LEVEL})*")
+# 'low' and 'medium' are not supported   does not support 'low', 'medium'   invalid values: 'low'
+_NOUN = r"(?: (?:of |for )?['\"`]?\w*(?:effort|value|level|setting|reasoning|thinking)\w*['\"`]?)*"
+_DENIED_AFTER = lazy_pattern(
+    rf"{_NOUN}(?: (?:is|are|was|were)(?: all| both)?)?"
+    r" (?:not\b|no longer\b|un(?:supported|available|known)\b|invalid\b|disabled\b|refused\b"
+    r"|rejected\b|deprecated\b|cannot\b|can't\b|isn't\b|aren't\b|(?:may|must) not\b)"
 )
-_OR_LESS = lazy_pattern(r"\W*(?:or|and) (?:below|lower|less)")
+_DENIED_BEFORE = lazy_pattern(
+    r"(?:(?:\bnot|n't) (?:support|accept|allow|permit|take|know)(?:ed|ing|s)?|\b(?:not|never) be"
+    rf"|\b(?:unsupported|invalid|disallowed|unavailable|unknown)){_NOUN}(?: are| is)?[\s:(]*$"
+)
 
 
 def _level(first: _Mention, text: str) -> Refusal | None:
     """Return the refusal of a level of effort, with the levels that the message offers."""
-    value = first.value.get("effort") if isinstance(first.value, Mapping) else first.value
+    value = _effort_in(first.value)
     if isinstance(first.value, Mapping) and value is None:
         return _number(first, text)
-    offered: list[str] = []
-    for match in _LEVELS_LISTED.finditer(text):
-        levels = [word for word in re.findall(r"\w+", match[0]) if word in EFFORTS]
-        # a list that has what was sent is one of what is refused
-        if not levels or value in levels:
-            continue
-        if _OR_LESS.match(text, match.end()):
-            levels = [*EFFORTS[EFFORTS.index("low") : EFFORTS.index(levels[-1]) + 1]]
-        elif len(levels) == 1 and match[0][0] not in "'\"`":
-            continue  # an ordinary word
-        offered += levels
+    offered, denied = _find_levels(text, value)
+    if not offered and any(level != value for level in denied):
+        offered = {level for level in EFFORTS[:-1] if level not in denied and level != value}
     # without thoughts: the parameter is known, as it is for every model that thinks
     is_value = value in (None, "none") or re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", text)
     if not offered and (not is_value or (value is None and _PLAIN.search(text))):
         return None
-    return Refusal("effort", first.parameter.name, values=tuple(e for e in EFFORTS if e in offered))
+    return _effort_refusal(first.parameter, offered)
+
+
+def _effort_refusal(parameter: Parameter, offered: Collection[str]) -> Refusal:
+    return Refusal("effort", parameter.name, values=tuple(e for e in EFFORTS if e in offered))
+
+
+def _effort_in(value: Any) -> Any:
+    return value.get("effort") if isinstance(value, Mapping) else value
+
+
+def _find_levels(text: str, sent: Any) -> tuple[set[str], set[str]]:
+    """Return the levels that a message offers, and the levels that it says are not taken."""
+    offered: set[str] = set()
+    denied: set[str] = set()
+    for match in _LEVELS.finditer(text):
+        levels = [word for word in re.findall(r"\w+", match[0]) if word in EFFORTS]
+        is_word = len(levels) == 1 and match[0][0] not in "'\"`"
+        if _DENIED_AFTER.match(text, match.end()) or _DENIED_BEFORE.search(text[: match.start()]):
+            denied.update(() if is_word else levels)
+        elif sent in levels:
+            continue  # a list that has the level that was sent is of refused ones
+        elif levels and re.match(r"\W*(?:or|and) (?:below|lower|less)", text[match.end() :]):
+            offered.update(EFFORTS[EFFORTS.index("low") : EFFORTS.index(levels[-1]) + 1])
+        elif not is_word:
+            offered.update(levels)
+    return offered, denied
 
 
 def _unnamed_level(text: str, sent: Mapping[str, Any]) -> Refusal | None:
-    """Return the refusal of a level that a message quotes, beside others, without a name."""
-    for parameter, field, value in sent_parameters(sent):
+    """Return the refusal of a level if a message offers several without naming the parameter."""
+    for parameter, _, value in sent_parameters(sent):
         if parameter.repair == "level" and value is not None:
-            found = _level(_Mention(parameter, field, value, 0, 0, True, False), text)
-            if found is not None and len(found.values) > 1:
-                return found
+            offered, _ = _find_levels(text, _effort_in(value))
+            if len(offered) > 1:
+                return _effort_refusal(parameter, offered)
     return None
 
 
 # --- numbers ------------------------------------------------------------------------------------
 
-_FIGURE = r"-?\d+(?:[,_]\d{3})*(?:\.\d+)?"
-_NUMBER = lazy_pattern(rf"(?<![\w./-])(?<!\w\[)({_FIGURE})(?![\w%/]|\.\d|-\w)")
-_SPAN = lazy_pattern(r"(?<![\w.-])(\d+)(?:\s?[-\u2013]\s?|\.\.+)(\d+)(?![\w-])")
+_NUMBER = lazy_pattern(r"(?<![\w./-])(?<!\w\[)(-?\d+(?:[,_]\d{3})*(?:\.\d+)?)(?![\w%/]|\.\d|-\w)")
 _BOUND = lazy_pattern(
     r"[<>\u2264\u2265]|\b(?:max(?:imum)?|min(?:imum)?|bound|(?:at|the) (?:\w+ )?(?:most|least)"
     r"|limit\w*"
@@ -416,37 +431,32 @@ _BOUND = lazy_pattern(
     r"|larger|lower|higher|smaller|largest|smallest|as high|only|cap\w*|ceiling|must|should"
     r"|outside|expected|too \w+|at least|not enough)\b"
 )
-_TOO_SMALL = lazy_pattern(r">=|\u2265|\bbelow\b|\bat least\b|\bminimum\b|\btoo small\b")
-_LESS = lazy_pattern(r"(?:(?<![<>=])<|\b(?:less|lower|smaller|fewer) than|\bbelow)\s*$")
-_MORE = lazy_pattern(r"(?:(?<![<>=])>|\b(?:more|higher|larger|greater) than|\babove)\s*$")
 # Could not finish the message because max_tokens was reached. Please try again with higher
 _SPENT = lazy_pattern(
     r"\b(?:finish|unfinished|completed?\b|reached|hit\b|exhausted|ran out|run out|used up|cut off"
     r"|stopped|truncated|higher|larger|greater|bigger|increase|raise|more tokens|incomplete"
     r"|insufficient)"
 )
-_CAP_NAME = lazy_pattern(r"(?<!\w)max_(?:completion_)?tokens\b")
-_BUDGET_NAME = lazy_pattern(r"\bbudget_tokens\b|\breasoning\.max_tokens\b")
 
 
 def _number(first: _Mention, text: str) -> Refusal | None:
-    """Return the refusal of a number, of the name of a cap, or of a cap that was too low."""
+    """Return the refusal of a number, or of the name of `max_tokens`; or that it was too small."""
     limit = _nearest_bound(text, _number_in(first.value))
     is_cap = first.parameter.name == "max_tokens"
     if limit is not None:
         return Refusal("range", first.parameter.name, limit=limit)
     if not is_cap:
         return None
-    if _SPENT.search(text):  # whichever name the message has for the cap
+    if _SPENT.search(text):
         return Refusal("room", "max_tokens")
-    names = {match[0] for match in _CAP_NAME.finditer(text)}
+    names = set(re.findall(r"(?<!\w)max_(?:completion_)?tokens\b", text))
     if len(names) == 2 or (names and first.field not in names):
         return Refusal("rename", "max_tokens", instead=max(names - {first.field}))
     return None
 
 
 def _number_in(value: Any) -> float | None:
-    """Return the number that was sent; `None` if it is not known."""
+    """Return the number that was sent; `None` if it is unknown."""
     if isinstance(value, Mapping):
         value = value.get("budget_tokens", value.get("max_tokens"))
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -455,20 +465,24 @@ def _number_in(value: Any) -> float | None:
 
 def _nearest_bound(text: str, sent: float | None) -> float | None:
     """Return the number in a message that is nearest to the one that was sent."""
-    text = _SPAN.sub(r"\1 to \2", text)
+    text = re.sub(r"(?<![\w.-])(\d+)(?:\s?[-\u2013]\s?|\.\.+)(\d+)(?![\w-])", r"\1 to \2", text)
     if not _BOUND.search(text):
         return None
     found = [(float(re.sub("[,_]", "", m[1])), text[: m.start()]) for m in _NUMBER.finditer(text)]
     if sent is None:  # the row of a batch
-        pick = max if _TOO_SMALL.search(text) else min
+        is_least = re.search(r">=|\u2265|\b(?:below|at least|minimum|too small)\b", text)
+        pick = max if is_least else min
         return pick((value for value, _ in found if value > 1), default=None)
     others = [(value, before) for value, before in found if value != sent]
     if not others:
         return None
     value, before = min(others, key=lambda pair: abs(pair[0] - sent))
-    if value < sent and _LESS.search(before):
-        return value - 1  # "must be less than 4097"
-    if value > sent and _MORE.search(before):
+    # must be less than 4097
+    less = r"(?:(?<![<>=])<|\b(?:less|lower|smaller|fewer) than|\bbelow)\s*$"
+    if value < sent and re.search(less, before):
+        return value - 1
+    more = r"(?:(?<![<>=])>|\b(?:more|higher|larger|greater) than|\babove)\s*$"
+    if value > sent and re.search(more, before):
         return value + 1
     return value
 
@@ -486,13 +500,13 @@ _DENIAL = lazy_pattern(
 
 
 def _drop(mentions: Sequence[_Mention], text: str) -> Refusal | None:
-    """Return the refusal of a parameter altogether."""
+    """Return the refusal of a parameter, whatever its value."""
     first = mentions[0]
-    # only one of the two is taken, or neither: then the other is refused next
+    # a server that takes only one of the two, or neither, which its next refusal shows
     if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"} and first.start >= 0:
         return Refusal("drop", "top_p")
-    # else it may be a word of a text that the server quotes
-    around = max(0, first.start - 80), first.end + 80
-    if not first.is_plain and not _DENIAL.search(text, *around):
+    # without a denial nearby it may be a word of a quoted text
+    around = text[max(0, first.start - 80) : first.end + 80]
+    if not first.is_plain and not _DENIAL.search(around):
         return None
     return Refusal("drop", first.parameter.name)

@@ -1,4 +1,4 @@
-"""Answers from what a recorded run was answered; sends no requests and writes nothing."""
+"""Answers from the recorded answers of a run; sends no requests and writes nothing."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 
 
 class RecordedModel(PostingModel):
-    """Stands in for the model that a run asked, under the same name.
+    """Answers like the model of a recorded run, under its name.
 
-    The scores of a replay compare with the run's. Its answers, kept in a cache folder, are opened
-    when they are first asked for.
+    The scores of a replay compare with the run's. The folder of answers is opened with the first
+    request.
     """
 
     price = (0.0, 0.0)
@@ -64,16 +64,16 @@ class RecordedModel(PostingModel):
         recorded: Sequence[Sampling] = (),
         made: str = "",
     ) -> None:
-        """Keep what the model is.
+        """Keep the facts about the model.
 
         Args:
             name: Its name.
-            identity: What its answers were stored under.
-            capabilities: What it was known to do.
+            identity: The identity in the keys of its answers.
+            capabilities: Its recorded abilities.
             answers: The folder of its answers.
-            sampling: The settings with which it is asked now.
-            recorded: The settings with which it was asked, for messages.
-            made: By which method and options it was asked, for messages.
+            sampling: The sampling settings of now.
+            recorded: The sampling settings of the recording, for messages.
+            made: Method and options of the recording, for messages.
         """
         self.name, self.identity, self.capabilities = name, identity, capabilities
         self._answers, self._key = RecordedAnswers(answers), identity_bytes(identity)
@@ -81,7 +81,7 @@ class RecordedModel(PostingModel):
 
     @classmethod
     def of_run(cls, folder: Path, settings: Settings) -> Self:
-        """Return the one model that a run asked, if it kept its answers in a folder."""
+        """Return the only model of a run that stored its answers."""
         manifest = read_manifest(folder)
         try:
             models = {str(model["name"]): model for model in manifest["models"].values()}
@@ -117,23 +117,21 @@ class RecordedModel(PostingModel):
         )
 
     def new_adaptation(self) -> Adaptation:
-        """Return how requests were adapted, with what was learned of the model."""
+        """Return the adaptation of requests, with the recorded traits of the model."""
         adaptation = Adaptation(self, self._sampling)
-        learned = self.value_of(adaptation.store_key)
-        if learned is not None:
+        if learned := self.value_of(adaptation.store_key):
             adaptation.restore(learned)
         return adaptation
 
     def value_of(self, key: str) -> bytes | None:
-        """Return what the run kept under a key, such as what it learned of the model."""
+        """Return the run's value under a key, such as the traits of the model."""
         return self._answers.get(key)
 
     def _find(self, request: AnyRequest) -> AnyResponse:
-        # The recorded identity, not one made here: the key must be the one under which the run kept
-        # it.
+        # with the recorded identity, as in the keys of the run
         key = request_key(self._key, request)
         value = self._answers.get(key)
-        if value is None:
+        if not value:
             raise self._refusal(request)
         try:
             return decode_answer(value)
@@ -150,19 +148,19 @@ class RecordedModel(PostingModel):
         return RequestRefused(
             f"{self._answers.place} contains no answer of {self.name} to this "
             f"request{self._difference}{self._made} (it begins {start!r}); a replay answers only"
-            " what was asked with the same prompt, sampling and model"
+            " requests with the same prompt, sampling and model"
         )
 
     @property
     def _difference(self) -> str:
-        """How the settings of now differ from those of the recording, in words."""
+        """The difference between the settings of now and of the recording, in words."""
         if not self._recorded or self._sampling in self._recorded:
             return ""
         there = " or ".join(dict.fromkeys(map(_in_words, self._recorded)))
         return f": it was asked with {there}, and now with {_in_words(self._sampling)}"
 
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
-        """Return the recorded answer; refuse what the run never asked."""
+        """Return the recorded answer; refuse requests that the run did not send."""
         return cast(Response, self._find(request))
 
     async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
@@ -174,7 +172,7 @@ class RecordedModel(PostingModel):
         return cast(ContinuationResponse, self._find(request))
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Return the recorded answers, of questions that were asked in other company, too."""
+        """Return the recorded answers, also of questions that were asked beside others."""
         if not self.capabilities.independent_questions:
             return cast(DecisionResponse, self._find(request))
         group = decision_group(self._key, request)
@@ -194,7 +192,7 @@ class RecordedModel(PostingModel):
 def with_recorded_sampling(name: str, settings: Settings, role: str = "") -> Settings:
     """Return settings with effort, sampling and further fields of the run that `name` replays.
 
-    What is set already stays. Other models keep their settings.
+    Settings that are given stay. Models of other names keep their settings.
 
     Raises:
         RunFolderError: The manifest of that run is damaged.
@@ -202,13 +200,13 @@ def with_recorded_sampling(name: str, settings: Settings, role: str = "") -> Set
     recorded = _recorded_by_role(name)
     if not recorded:
         return settings
-    # a role that the run did not have is asked as the model that answered for all of them
+    # a role that the run did not have gets the settings of the general model
     fields = recorded.get(role, recorded.get("", Sampling())).fields
     return settings.model_copy(update={**fields, **Sampling.of(settings).fields})
 
 
 def roles_of_replay(name: str) -> list[str]:
-    """Return the roles that the run which `name` replays asked in another way than the rest."""
+    """Return the roles whose settings differ from the general ones in the run of a replay."""
     recorded = _recorded_by_role(name)
     general = recorded.get("", Sampling())
     return [role for role, sampling in recorded.items() if sampling != general]
@@ -222,7 +220,7 @@ def _recorded_by_role(name: str) -> dict[str, Sampling]:
 
 
 def _recorded_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Sampling]:
-    """Return by role how a run asked its models."""
+    """Return the sampling settings of a run by role."""
     try:
         return {
             role: Sampling(**model.get("sampling", {}))
@@ -235,7 +233,7 @@ def _recorded_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, S
 
 
 def _made_by(manifest: Mapping[str, Any]) -> str:
-    """Return in words the method and options that may differ from those of now."""
+    """Return method and options of a run in words."""
     spec = manifest.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(options := spec.get("options"), Mapping):
         return ""

@@ -1,7 +1,7 @@
-"""The wire format of OpenAI's Responses API: bodies of requests, and what their answers mean.
+"""The wire format of OpenAI's Responses API: writes bodies of requests, reads answers.
 
 Pure functions, as in `openai_format`. The API gives one answer to a request, and has no fields for
-seeds and stops.
+seeds and stop sequences.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from textassay.runtime.backends.answer_parts import read_answer, read_parts, rea
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     as_sample,
+    declined,
     merge_bodies,
     prefix_fields,
     put_images,
     raise_unusable,
+    schema_field,
 )
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
@@ -32,8 +34,6 @@ from textassay.runtime.messages import Price
 from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
 
 PATH = "/responses"
-MIN_OUTPUT_TOKENS = 16
-"""Fewest tokens that an answer may be allowed."""
 CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)
 
 _INCOMPLETE: dict[str | None, FinishReason] = {
@@ -41,8 +41,6 @@ _INCOMPLETE: dict[str | None, FinishReason] = {
     "max_tokens": "length",
     "content_filter": "filtered",
 }
-_BROKEN_OFF = ("queued", "in_progress", "incomplete", "cancelled", "failed")
-"""Statuses of answers that are no whole ones."""
 
 
 def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
@@ -59,8 +57,8 @@ def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
         body["temperature"] = request.temperature
     if request.top_p < 1:
         body["top_p"] = request.top_p
-    if (most := posting.most_tokens(request)) is not None:
-        body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, most)
+    if most := posting.most_tokens(request):
+        body["max_output_tokens"] = max(16, most)  # the least that the API takes
     if request.effort is not None:
         body["reasoning"] = {"effort": request.effort}
     elif request.thinking_tokens is not None:
@@ -69,8 +67,7 @@ def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
         body["top_logprobs"] = request.logprobs
         body["include"] = ["message.output_text.logprobs"]
     if request.json_schema is not None:
-        schema = {"name": "answer", "schema": request.json_schema, "strict": True}
-        body["text"] = {"format": {"type": "json_schema", **schema}}
+        body["text"] = {"format": {"type": "json_schema", **schema_field(request)}}
     return merge_bodies(body | prefix_fields(request, posting), request.extra)
 
 
@@ -83,33 +80,28 @@ def _image_part(image: Image) -> Json:
 
 
 def check(request: Request, posting: Posting = PLAIN) -> None:
-    """Refuse what the API does not take."""
+    """Refuse requests that the API does not take."""
     if request.prompt is not None:
         raise CapabilityError(
             "the Responses API takes chats only; direct/NAME with api_base= takes plain prompts"
         )
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
-    fields = ("reasoning",) if request.effort is None else ("reasoning", "reasoning_effort")
+    fields = ["reasoning"]
+    what = "number of thinking tokens"
+    if request.effort is not None:
+        fields, what = ["reasoning", "reasoning_effort"], f"effort {request.effort}"
     is_set = request.thinking_tokens is not None or request.effort is not None
     if is_set and not set(fields) & set(posting.thinking_fields or fields[1:]):
-        what = "number of thinking tokens" if request.effort is None else f"effort {request.effort}"
         raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
-    for name, is_set in (
-        ("seed", request.seed is not None),
-        ("stop", bool(request.stop)),
-        (
-            "functions",
-            bool(request.functions),
-        ),  # its form is another one: they are asked for in words
-    ):
-        if is_set:
+    for name in ("seed", "stop", "functions"):  # the prompt describes functions in words instead
+        if getattr(request, name) not in (None, ()):
             refused = RequestRefused(f"the Responses API has no parameter {name!r}")
             refused.refusal = Refusal("drop", name)
             raise refused
 
 
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
-    """Return the one sample of an answer, with what it cost."""
+    """Return the one sample of an answer, with its cost."""
     usage = read_usage(payload, price)
     try:
         if payload.get("error"):  # in a row of a batch
@@ -117,19 +109,19 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         parts = _parts_of(payload["output"])
         text, thought = read_parts(parts)
         finish = _finish_of(payload)
-        if finish == "other" and payload["status"] in _BROKEN_OFF:
+        broken_off = ("queued", "in_progress", "incomplete", "cancelled", "failed")
+        if finish == "other" and payload["status"] in broken_off:
             raise MalformedResponse(
                 f"the server broke the answer off (status {payload['status']!a})"
             )
         if not text:
             refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
             if refusals:
-                refusal = " ".join(str(refusals[0]).split())[:200]
-                raise ContentRefused(f"the model declined to answer: {refusal!a}")
+                raise declined(refusals[0])
             if finish == "filtered":
                 raise ContentRefused("the provider's content filter left no text")
         answer = read_answer(text, thought, finish, request, usage)
-        if answer is None:
+        if not answer:
             status = payload.get("status")
             raise MalformedResponse(f"the answer contains no text (status {status!a})")
         tokens = [token for part in parts for token in part.get("logprobs") or ()]

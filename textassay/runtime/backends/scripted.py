@@ -1,8 +1,8 @@
-"""Models that ask nobody: one that answers from a script, and the stand-in of a dry run.
+"""Models without a server: one that answers from a script, and the stand-in of a dry run.
 
-`ScriptedModel`, for tests and examples, is a real backend like the others: it honors `n`, counts
-tokens (by estimate), keeps what it was asked, can be closed. `DryRunModel` counts what another
-model would be asked. Knows nothing of networks.
+`ScriptedModel`, for tests and examples, is a real backend like the others: it respects `n`, counts
+tokens (by estimate), keeps its requests, can be closed. `DryRunModel` counts the requests that
+another model would get. Knows nothing of networks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
-from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel, Send, Wrapper
+from textassay.runtime.calls.call import (
+    PLAIN,
+    Call,
+    ModelProxy,
+    Posting,
+    PostingModel,
+    Send,
+    Wrapper,
+)
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -48,16 +56,14 @@ ScriptedReply = str | Sample | Response | BaseException
 ScriptedReplies = (
     Iterable[ScriptedReply] | Callable[[Request], ScriptedReply | Awaitable[ScriptedReply]]
 )
-T = TypeVar("T")
 
 
 class ScriptedModel:
     """Answers from `replies`, in turn or by a function of the request.
 
-    A list gives one reply a request; a text or sample in it is repeated `n` times. A function is
-    called once for each of the `n` samples, with the request as it would read for that sample alone
-    (`n=1`, `draw` counted up), until one of its replies is a whole `Response`, which answers the
-    request as it is.
+    A list has one reply per request; a text or sample in it is repeated `n` times. A function is
+    called for each of the `n` samples, with the request for that sample alone (`n=1`, `draw`
+    counted up), unless it returns a whole `Response`, which answers the whole request.
     """
 
     def __init__(
@@ -76,7 +82,7 @@ class ScriptedModel:
         Args:
             replies: Replies in turn, or a function `Request -> reply`, sync or async.
             name: The model's name.
-            capabilities: What the model says it can do; by default all of what the script covers.
+            capabilities: The model's abilities; by default all that the script covers.
             choices: Function `ChoicesRequest -> {label: log-probability or None}` or a whole
                 response, sync or async.
             continuation: Function `ContinuationRequest -> tokens` or a whole response, sync or
@@ -88,8 +94,8 @@ class ScriptedModel:
         """
         self.name = name
         self._function = replies if callable(replies) else None
-        # A copy: the caller may go on to change the list.
-        self._left = None if callable(replies) else iter(list(replies))
+        # A copy of a list, which the caller may change.
+        self._left = iter([] if callable(replies) else list(replies))
         self._choices, self._continuation, self._decide = choices, continuation, decide
         self.capabilities = capabilities or Capabilities(
             n=True,
@@ -106,7 +112,7 @@ class ScriptedModel:
         self._price = price or (0.0, 0.0)
         self._closed = False
         self.requests: list[AnyRequest] = []
-        """Every request that was asked, in order."""
+        """All requests so far, in order."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -120,10 +126,10 @@ class ScriptedModel:
             ConfigurationError: The list of replies has run out.
         """
         self._note(request)
-        if self._left is not None:
-            replies = [self._next()] * request.n
+        if self._function:
+            replies = await self._draw(self._function, request)
         else:
-            replies = await self._draw(request)
+            replies = [self._next()] * request.n
         samples: list[Sample] = []
         for reply in replies:
             if isinstance(reply, BaseException):
@@ -135,22 +141,21 @@ class ScriptedModel:
             samples=tuple(samples), usage=self._usage(request, samples), model=self.name
         )
 
-    async def _draw(self, request: Request) -> list[ScriptedReply]:
-        assert self._function is not None
+    async def _draw(
+        self, function: Callable[[Request], Any], request: Request
+    ) -> list[ScriptedReply]:
         replies: list[ScriptedReply] = []
         for index in range(request.n):
             one = request
             if request.n > 1:
                 one = request.model_copy(update={"n": 1, "draw": request.draw + index})
-            replies.append(await _await_value(self._function(one)))
-            # A whole response answers the request as it is, so the remaining samples are not asked
-            # for.
+            replies.append(await _await_value(function(one)))
+            # a whole response answers the whole request
             if isinstance(replies[-1], Response | BaseException):
                 break
         return replies
 
     def _next(self) -> ScriptedReply:
-        assert self._left is not None
         for reply in self._left:
             return reply
         raise ConfigurationError(
@@ -159,7 +164,7 @@ class ScriptedModel:
         )
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return what the function for choices says.
+        """Return the answer of the function for choices.
 
         Raises:
             CapabilityError: There is no such function.
@@ -170,7 +175,7 @@ class ScriptedModel:
         return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self.name)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return what the function for continuations says.
+        """Return the answer of the function for continuations.
 
         Raises:
             CapabilityError: There is no such function.
@@ -183,7 +188,7 @@ class ScriptedModel:
         )
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Return what the function for typed questions says, checked as a server's answers are.
+        """Return the answer of the function for typed questions, checked like a server's.
 
         Raises:
             CapabilityError: There is no such function.
@@ -205,7 +210,7 @@ class ScriptedModel:
         self, request: AnyRequest, function: Callable[[Any], Any] | None, what: str
     ) -> Any:
         self._note(request)
-        if function is None:
+        if not function:
             raise CapabilityError(f"scripted model {self.name!r} was given no function for {what}")
         answer = await _await_value(function(request))
         if isinstance(answer, BaseException):
@@ -232,47 +237,32 @@ class ScriptedModel:
         return Usage(calls=1, prompt_tokens=prompted, completion_tokens=answered, cost=cost)
 
 
-async def _await_value(value: T | Awaitable[T]) -> T:
+async def _await_value(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-ASSUMED_ANSWER_TOKENS = 256
 ASSUMED_THOUGHT_TOKENS = 600
-"""Tokens of a thought, which cannot be known before: about the middle of published counts for short
-judgments at medium effort."""
+"""Estimated tokens of a thought: about the middle of published counts for short judgments at medium
+effort."""
 QUIET = 0.05
 """Seconds without a further request after which a round of batches is complete."""
 TURNS = 20
-"""Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
+"""Turns of the event loop for which a round is open after that: a busy process is not quiet."""
 
 
-class DryRunModel(PostingModel):
-    """Answers every request with its `dry_run_answer` and counts what would have been asked.
+class DryRunModel(ModelProxy, PostingModel):
+    """Answers every request with its `dry_run_answer` and counts the tokens of the real model.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
-    sample if a request sets none), and `ASSUMED_THOUGHT_TOKENS` more for each answer of a model
-    that is known, or taken by its name, to think: those are its `reasoning_tokens`. Its
-    identity is the real model's, so that answers which are in the cache already are not counted.
+    sample if a request sets none). For each answer of a model that thinks, as far as is known,
+    `ASSUMED_THOUGHT_TOKENS` are added to them and to the `reasoning_tokens`. Its identity is the
+    real model's, so that answers in the cache are not counted.
     """
 
     def __init__(self, real: Model, *, price: Price | None = None) -> None:
         """Stand in for `real`, which is never asked."""
-        self._real, self._price = real, price
-
-    @property
-    def name(self) -> str:
-        """The real model's name."""
-        return self._real.name
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The real model's identity."""
-        return self._real.identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The real model's capabilities."""
-        return self._real.capabilities
+        super().__init__(real)
+        self._price = price
 
     def _usage(self, prompt_tokens: int, answer_tokens: int, thought_tokens: int = 0) -> Usage:
         completed, price = answer_tokens + thought_tokens, self._price
@@ -281,18 +271,18 @@ class DryRunModel(PostingModel):
             prompt_tokens=prompt_tokens,
             completion_tokens=completed,
             reasoning_tokens=thought_tokens,
-            cost=None if price is None else cost_at(price, prompt_tokens, completed),
+            cost=cost_at(price, prompt_tokens, completed) if price else None,
         )
 
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return `dry_run_answer` `n` times."""
-        # Tokens that spell the answer, so that readers of log-probabilities run as they would.
+        # Tokens that spell the answer, for readers of log-probabilities.
         words = re.findall(r"\w+|\W", posting.dry_run_answer)
         tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
         sample = Sample(
             text=posting.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
-        answer = request.max_tokens or ASSUMED_ANSWER_TOKENS
+        answer = request.max_tokens or 256
         thought = request.n * _assume_thought(posting)
         usage = self._usage(prompt_tokens(request), request.n * answer, thought)
         return Response(samples=(sample,) * request.n, usage=usage)
@@ -306,7 +296,7 @@ class DryRunModel(PostingModel):
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return a log-probability of -1 for every word."""
         words = re.findall(r"\w+|\W", request.continuation)
-        # servers that refuse to answer with no token at all are asked for one
+        # one token, as some servers refuse to answer with none
         usage = self._usage(estimate_tokens(request.text + request.continuation), 1)
         return ContinuationResponse(
             tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage
@@ -323,29 +313,25 @@ class DryRunModel(PostingModel):
         way = DECIDED if independent else DECIDED_JOINTLY
         return DecisionResponse(answers=tuple(answers), way=way, usage=usage)
 
-    async def aclose(self) -> None:
-        """Close the real model."""
-        await self._real.aclose()
-
 
 def _assume_thought(posting: Posting) -> int:
-    # a model that is asked in batches gets tokens for a thought whether or not it is known to think
+    # in batches, every model gets tokens for a thought
     return ASSUMED_THOUGHT_TOKENS if posting.allowance and not posting.is_probe else 0
 
 
 class BatchRounds:
-    """Holds requests back until no more come, as batches do, and counts how often.
+    """Holds requests back until no more come, as batches do, and counts the rounds.
 
-    A round is what can be asked before any of its answers is needed. Rounds are counted for each
-    piece of work by itself, which its ledger tells apart, and the largest number is what the run
-    takes: pieces that begin later add no round.
+    A round is all requests that can be sent before any of their answers is needed. Rounds are
+    counted for each piece of work (each ledger), and the largest number is the run's: pieces that
+    begin later add no round.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """Rounds of the piece of work that took the most so far."""
+        """Most rounds of one piece of work so far."""
         self._by_work: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
-        self._outside = Ledger()  # stands for whatever is asked outside of any piece of work
+        self._outside = Ledger()  # for requests outside of any piece of work
         self._waiting: list[tuple[Ledger, asyncio.Future[None]]] = []
         self._last = 0.0
         self._is_timed = False

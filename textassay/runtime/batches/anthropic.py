@@ -1,7 +1,7 @@
 """Anthropic's message batches: requests in the body, results in one file of lines.
 
-A batch there carries no tag of ours. One that was submitted by a process that died before it wrote
-that down is known by its results: custom ids are digests of requests, so equal ids are our batch.
+A batch there carries no tag of ours. If a process dies after it has submitted a batch and before it
+has noted the id, the batch is known by its results: custom ids are digests of requests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,12 @@ from textassay.runtime.backends.openai_format import (
     text_part,
 )
 from textassay.runtime.batches.dialect import (
-    CLOCK_SECONDS,
-    GIVEN_TEXT,
-    HALF_PRICE,
     PAGE,
-    TOKEN_PROBABILITIES,
     UNREADABLE,
     BatchRecord,
     BatchResult,
     BatchStatus,
-    HttpDialect,
+    Dialect,
     Limits,
     Undecided,
     check_request,
@@ -44,10 +40,6 @@ from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestRefused
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
-
-DEFAULT_MAX_TOKENS = 4096
-"""Longest answer if a request sets none: the API wants a number, and litellm sends this one."""
-
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -67,11 +59,10 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-class AnthropicDialect(HttpDialect):
+class AnthropicDialect(Dialect):
     """The batch API of Anthropic."""
 
-    discount = HALF_PRICE
-    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed", "functions"}
+    lacks = frozenset({"continuation", "logprobs", "choices", "n", "seed", "functions"})
     limits = Limits(100_000, 250_000_000)
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
@@ -83,7 +74,8 @@ class AnthropicDialect(HttpDialect):
         """Return one entry of the batch."""
         # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
-        room = DEFAULT_MAX_TOKENS + (request.thinking_tokens or 0)
+        # the API demands a number; litellm sends this one
+        room = 4096 + (request.thinking_tokens or 0)
         messages: list[dict[str, Any]] = [
             {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
         ]
@@ -91,7 +83,7 @@ class AnthropicDialect(HttpDialect):
             put_images(messages, request.images, text_part, _image_part)
         schema, effort = request.json_schema, request.effort
         output = {
-            # models without structured outputs refuse it, which is the row's error
+            # models without structured outputs refuse it, with an error of this row
             "format": None if schema is None else {"type": "json_schema", "schema": schema},
             # there is no level below this one
             "effort": {"none": None, "minimal": "low"}.get(effort or "none", effort),
@@ -117,10 +109,9 @@ class AnthropicDialect(HttpDialect):
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
-        async for listed in self._created_since(batch.since - CLOCK_SECONDS):
+        async for listed in self._created_since(batch.earliest):
             batch_id = read_id(listed)
-            # The size is in the listing; reading results is the last resort, for it costs a
-            # download.
+            # The listing has the size; results, which are a download, are read last.
             if batch_id in batch.known or sum(_counts(listed)) != batch.requests:
                 continue
             status = await self.status(batch_id)
@@ -152,8 +143,7 @@ class AnthropicDialect(HttpDialect):
     async def _has_any(self, keys: Collection[str], batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
             async for row in rows:
-                # One line decides: keys are digests of requests, so a foreign batch cannot hold one
-                # of ours.
+                # One line decides: keys are digests of requests, which foreign batches lack.
                 if row is not UNREADABLE:
                     return row.key in keys
         return False
@@ -168,7 +158,7 @@ class AnthropicDialect(HttpDialect):
         return BatchStatus(
             ended=word == "ended",
             word=word,
-            # not the address that the answer names: the key goes to the given address alone
+            # not the address in the answer: the key is sent to the given address alone
             places=(f"/messages/batches/{batch_id}/results",) if place else (),
         )
 
@@ -192,7 +182,7 @@ class AnthropicDialect(HttpDialect):
             return BatchResult(key, payload=result.get("message"))
         if kind == "errored":
             error = result.get("error")
-            # The error is wrapped once more than those of single calls.
+            # The error is wrapped once more than in single calls.
             error = error.get("error", error) if isinstance(error, Mapping) else error
             name = error.get("type") if isinstance(error, Mapping) else None
             status = _STATUS.get(str(name), 500)
@@ -204,7 +194,7 @@ class AnthropicDialect(HttpDialect):
         )
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds."""
+        """Return the answer in a line."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
             reason = payload.get("stop_reason")
@@ -213,7 +203,7 @@ class AnthropicDialect(HttpDialect):
             if not text and reason == "refusal":
                 raise ContentRefused("the model declined to answer")
             answer = read_answer(text, thought, finish, request, usage)
-            if answer is None:
+            if not answer:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
             return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
         except UNUSABLE as error:
@@ -228,7 +218,7 @@ def _image_part(image: Image) -> dict[str, Any]:
 
 
 def _thinking(request: Request) -> dict[str, Any] | None:
-    """Return how the model is to think, `None` to leave that to it."""
+    """Return the settings of the thought; `None` leaves them to the model."""
     if request.effort == "none" or request.thinking_tokens == 0:
         return {"type": "disabled"}
     if request.thinking_tokens is not None:

@@ -1,13 +1,12 @@
 """One batch, from its requests to their answers: a state machine that survives its process.
 
 prepared -> uploaded -> submitted -> ended -> collected. Each state is journaled before the next
-step is taken, so that whatever a crash interrupts is taken up again from the last one. Answers are
-stored before their callers are woken, and a batch counts as collected only when all of its answers
-are kept. `Polling` says how often and how long a provider is asked about it, `BatchBook` is what is
-known of a run's batches:
+step is taken, so that a run resumes from the last one after a crash. Answers are stored before
+their callers are woken, and a batch counts as collected only when all of its answers are stored.
+`Polling` decides how often and how long a provider is asked about it; `BatchBook` records a run's
+batches:
 
-RUN/batches.jsonl               prepared, uploaded, submitted, ended, collected: each forced to the
-disk before the next step is taken
+RUN/batches.jsonl               states of the batches, each forced to the disk before the next step
 RUN/batches/TAG.requests.jsonl  key and request, one a line, until the batch is collected
 RUN/batches/TAG.input.jsonl     the lines that the provider takes
 """
@@ -62,32 +61,26 @@ from textassay.runtime.storage.files import encode, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES
 
-MAX_ATTEMPTS = 2
-"""Batches in which a request is put that was not run: the second is the last."""
-MIN_DIVIDED = 10
-"""Most requests of a batch that is not divided any further."""
 AT_ONCE = 500
-"""Answers that are looked up, or kept, together."""
-FOLDER = "batches"
-KINDS = {"Request": Request, "ChoicesRequest": ChoicesRequest}
+"""Answers that are looked up, or stored, together."""
 _PREPARED = ("model", "group", "requests", "since", "attempt")
-"""What the first row of a batch says of it, beside the batches that are others."""
+"""Fields of a record in the first row of its batch, beside `known`."""
 
-T = TypeVar("T")
+Reply = TypeVar("Reply")
 _log = logging.getLogger(__name__)
 
 
 class BatchUnfinished(ModelError):
-    """A batch cannot be followed for now; the run stops, and a resumed one goes on with it.
+    """A batch cannot be followed for now: the run stops, and a resumed run continues with it.
 
-    Its requests may be running: to ask them in another way could pay for them twice.
+    Its requests may be running: if they were sent in another way, they could be paid for twice.
     """
 
     stops_run = True
 
 
 class MissingAnswer(ModelError):
-    """An ended batch says nothing of a request, which may have been paid for."""
+    """An ended batch has no result for a request, which may have been paid for."""
 
 
 class BatchBook:
@@ -96,8 +89,7 @@ class BatchBook:
     def __init__(self, run: Path) -> None:
         """Read the journal."""
         self.run, self.path = run, run / BATCHES
-        # Every state is on the disk before the next step is taken. A power cut that lost
-        # "submitted" would have the batch paid for twice.
+        # If a power cut lost the row "submitted", the batch would be paid for twice.
         self._journal = Journal(self.path)
         try:
             self.records = read_records(run)
@@ -108,7 +100,7 @@ class BatchBook:
     @property
     def ids(self) -> frozenset[str]:
         """The provider's ids of all batches that have one."""
-        return frozenset(e.id for e in self.records.values() if e.id is not None)
+        return frozenset(filter(None, (record.id for record in self.records.values())))
 
     def open_records(self, model: str) -> list[BatchRecord]:
         """Return a model's batches that are not collected yet, oldest first."""
@@ -120,19 +112,17 @@ class BatchBook:
         calls: Iterable[tuple[str, Call]],
         lines: Iterable[bytes],
     ) -> None:
-        """Write a batch down, before anything of it is sent."""
+        """Write a batch to the disk, before any of it is sent."""
         rows = (
-            encode(
-                {
-                    "key": key,
-                    "kind": type(call.request).__name__,
-                    "request": call.request.model_dump(),
-                    "posting": call.posting._asdict(),
-                }
-            )
+            encode({
+                "key": key,
+                "kind": type(call.request).__name__,
+                "request": call.request.model_dump(),
+                "posting": call.posting._asdict(),
+            })
             for key, call in calls
-        )
-        # Files before the journal's row: a row promises that they are there.
+        )  # fmt: skip
+        # The files first: the journal's row promises that they exist.
         await asyncio.to_thread(_write, self._requests(record.tag), rows)
         await asyncio.to_thread(_write, self.input(record.tag), lines)
         facts = {name: getattr(record, name) for name in _PREPARED}
@@ -152,41 +142,42 @@ class BatchBook:
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in row["posting"].items()
             }
-            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(**posting))
+            kind = ChoicesRequest if row["kind"] == "ChoicesRequest" else Request
+            yield row["key"], Call(kind(**row["request"]), Posting(**posting))
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""
-        return self.run / FOLDER / f"{tag}.input.jsonl"
+        return self.run / "batches" / f"{tag}.input.jsonl"
 
     def forget(self, tag: str) -> None:
         """Remove the requests of a batch that is collected."""
-        with suppress(OSError):  # they are of no more use, and harmless
+        with suppress(OSError):  # they are useless and harmless
             self._requests(tag).unlink(missing_ok=True)
             self.input(tag).unlink(missing_ok=True)
 
     @property
     def is_free(self) -> bool:
-        """Whether no batch was submitted, or may have been: all of them were refused."""
-        return all(e.id is None and e.state == "collected" for e in self.records.values())
+        """Whether all batches were refused, so that none is, or may be, submitted."""
+        return all(not e.id and e.state == "collected" for e in self.records.values())
 
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
         # not before: another batch may be about to write its files into the folder
         with suppress(OSError):  # it is absent, or has files of batches that are not collected
-            (self.run / FOLDER).rmdir()
+            (self.run / "batches").rmdir()
         if self.is_free:
-            # nothing locks the folder of a `fit`: another one may have written, too
+            # the folder of a `fit` has no lock: another one may have written, too
             self.records = read_records(self.run)
         if self.is_free:
             self.path.unlink(missing_ok=True)
 
     def _requests(self, tag: str) -> Path:
-        return self.run / FOLDER / f"{tag}.requests.jsonl"
+        return self.run / "batches" / f"{tag}.requests.jsonl"
 
 
 def read_records(run: Path) -> dict[str, BatchRecord]:
-    """Return the batches of a run by their tags; none if it has no journal of them."""
+    """Return the batches of a run by their tags; empty if it has no journal of them."""
     records: dict[str, BatchRecord] = {}
     path = run / BATCHES
     if path.exists():
@@ -199,17 +190,17 @@ def read_records(run: Path) -> dict[str, BatchRecord]:
 
 
 def _take(records: dict[str, BatchRecord], row: Mapping[str, Any]) -> None:
-    """Change the records as a row of the journal says."""
+    """Apply a row of the journal to the records."""
     tag, state = row["tag"], row["state"]
     if state == "prepared":
         facts = {name: row[name] for name in _PREPARED}
         records[tag] = BatchRecord(tag, **facts, known=frozenset(row["known"]))
     record = records[tag]
     record.state = state
-    # Rows name only what has changed since the one before.
+    # Rows have only the fields that have changed.
     record.uploaded = row.get("uploaded", record.uploaded)
-    record.id = row.get("id", record.id)
-    if (refused := row.get("refused")) is not None:
+    record.id = row.get("id", record.id) or ""
+    if refused := row.get("refused"):
         record.known |= {refused}
 
 
@@ -225,36 +216,36 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
 
 
 class PendingRequest(Waiters[AnyResponse]):
-    """A request, those who wait for its answer, and the batch that will answer it."""
+    """A request, the callers that wait for its answer, and the batch that will answer it."""
 
     def __init__(self, key: str, call: Call) -> None:
         super().__init__()
         self.key, self.call = key, call
         self.batch: Batch | None = None
         self.spent = NO_USAGE
-        """What answers cost that could not be used."""
+        """Usage of answers that could not be used."""
 
     def answer(self, result: AnyResponse) -> None:
-        """Give the answer to all who wait, with what those before it cost."""
+        """Give the answer to all callers, with the usage of earlier ones added."""
         if self.spent is not NO_USAGE:
             result = result.model_copy(update={"usage": self.spent + result.usage})
         super().answer(result)
 
     @property
     def request(self) -> Request | ChoicesRequest:
-        """What is asked."""
+        """The request itself."""
         return cast("Request | ChoicesRequest", self.call.request)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits for the answer."""
+        """Whether a caller waits for the answer."""
         return bool(self.futures)
 
     @contextmanager
     def waiting(self) -> Iterator[asyncio.Future[AnyResponse]]:
-        """Have a future for the answer; what comes from now on is not missed."""
+        """Yield a future for the answer, which may come from now on."""
         future: asyncio.Future[AnyResponse] = asyncio.get_running_loop().create_future()
-        # asyncio logs an exception that is never retrieved, and the caller may have left
+        # asyncio logs exceptions that are never retrieved, and the caller may be canceled
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.futures.append(future)
         try:
@@ -265,7 +256,7 @@ class PendingRequest(Waiters[AnyResponse]):
 
 @dataclass(frozen=True)
 class BatchContext:
-    """What all batches of a model share."""
+    """The objects and settings that all batches of a model share."""
 
     dialect: Dialect
     book: BatchBook
@@ -279,37 +270,37 @@ class BatchContext:
 
 @dataclass
 class _Results:
-    """What the lines of an ended batch say of its requests."""
+    """The results of an ended batch."""
 
     answered: set[str] = field(default_factory=set)
-    """Keys of requests whose answers are kept."""
+    """Keys of requests whose answers are stored."""
     failed: dict[str, ModelError] = field(default_factory=dict)
-    """Why others have none, by key."""
+    """Errors of requests without an answer, by key."""
     unrun: set[str] = field(default_factory=set)
     """Keys of requests that were certainly not run."""
     ignored: int = 0
     """Lines that are unknown, repeated or unreadable."""
     unreadable: int = 0
     lost: ModelError | None = None
-    """Why there are no further lines."""
+    """The error because of which there are no further lines."""
 
     def error(self, key: str, status: BatchStatus) -> ModelError:
-        """Return why a request has no answer."""
+        """Return the reason why a request has no answer."""
         if key in self.failed:
             return self.failed[key]
-        if status.failure is not None:
+        if status.failure:
             message = f"the provider refused the whole batch: {status.failure}"
             return http_errors.request_refused(message, 400, status.failure)
-        if self.lost is not None:
-            return self.lost
-        return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
+        return self.lost or MissingAnswer(
+            f"the batch ended ({status.word}) without an answer to this request"
+        )
 
 
 class Batch:
     """One batch of a model, which `advance` carries to its end step by step.
 
-    Once it is collected, every request has an answer or an error, or is among those that remain
-    for another batch.
+    Once it is collected, every request has an answer or an error, or is one of the `remaining` for
+    another batch.
     """
 
     def __init__(
@@ -317,22 +308,22 @@ class Batch:
         context: BatchContext,
         record: BatchRecord,
         calls: Iterable[PendingRequest],
-        lines: Sequence[bytes] | None = None,
+        lines: Sequence[bytes] = (),
     ) -> None:
         self.record = record
         self.calls = {call.key: call for call in calls}
         self.is_waiting = False
-        """Whether there is nothing to do until the provider has run a batch."""
+        """Whether the provider has to run a batch before the next step."""
         self.remaining: list[PendingRequest] = []
         """Requests to be asked in another batch."""
         self.next_attempt = record.attempt
-        """That of a batch with the remaining requests."""
+        """Attempt of a batch with the remaining requests."""
         self.is_divided = False
         """Whether the remaining requests are to be two batches."""
         self._context, self._book, self._dialect = context, context.book, context.dialect
         self._polling = Polling(context.policy, context.provider)
-        self._lines = lines  # as the provider takes them; `None` once they are written down
-        self._is_resumed = self._may_be_started = lines is None
+        self._lines = lines  # as the provider takes them; empty once they are on the disk
+        self._is_resumed = self._may_be_started = not lines
         self._status: BatchStatus | None = None  # once it has ended
         self._was_unreadable = False
         self._were_running: frozenset[str] = frozenset()
@@ -340,12 +331,12 @@ class Batch:
 
     @property
     def is_collected(self) -> bool:
-        """Whether nothing more is to be expected of it."""
+        """Whether it has no further results."""
         return self.record.state == "collected"
 
     @property
     def is_open(self) -> bool:
-        """Whether a later session would go on with it: it is written down and not collected."""
+        """Whether a later session would continue with it: it is recorded and not collected."""
         return self.record.tag in self._book.records and not self.is_collected
 
     @property
@@ -355,7 +346,7 @@ class Batch:
 
     async def advance(self, *, running: frozenset[str]) -> float:
         """Take the next step; return the seconds to wait before the one after it."""
-        if self._lines is not None:
+        if self._lines:
             await self._prepare(self._lines)
             return 0.0
         began = loop_time()
@@ -369,8 +360,8 @@ class Batch:
         except AnswerTooLong:
             raise
         except TransientError as error:
-            if not isinstance(error, RateLimited) or self.record.id is not None:
-                self._may_be_started = True  # all the same
+            if not isinstance(error, RateLimited) or self.record.id:
+                self._may_be_started = True  # despite the error
                 return self._polling.outage(error, began)
             pause = await self._wait_for_capacity(error, running)
         self._polling.answered()
@@ -379,15 +370,15 @@ class Batch:
     async def _prepare(self, lines: Sequence[bytes]) -> None:
         calls = ((pending.key, pending.call) for pending in self.calls.values())
         await self._book.prepare(self.record, calls, lines)
-        self._lines = None  # up to hundreds of megabytes, and batches take hours
+        self._lines = ()  # up to hundreds of megabytes, and batches take hours
         self.record = self._book.records[self.record.tag]
 
     async def _step(self) -> float:
-        """Ask the provider for what comes next; return the seconds to wait after it."""
-        if self.record.id is None:
+        """Ask the provider for the next step; return the seconds to wait after it."""
+        if not self.record.id:
             await self._submit()
             return 0.0
-        if self._status is None:
+        if not self._status:
             return await self._look(self.record.id)
         return await self._collect(self.record.id, self._status)
 
@@ -396,51 +387,49 @@ class Batch:
         try:
             batch_id = await self._find_or_start()
         except (FatalModelError, RequestRefused):
-            if not self._may_be_started:  # it is what was refused
+            if not self._may_be_started:  # the batch itself was refused
                 await self._close(failed=len(self.calls))
             raise
-        if batch_id is not None:
-            # A crash before this row leaves a batch without an id, which `find` looks for after a
-            # restart.
+        if batch_id:
+            # After a crash before this row, `find` looks for the batch.
             await self._book.note(self.record.tag, "submitted", id=batch_id)
 
-    async def _find_or_start(self) -> str | None:
-        """Start the batch unless it is found at the provider; `None` if it was dissolved."""
+    async def _find_or_start(self) -> str:
+        """Return the id of the batch, found or started; empty if it was dissolved."""
         record, file = self.record, self._book.input(self.record.tag)
         if self._may_be_started:
-            # a batch whose id was never noted is looked for: those with an id are others
+            # its id was never noted, so batches whose ids are known are others
             record.known |= self._book.ids
-            batch_id = await self._in_time(self._dialect.find(record, self.calls.keys()), 10)
-            if batch_id is not None:
+            if batch_id := await self._in_time(self._dialect.find(record, self.calls.keys()), 10):
                 return batch_id
             if self._is_resumed and await self._dissolve_if_answered():
-                return None
-        # Found nowhere, so it was not started: retries after a plain refusal need not look again.
+                return ""
+        # It was not found, so it was not started: retries after a refusal need not look again.
         self._may_be_started = False
-        if record.uploaded is None:
-            uploaded = await self._in_time(self._dialect.upload(file), 10)
-            if uploaded is not None:
-                # Noted before the batch is started: after a crash in between, the file is not
-                # uploaded again, and a batch that was started all the same is found by it.
-                await self._book.note(record.tag, "uploaded", uploaded=uploaded)
+        if not record.uploaded and (
+            uploaded := await self._in_time(self._dialect.upload(file), 10)
+        ):
+            # Noted before the batch is started: after a crash in between, the file is not uploaded
+            # again, and a batch that was started despite it is found by its file.
+            await self._book.note(record.tag, "uploaded", uploaded=uploaded)
         return await self._in_time(self._dialect.submit(record, file), 10)
 
     async def _dissolve_if_answered(self) -> bool:
-        """Dissolve a batch that was never submitted if some of it has been answered otherwise.
+        """Dissolve a batch that was never submitted if single calls have answered some requests.
 
-        Single calls may have done so when an earlier session gave the batch up. What has no answer
-        yet remains for another batch.
+        An earlier session may have sent them after it gave the batch up. Requests without an answer
+        remain for another batch.
         """
         answers: dict[str, AnyResponse] = {}
         keys = iter(self.calls)
-        # together, as a distant store answers many as soon as one
+        # together, as a distant store returns many as fast as one
         while some := list(islice(keys, AT_ONCE)):
             found = await gather([look_up(self._context.store, key) for key in some])
             answers |= {k: answer for k, answer in zip(some, found, strict=True) if answer}
         if not answers:
             return False
-        # Before the rest is queued: after a crash in between, the run asks for it as for what is
-        # new, while two batches in the journal would both be submitted.
+        # Before the rest is queued: after a crash in between, the run sends it like new requests,
+        # while two batches in the journal would both be submitted.
         await self._close(answered=len(answers))
         for key, answer in answers.items():
             self.calls[key].answer(answer)
@@ -449,33 +438,33 @@ class Batch:
 
     async def _wait_for_capacity(self, error: RateLimited, running: frozenset[str]) -> float:
         """Wait for room for the batch, or divide it: it may be larger than the account allows."""
-        # What was running before, too: a batch that was only just taken may be refused as this one
-        # was, and two such would wait for each other for ever.
+        # Only a batch that already ran before counts: one that was just accepted may be refused
+        # like this one, and the two would wait for each other for ever.
         is_other_running = not running.isdisjoint(self._were_running)
         self._were_running = running
-        # who only submits does not wait until others have ended, which may take a day
+        # with `submit_only`, the run does not wait for the end of others, which may take a day
         waits = is_other_running and not (self._context.submit_only or self._may_be_started)
         try:
             return self._polling.no_capacity(error, is_other_running=waits)
         except RateLimited:
-            if self._may_be_started or len(self.calls) <= MIN_DIVIDED:
+            if self._may_be_started or len(self.calls) <= 10:  # its size is not the cause
                 raise
         _log.warning(
             "batch %s of %d requests has found no room, and is divided",
             self.record.tag,
             len(self.calls),
         )
-        # before the halves are written down: a crash in between leaves requests that are new
+        # before the halves are recorded: after a crash in between, their requests are new
         await self._close()
         self.remaining, self.is_divided = list(self.calls.values()), True
         return 0.0
 
     async def _look(self, batch_id: str) -> float:
-        """Take a look at the submitted batch."""
+        """Ask for the status of the submitted batch."""
         try:
             status = await self._in_time(self._dialect.status(batch_id), 1)
         except ModelNotFound as error:
-            # not asked again by itself: with another key it is merely not seen
+            # not asked again automatically: with another key it is only invisible
             tag, days = self.record.tag, (time.time() - self.record.since) / 86400
             raise BatchUnfinished(
                 f"the provider does not know batch {batch_id} of {self._context.provider.name},"
@@ -487,7 +476,7 @@ class Batch:
         if not status.ended:
             return self._polling.look_again()
         if status.is_postponed:
-            # The provider took it, looked at its file, and found that too much is enqueued.
+            # The provider accepted it, read its file, and found that too much is enqueued.
             await self._book.note(self.record.tag, "uploaded", id=None, refused=batch_id)
             self._is_resumed = self._may_be_started = False
             raise RateLimited(status.failure or status.word)
@@ -497,14 +486,14 @@ class Batch:
         return 0.0
 
     async def _collect(self, batch_id: str, status: BatchStatus) -> float:
-        """Store all answers and wake their callers; what was not run remains."""
-        # Repeated in each attempt: answers that were kept already are simply kept again.
+        """Store all answers and wake their callers; requests that were not run remain."""
+        # Repeated in each attempt: answers are stored again.
         results = _Results()
         await self._in_time(self._read(results, batch_id, status), 30)
         # A line that cannot be read may have been damaged on its way.
         if results.unreadable and not self._was_unreadable:
             self._was_unreadable = True
-            return min(FIRST_PAUSE, self._context.policy.interval)
+            return min(_Wait.pause, self._context.policy.interval)
         await self._close(answered=len(results.answered), failed=len(results.failed))
         if results.ignored:
             _log.warning(
@@ -516,13 +505,12 @@ class Batch:
             if key in results.answered:
                 continue
             reason = results.error(key, status)
-            if key in results.failed and reason.usage is not None:
+            if key in results.failed and reason.usage:
                 call.spent = reason.usage = call.spent + reason.usage
-            # An attempt that was never run costs nothing; one that nobody waits for any more is not
-            # repeated.
+            # A request that was not run costs nothing; it is repeated once, if a caller waits.
             was_run = key not in results.unrun and (key in results.failed or not status.was_stopped)
             is_worth_another = not was_run or isinstance(reason, TransientError)
-            if is_worth_another and self.record.attempt < MAX_ATTEMPTS and call.is_awaited:
+            if is_worth_another and self.record.attempt == 1 and call.is_awaited:
                 self.remaining.append(call)
             else:
                 call.fail(reason)
@@ -530,14 +518,14 @@ class Batch:
         return 0.0
 
     async def _read(self, results: _Results, batch_id: str, status: BatchStatus) -> None:
-        """Read what the provider says of each request, and keep the answers."""
+        """Read the provider's result of each request, and store the answers."""
         pending: dict[str, Any] = {}
         try:
             async for row in self._dialect.results(batch_id, status, tuple(self.calls)):
                 if row.key not in self.calls or row.key in results.answered or row.key in pending:
                     results.ignored += 1
                     results.unreadable += row is UNREADABLE
-                elif row.error is not None:
+                elif row.error:
                     results.failed[row.key] = row.error
                     if row.unrun:
                         results.unrun.add(row.key)
@@ -548,7 +536,7 @@ class Batch:
         except ResultsGone as error:
             results.lost = error
         except ModelError:
-            await self._keep_all(pending, results)  # what was read so far is paid for
+            await self._keep_all(pending, results)  # the answers read so far are paid for
             raise
         await self._keep_all(pending, results)
 
@@ -559,7 +547,7 @@ class Batch:
             await gather(self._keep(key, pending.pop(key), results) for key in some)
 
     async def _keep(self, key: str, payload: Any, results: _Results) -> None:
-        """Keep an answer and wake who waits for it, or note why it cannot be used."""
+        """Store an answer and wake its callers, or note why it cannot be used."""
         request = self.calls[key].request
         plain = plain_request(request)
 
@@ -571,7 +559,7 @@ class Batch:
             if isinstance(request, ChoicesRequest):
                 answer = read_choices(cast(Response, answer), request)
             elif cast(Response, answer).is_unfinished:
-                # not kept: with more tokens, it is asked for again under the same key
+                # not stored: the request is repeated with more tokens under the same key
                 raise out_of_tokens(cast(Response, answer))
         except CapabilityError as error:
             refused = results.failed[key] = RequestRefused(str(error))
@@ -579,20 +567,20 @@ class Batch:
         except ModelError as error:
             results.failed[key] = error
         else:
-            # Kept before the waiter is woken: it may end the process as soon as it has the answer.
+            # Stored before a caller is woken, which may end the process at once.
             await self._context.store.put(key, encode_answer(answer))
             self.calls[key].answer(answer)
             results.answered.add(key)
             results.failed.pop(key, None)
 
     async def _close(self, *, answered: int = 0, failed: int = 0) -> None:
-        """Note that nothing more is to be expected of the batch, and forget its requests."""
+        """Note that the batch has no further results, and forget its requests."""
         tag = self.record.tag
         await self._book.note(tag, "collected", answered=answered, failed=failed)
         # Only after "collected" is on the disk: until then a crash needs the requests.
         self._book.forget(tag)
 
-    async def _in_time(self, work: Awaitable[T], times: int) -> T:
+    async def _in_time(self, work: Awaitable[Reply], times: int) -> Reply:
         try:
             async with asyncio.timeout(times * self._context.policy.call):
                 result = await work
@@ -605,37 +593,30 @@ class Batch:
 
 
 def plain_request(request: Request | ChoicesRequest) -> Request:
-    """Return the request that is sent: of choices, the one whose alternatives hold them."""
+    """Return the request that is sent; for choices, one whose alternatives include them."""
     return request if isinstance(request, Request) else choices_as_request(request)
 
 
-FIRST_PAUSE, GROWTH = 1.0, 1.5
 MAX_PAUSE = 300.0
 """Longest time between two attempts, whatever the provider asks for."""
 FIRST_ANSWER = 10.0
-"""Seconds after which a server is given up at whose address nothing has listened in this session:
-its address is more likely wrong than that it is being restarted."""
-USUAL_READING = 60.0
-"""Time in which an uploaded file is usually read, so that nothing is reported before."""
-
-
-QUIET = 2.0
-"""Seconds without a further request after which a batch is submitted: a graph asks for all that it
-can in one turn of the loop, and its tools take no longer."""
+"""Seconds after which a server that has never answered in this session is given up: its address is
+more likely wrong than that it is being restarted."""
 
 
 @dataclass(frozen=True)
 class PollPolicy:
     """How often a provider is asked about batches, and how long; in seconds."""
 
-    quiet: float = QUIET
-    """Time without a further request after which a batch is cut."""
+    quiet: float = 2.0
+    """Time without a further request after which a batch is submitted: a graph sends all requests
+    that it can in one turn of the loop, and its tools take no longer."""
     interval: float = 60.0
     """Longest time between two looks at a batch."""
     call: float = 120.0
     """Time for one small call; uploads and results get ten times as long or more."""
     outage: float = 300.0
-    """Time that a provider may fail every call."""
+    """Time for which a provider may fail every call."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
     capacity: float = 1800.0
@@ -674,15 +655,15 @@ class _Wait:
     """One reason for which a batch waits."""
 
     since: float | None = None
-    pause: float = FIRST_PAUSE
+    pause: float = 1.0
     is_reported: bool = False
 
 
 class Polling:
     """The waits of one batch.
 
-    Each is reported once, returns the seconds to the next attempt, and raises its error once that
-    has held for too long.
+    Each is logged once, returns the seconds to the next attempt, and raises its error after too
+    long a time.
     """
 
     def __init__(self, policy: PollPolicy, provider: Availability) -> None:
@@ -690,7 +671,7 @@ class Polling:
         self._waits: defaultdict[str, _Wait] = defaultdict(_Wait)
 
     def answered(self) -> None:
-        """Note that the provider has answered, be it with a refusal: an outage is over."""
+        """Note that the provider has answered, if only with a refusal: an outage is over."""
         self._waits.pop("outage", None)
         self._provider.answered()
 
@@ -699,7 +680,7 @@ class Polling:
         return self._pause("end", self._policy.interval)
 
     def outage(self, error: TransientError, since: float) -> float:
-        """Wait for a provider that fails, whose first failed call began at `since`."""
+        """Wait for a provider that fails; its first failed call began at `since`."""
         longest = self._policy.outage
         if isinstance(error, NothingListening) and not self._provider.has_answered:
             longest = min(longest, FIRST_ANSWER)
@@ -729,7 +710,7 @@ class Polling:
             raise FileUnread(
                 f"{error} within {waited / 60:.0f} minutes; a resumed run looks at it again"
             ) from error
-        if waited > USUAL_READING:
+        if waited > 60:  # most files are read earlier
             self._report("unread", f"{error}; waiting for up to {longest / 60:.0f} minutes")
         return self._pause("unread")
 
@@ -739,7 +720,7 @@ class Polling:
         return self._pause("undecided")
 
     def _waiting_time(self, reason: str, since: float | None = None) -> float:
-        """Return for how long a reason has held, from now on or from `since` if it is a new one."""
+        """Return how long a reason has lasted; a new one begins now, or at `since`."""
         wait = self._waits[reason]
         if wait.since is None:
             wait.since = loop_time() if since is None else since
@@ -754,10 +735,10 @@ class Polling:
     def _pause(self, reason: str, longest: float = MAX_PAUSE) -> float:
         wait, longest = self._waits[reason], min(longest, self._policy.interval)
         pause = min(wait.pause, longest)
-        wait.pause = min(GROWTH * wait.pause, longest)
+        wait.pause = min(1.5 * wait.pause, longest)
         return pause
 
 
 def loop_time() -> float:
-    """Return the time by the loop's clock, which that of pauses and time limits is."""
+    """Return the time of the loop's clock, which pauses and time limits use."""
     return asyncio.get_running_loop().time()

@@ -1,17 +1,17 @@
-"""What a provider's batch API is to the rest: the protocol of dialects, and what it exchanges.
+"""The protocol of providers' batch APIs, its messages, and their HTTP client.
 
-`BatchHttp` is what the dialects ask through: JSON requests, uploads, and results read line by line,
-however long they are.
+`BatchHttp` sends JSON requests and uploads, and reads results of any length line by line.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -32,19 +32,13 @@ from textassay.runtime.errors import (
 from textassay.runtime.model import Request, Response
 from textassay.version import __version__
 
-HALF_PRICE = 0.5
-GIVEN_TEXT = frozenset({"continuation"})
-"""What no batch API returns: the likelihood of a given text."""
-TOKEN_PROBABILITIES = frozenset({"logprobs", "choices"})
-CLOCK_SECONDS = 600.0
-"""Difference between a provider's clock and ours that is reckoned with."""
 PAGE = 100
 """Batches on one page of a provider's list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one batch may hold."""
+    """The maximum size of one batch."""
 
     requests: int
     bytes: int
@@ -62,19 +56,24 @@ class BatchRecord:
     model: str
     """Digest of the model's identity."""
     group: str
-    """What its requests have in common, such as the endpoint."""
+    """The property that its requests have in common, such as the endpoint."""
     requests: int
     since: float
     """When it was prepared, in seconds since the epoch."""
     attempt: int = 1
     """1 for a batch of new requests, 2 for one of requests that a first batch did not run."""
     known: frozenset[str] = frozenset()
-    """Batches of the provider that are others for certain."""
+    """Ids of batches at the provider that are not this one."""
     state: State = "prepared"
-    uploaded: str | None = None
-    """The provider's name of the uploaded file, if the upload is known to have happened."""
-    id: str | None = None
-    """The provider's id of the batch, once it is known to be submitted."""
+    uploaded: str = ""
+    """The provider's name of the uploaded file; empty until the upload is noted."""
+    id: str = ""
+    """The provider's id of the batch; empty until the submission is noted."""
+
+    @property
+    def earliest(self) -> float:
+        """Time before which it was not submitted by the provider's clock, which may differ."""
+        return self.since - 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +83,12 @@ class BatchStatus:
     ended: bool
     word: str
     """The provider's own word for it, such as `completed` or `expired`."""
-    failure: str | None = None
-    """Why the provider refused the whole batch; `None` if it did not."""
+    failure: str = ""
+    """Why the provider refused the whole batch; empty if it did not."""
     is_postponed: bool = False
     """Whether it was refused because too much is enqueued; the same may be submitted later."""
     places: tuple[str, ...] = ()
-    """Where its results are, as the provider names files or addresses."""
+    """The files or addresses with its results."""
     answer: Mapping[str, Any] | None = None
     """The provider's answer, if it contains the results itself."""
 
@@ -106,7 +105,7 @@ class BatchResult:
     key: str
     """Custom id of the request; empty if the line cannot be read."""
     payload: Any = None
-    """The answer, in the format of the provider; `None` if there is none."""
+    """The answer in the provider's format, or `None`."""
     error: ModelError | None = None
     """Why there is no answer."""
     unrun: bool = False
@@ -116,34 +115,42 @@ class BatchResult:
 UNREADABLE = BatchResult("")
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """A provider's batch API for one model.
 
-    What asks the provider raises a `ModelError` if that could not be asked, or refused.
+    Methods that ask the provider raise a `ModelError` if it cannot be reached, or refuses.
     """
 
     limits: Limits
-    discount: float
+    discount: float = 0.5
     """Price of a request in a batch, as a share of its price alone."""
     lacks: frozenset[str]
-    """Capabilities that no model has in its batches, as `Capabilities` names them."""
+    """Capabilities that no model has in its batches, as `Capabilities` names them: `continuation`,
+    the likelihood of a given text, in any case."""
 
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        self._http, self._model = http, model
+
+    @abstractmethod
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
-        """Return what requests of one batch have in common, such as the endpoint.
+        """Return the property that requests of one batch have in common, such as the endpoint.
 
         Raises:
             CapabilityError: The provider cannot answer such requests.
         """
-        ...
 
+    @abstractmethod
     def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return the request as one line of JSON, without a line break; `key` is its custom id."""
-        ...
 
-    async def upload(self, file: Path) -> str | None:
-        """Upload the lines of a batch and return the file's name; `None` if none is needed."""
-        ...
+    async def upload(self, file: Path) -> str:
+        """Upload the lines of a batch and return the file's name.
 
+        Empty, as here, if a submission has its requests in its body.
+        """
+        return ""
+
+    @abstractmethod
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start a batch of the lines in a file, which is uploaded, and return its id.
 
@@ -151,22 +158,22 @@ class Dialect(Protocol):
             RateLimited: Too much is enqueued; the same may be submitted later.
             FileUnread: The uploaded file is not read yet; the same may be submitted later.
         """
-        ...
 
+    @abstractmethod
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Return the id of a batch whose submission may not have been recorded, or `None`.
 
-        Asks the provider in any case, so that an answer tells that it can be reached.
+        Asks the provider in any case, so that an answer shows that it can be reached.
 
         Raises:
             Undecided: Only a batch that is still running shows it.
         """
-        ...
 
+    @abstractmethod
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        ...
 
+    @abstractmethod
     def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
@@ -175,21 +182,20 @@ class Dialect(Protocol):
         Raises:
             ResultsGone: The provider has deleted them.
         """
-        ...
 
+    @abstractmethod
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds; a `ModelError` if it cannot be used."""
-        ...
+        """Return the answer in a line; raise a `ModelError` if it is not usable."""
 
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
-        ...
+        await self._http.aclose()
 
 
 class FileUnread(ModelError):
     """The provider has not read the uploaded file yet, so no batch of it was started."""
 
-    # A request is not to blame if it stays unread: what was uploaded waits for a resume.
+    # No request is to blame for it, and the uploaded file waits for a resume.
     stops_run = True
 
 
@@ -204,7 +210,7 @@ class ResultsGone(ModelError):
 def check_request(
     request: Request, provider: str, lacks: Collection[str], *, takes_prompts: bool = False
 ) -> None:
-    """Refuse a request that asks for what batches of a provider lack."""
+    """Refuse a request with a feature that batches of a provider lack."""
     lacking = {
         "several samples (n=1)": "n" in lacks and request.n > 1,
         "log-probabilities": "logprobs" in lacks and request.logprobs is not None,
@@ -218,13 +224,10 @@ def check_request(
 
 
 _JSON = {"Content-Type": "application/json"}
-GONE = (404, 410)
-MAX_REDIRECTS = 5
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class BatchHttp(HttpClient):
-    """Asks one provider; errors are ours."""
+    """Asks one provider; its errors are ours."""
 
     def __init__(
         self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
@@ -252,11 +255,11 @@ class BatchHttp(HttpClient):
                     self.base + path,
                     data=form,
                     params=self._endpoint.query or None,
-                    # following one would carry key and prompts to an address that nobody chose
+                    # following one would send key and prompts to an address that no user chose
                     allow_redirects=False,
                 ) as answer:
                     raw = await self.read(answer.headers, answer.content)
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            except (aiohttp.ClientError, OSError) as error:
                 raise self.failed(error) from error
         return self.parse(answer.status, answer.headers, raw)
 
@@ -265,14 +268,13 @@ class BatchHttp(HttpClient):
         rest = b""
         try:
             async with self._download(self.base + path) as answer:
-                if answer.status in GONE:
+                if answer.status in (404, 410):
                     raise ResultsGone(f"{self.base} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
                     raw = await self.read(answer.headers, answer.content)
                     raise self.refused(answer.status, answer.headers, raw)
                 async for piece in answer.content.iter_any():
-                    # Pieces end where the network cut them; what follows the last line break is the
-                    # start of a line.
+                    # The network cuts pieces anywhere, also within a line.
                     *whole, rest = (rest + piece).split(b"\n")
                     for line in whole:
                         if line.strip():
@@ -282,42 +284,42 @@ class BatchHttp(HttpClient):
                         raise AnswerTooLong(
                             f"{self.base} sent a line of more than {self._endpoint.max_bytes} bytes"
                         )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise self.failed(error) from error
         if rest.strip():
             yield self._line(rest)
 
     @asynccontextmanager
     async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Get a file, which may lie in a storage elsewhere that the server leads to."""
+        """Get a file; the server may redirect to a storage elsewhere."""
         origin, params = _origin(url), self._endpoint.query or None
         session = self.session()
-        # without the session's headers: the key is for the address that was given alone
+        # without the session's headers: the key is sent to the given address alone
         async with aiohttp.ClientSession(
             connector=session.connector,
             connector_owner=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=UNTIMED,
         ) as bare:
-            for _ in range(MAX_REDIRECTS):
+            for _ in range(5):
                 if _origin(url) == origin:
                     getting = session.get(url, params=params, allow_redirects=False)
                 else:
                     proxy = self._endpoint.proxy or proxy_for(url)
-                    getting = bare.get(url, proxy=proxy, allow_redirects=False)
+                    getting = bare.get(url, proxy=proxy or None, allow_redirects=False)
                 async with getting as answer:
                     place = answer.headers.get(hdrs.LOCATION)
-                    if answer.status not in _REDIRECTS or place is None:
+                    if answer.status not in (301, 302, 303, 307, 308) or not place:
                         yield answer
                         return
-                    # the query is in the address that the server leads to, if it is wanted there
+                    # the new address has its own query
                     url, params = urljoin(str(answer.url), place), None
                 if origin[0] == "https" and _origin(url)[0] != "https":
                     raise RequestRefused(f"{self.base} leads to results at an address without TLS")
         raise RequestRefused(f"{self.base} leads from address to address for the results")
 
     def row_error(self, status: int, body: Any) -> ModelError:
-        """Return the error that a line with a status other than 200 stands for."""
+        """Return the error that a line with a status other than 200 reports."""
         return self.refused(status, {}, orjson.dumps(body))
 
     @staticmethod
@@ -328,23 +330,8 @@ class BatchHttp(HttpClient):
             return None
 
 
-class HttpDialect:
-    """A batch API over HTTP that takes requests in the body of a submission."""
-
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        self._http, self._model = http, model
-
-    async def upload(self, file: Path) -> str | None:
-        """Do nothing: there is no file."""
-        return None
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
-
-
 def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that are asked for: those that are not `None`."""
+    """Return the fields of a request that are not `None`."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -361,7 +348,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def read_id(answer: Any, key: str = "id") -> str:
-    """Return the id in an answer, whatever its provider calls it."""
+    """Return the id in an answer, which the provider calls `key`."""
     id_ = answer.get(key) if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
         raise MalformedResponse(f"the answer of the batch API has no {key}")

@@ -1,7 +1,7 @@
 """Gemini's batches: requests and answers inline, at most 20 MB.
 
-Each answer should carry our key in its metadata; if it does not, its place among the answers shows
-which request it belongs to.
+Each answer should have our key in its metadata; if it has not, its place among the answers is the
+place of its request.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ from textassay.runtime.backends.openai_format import (
     raise_unusable,
 )
 from textassay.runtime.batches.dialect import (
-    GIVEN_TEXT,
-    HALF_PRICE,
     PAGE,
-    TOKEN_PROBABILITIES,
     BatchRecord,
     BatchResult,
     BatchStatus,
-    HttpDialect,
+    Dialect,
     Limits,
     check_request,
     read_array,
@@ -46,11 +43,8 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Effort, Usage
 from textassay.runtime.model import FinishReason, Request, Response
 
-MAX_CANDIDATES = 8
-"""Samples of one request at most, by the documentation of Vertex AI."""
-_ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
-"""HTTP statuses of the gRPC codes that errors of single requests carry."""
+"""HTTP statuses of the gRPC codes in errors of single requests."""
 _FINISH: dict[str | None, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -60,9 +54,6 @@ _FINISH: dict[str | None, FinishReason] = {
     "BLOCKLIST": "filtered",
     "SPII": "filtered",
 }
-
-_TAKES_BUDGETS = re.compile(r"gemini-(?:1|2)[.-]")
-"""Models that take a number of tokens to think, in place of a level."""
 _BUDGETS: dict[Effort, int] = {
     "none": 0,
     "minimal": 512,
@@ -72,16 +63,15 @@ _BUDGETS: dict[Effort, int] = {
     "xhigh": 24576,
     "max": 24576,
 }
-"""What Gemini's endpoint for OpenAI's format makes of the efforts, and 24,576 above that."""
+"""Tokens by effort, as Gemini's endpoint for OpenAI's format translates them; its maximum above."""
 _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
 """The nearest levels for efforts that Gemini does not have."""
 
 
-class GeminiDialect(HttpDialect):
+class GeminiDialect(Dialect):
     """The batch API of Gemini."""
 
-    discount = HALF_PRICE
-    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"functions"}
+    lacks = frozenset({"continuation", "logprobs", "choices", "functions"})
     limits = Limits(50_000, 19_000_000)
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
@@ -95,8 +85,8 @@ class GeminiDialect(HttpDialect):
         schema = request.json_schema
         config = {
             "temperature": request.temperature,
-            # samples that are missing in an answer are asked for again, all at once
-            "candidateCount": min(request.n, MAX_CANDIDATES) if request.n > 1 else None,
+            # at most 8 by the documentation of Vertex AI; missing samples are requested again
+            "candidateCount": min(request.n, 8) if request.n > 1 else None,
             "topP": request.top_p if request.top_p < 1 else None,
             "maxOutputTokens": posting.most_tokens(request),
             "seed": None if request.seed is None else request.seed + request.draw,
@@ -125,12 +115,12 @@ class GeminiDialect(HttpDialect):
         )
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
-        """Return how the model is to think, `None` to leave that to it."""
+        """Return the settings of the thought; `None` leaves them to the model."""
         if request.thinking_tokens is not None:
             return {"thinkingBudget": request.thinking_tokens}
         if request.effort is None:
             return None
-        if _TAKES_BUDGETS.search(self._model):
+        if re.search(r"gemini-[12][.-]", self._model):  # takes no levels
             return {"thinkingBudget": _BUDGETS[request.effort]}
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
@@ -160,12 +150,13 @@ class GeminiDialect(HttpDialect):
         if not isinstance(answer, Mapping):
             raise MalformedResponse(f"{batch_id} has no status")
         word = str((answer.get("metadata") or {}).get("state", ""))
-        failure = None
+        failure = ""
         if word.endswith("FAILED"):
             failure = str(
                 (answer.get("error") or {}).get("message") or "the provider does not say why"
             )
-        ended = bool(answer.get("done")) or word.endswith(_ENDED)
+        has_ended = word.endswith(("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"))
+        ended = bool(answer.get("done")) or has_ended
         return BatchStatus(ended=ended, word=word, failure=failure, answer=answer)
 
     async def results(
@@ -188,16 +179,16 @@ class GeminiDialect(HttpDialect):
                     )
                 else:
                     yield BatchResult(key, payload=entry.get("response"))
-            # One of the two places, never both: the same rows again would be reported as repeated.
+            # Only one of the two places: the same rows again would count as repeated.
             if inlined:
                 return
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that an entry holds."""
+        """Return the answer in an entry."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
-            samples = tuple(answer.sample() for answer in answers if answer is not None)
+            samples = tuple(answer.sample() for answer in answers if answer)
             if not samples:
                 why = (payload.get("promptFeedback") or {}).get("blockReason")
                 raise ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
@@ -223,8 +214,8 @@ def _with_keys(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each entry with the key of its request.
 
-    The API promises the order of the requests, and has been seen to leave the metadata out. An
-    order is only relied on if no entry is missing: a shifted answer would be a wrong score.
+    The API promises the order of the requests, and sometimes leaves the metadata out. The order is
+    relied on only if no entry is missing: a shifted answer would be a wrong score.
     """
     by_place: Sequence[str | None] = keys if len(entries) == len(keys) else [None] * len(entries)
     for entry, expected in zip(entries, by_place, strict=True):
@@ -236,7 +227,7 @@ def _with_keys(
 
 
 def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> ParsedAnswer | None:
-    """Return what a candidate says, `None` if it has no text."""
+    """Return the answer of a candidate, `None` if it has no text."""
     text, thought = read_parts((candidate.get("content") or {}).get("parts"))
     finish = _FINISH.get(candidate.get("finishReason"), "other")
     return read_answer(text or None, thought, finish, request, usage)

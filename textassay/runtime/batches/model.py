@@ -51,11 +51,11 @@ from textassay.runtime.model import (
 from textassay.runtime.questions import DecisionRequest
 
 _RequestGroup = tuple[str, int]
-"""What requests of one batch have in common: the dialect's group, and the attempt."""
+"""The dialect's group and the attempt, which requests of one batch have in common."""
 
 
 class BatchesSubmitted(ModelError):
-    """All that can be requested now is submitted, and `submit_only` is set: the run stops."""
+    """All requests so far are submitted, and `submit_only` is set: the run stops."""
 
     stops_run = True
 
@@ -80,7 +80,7 @@ class BatchQueue(Wrapper):
         super().__init__(backend)
         self._context = context
         self._model = hashlib.sha256(self.identity_bytes).hexdigest()[:16]
-        # All that are waited for, queued or in a batch that is not collected.
+        # Requests that callers wait for, or that a batch has which is not collected.
         self._calls: dict[str, PendingRequest] = {}
         self._queued: defaultdict[_RequestGroup, _Pending] = defaultdict(_Pending)
         self._tasks: dict[Batch, asyncio.Task[None]] = {}
@@ -88,7 +88,7 @@ class BatchQueue(Wrapper):
         self._started = self._closed = False
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Return the answer once its batch has ended; refuse what no batch API takes."""
+        """Return the answer once its batch has ended; refuse requests that no batch API takes."""
         if isinstance(call.request, ContinuationRequest):
             raise CapabilityError(
                 f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
@@ -108,12 +108,10 @@ class BatchQueue(Wrapper):
         if (pending := self._calls.get(key)) is None:
             pending = self._calls[key] = PendingRequest(key, call)
         try:
-            # before the store is read: an answer that is kept while a distant one replies is not
-            # missed, nor asked for again
+            # before the store is read: an answer that comes meanwhile is not missed
             with pending.waiting() as future:
-                # it may have come since the cache was asked: a batch of an earlier session ended
-                kept = await look_up(self._context.store, key)
-                if kept is not None:
+                # a batch of an earlier session may have ended since the cache was read
+                if kept := await look_up(self._context.store, key):
                     return kept
                 if not future.done():
                     self._ensure_asked(pending)
@@ -125,17 +123,17 @@ class BatchQueue(Wrapper):
     async def aclose(self) -> None:
         """Stop waiting; submitted batches continue at the provider."""
         self._closed = True
-        if self._timer is not None:
+        if self._timer:
             self._timer.cancel()
         collecting = [task for batch, task in self._tasks.items() if batch.is_collecting]
-        if collecting:  # answers that are being kept need not be fetched again
+        if collecting:  # their answers need not be fetched again
             await asyncio.wait(collecting, timeout=self._context.policy.call)
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._tasks.clear()  # a task that was canceled before its first step has not done so
+        self._tasks.clear()  # tasks that were canceled before their first step are still in it
         for call in self._calls.values():
             call.fail(self._was_closed())
         await self._context.dialect.aclose()
@@ -146,12 +144,12 @@ class BatchQueue(Wrapper):
     def _ensure_asked(self, call: PendingRequest) -> None:
         if self._closed:  # since the caller has begun to wait
             raise self._was_closed()
-        if call.batch is None:
+        if not call.batch:
             if not self._is_queued(call):
                 self._enqueue(call, attempt=1)
         elif call.batch not in self._tasks:
-            # Given up, and taken up again: of two batches in the journal with the same request, a
-            # later session would submit both.
+            # Follow it again rather than make another one: of two batches in the journal with the
+            # same request, a later session would submit both.
             self._start(Batch(self._context, call.batch.record, call.batch.calls.values()))
 
     def _resume_earlier(self) -> None:
@@ -177,7 +175,8 @@ class BatchQueue(Wrapper):
         limits, size = self._context.dialect.limits, len(line) + 1
         if size > limits.bytes:
             raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
-        # Cut before the request that would pass the limit, and after the one that reaches a count.
+        # Cut before the request that would exceed the size, and after the one that completes the
+        # count.
         if self._queued[group].size + size > limits.bytes:
             self._cut(group)
         queued = self._queued[group]
@@ -192,16 +191,16 @@ class BatchQueue(Wrapper):
         return any(call.key in pending.lines for pending in self._queued.values())
 
     def _withdraw(self, call: PendingRequest) -> None:
-        """Forget a request that nobody waits for, unless a batch has it."""
-        if call.batch is not None:
+        """Forget a request that no caller waits for, unless a batch has it."""
+        if call.batch:
             return
         self._calls.pop(call.key, None)
         for pending in self._queued.values():
-            if (line := pending.lines.pop(call.key, None)) is not None:
+            if line := pending.lines.pop(call.key, b""):
                 pending.size -= len(line) + 1
 
     def _wait_for_quiet(self) -> None:
-        if self._timer is not None:
+        if self._timer:
             self._timer.cancel()
         if self._closed:
             return
@@ -214,7 +213,7 @@ class BatchQueue(Wrapper):
             self._cut(group)
 
     def _cut(self, group: _RequestGroup) -> None:
-        """Make a batch of what waits."""
+        """Make a batch of the queued requests of a group."""
         pending = self._queued.pop(group, _Pending())
         if not pending.lines or self._closed:
             return
@@ -225,7 +224,7 @@ class BatchQueue(Wrapper):
             requests=len(pending.lines),
             since=time.time(),
             attempt=group[1],
-            # Batches that exist already cannot be this one, whatever `find` sees of them later.
+            # Batches that exist already cannot be this one.
             known=self._context.book.ids,
         )
         calls = [self._calls[key] for key in pending.lines]
@@ -240,16 +239,16 @@ class BatchQueue(Wrapper):
     async def _follow(self, batch: Batch) -> None:
         try:
             while not batch.is_collected:
-                others = (other for other in self._tasks if other is not batch)
-                # of those that are followed: nobody hears of the end of one that was given up
-                running = frozenset(one.record.id for one in others if one.record.id is not None)
+                # only batches that are followed: of others the end is not noticed
+                others = (other.record.id for other in self._tasks if other is not batch)
+                running = frozenset(filter(None, others))
                 pause = await batch.advance(running=running)
                 if self._context.submit_only and batch.is_waiting:
                     self._stop_if_all_submitted()
                 if pause:
                     await asyncio.sleep(pause)
             self._requeue(batch)
-        except Exception as error:  # a fault of ours, too, must reach those who wait
+        except Exception as error:  # a fault of ours, too, must reach the callers
             reason = self._failure_of(batch, error)
             for call in batch.calls.values():
                 call.fail(reason)
@@ -259,7 +258,7 @@ class BatchQueue(Wrapper):
                 self._release(batch)
 
     def _requeue(self, batch: Batch) -> None:
-        """Put what remains of a batch into another one, or into two."""
+        """Put the remaining requests of a batch into another one, or into two."""
         remaining, half = batch.remaining, len(batch.remaining) // 2
         parts = [remaining[:half], remaining[half:]] if batch.is_divided else [remaining]
         for part in parts:
@@ -268,7 +267,7 @@ class BatchQueue(Wrapper):
                 self._cut(group)
 
     def _release(self, batch: Batch) -> None:
-        """Take the requests of a batch from it that are not in another one meanwhile."""
+        """Take a batch's requests from it, unless they are in another one meanwhile."""
         for call in batch.calls.values():
             if call.batch is batch:
                 call.batch = None
@@ -276,11 +275,11 @@ class BatchQueue(Wrapper):
                     self._calls.pop(call.key, None)
 
     def _failure_of(self, batch: Batch, error: Exception) -> Exception:
-        """Return what to raise for the requests of a batch that has failed."""
+        """Return the error of the requests of a batch that has failed."""
         if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
             return error
         tag, id_ = batch.record.tag, batch.record.id
-        which = tag if id_ is None else f"{id_} ({tag})"
+        which = f"{id_} ({tag})" if id_ else tag
         unfinished = BatchUnfinished(
             f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"
             f" it: {error}"
@@ -290,8 +289,8 @@ class BatchQueue(Wrapper):
 
     def _stop_if_all_submitted(self) -> None:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
-        # what is in no batch is queued, or is being looked for in the store
-        if not all(call.batch is not None for call in self._calls.values()):
+        # a request without a batch is queued, or is being looked up in the store
+        if not all(call.batch for call in self._calls.values()):
             return
         if not all(batch.is_waiting for batch in self._tasks):
             return
@@ -307,7 +306,7 @@ class BatchQueue(Wrapper):
 
 
 class BatchAbilities(Wrapper):
-    """A model that can do what it can do in batches, so that methods refuse the rest at once."""
+    """A model with its abilities in batches, so that methods refuse others at once."""
 
     def __init__(self, wrapped: Model, dialect: Dialect) -> None:
         super().__init__(wrapped)
@@ -315,7 +314,7 @@ class BatchAbilities(Wrapper):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The wrapped model's, without those that no model has in these batches."""
+        """The wrapped model's abilities that these batches have as well."""
         return self.wrapped.capabilities.model_copy(update=self._lacks)
 
 
@@ -323,7 +322,7 @@ DIALECTS: dict[str, Callable[[BatchHttp, str], Dialect]] = {
     "anthropic": AnthropicDialect,
     "gemini": GeminiDialect,
 }
-"""Batch APIs that are not of OpenAI's kind, as `SERVERS` describes it, by provider."""
+"""Batch APIs that differ from OpenAI's by more than `SERVERS` describes, by provider."""
 
 
 def open_dialect(
@@ -346,11 +345,11 @@ def open_dialect(
             f"batches of {name!r} take 24 hours at most: leave out batch_window={window}"
         )
     base = api_base or known.address
-    if base is None:
+    if not base:
         raise ConfigurationError(f"batches of {name!r} need api_base=")
     base = batch_address(provider, base, endpoint)
-    login = read_address(base).login  # as with single calls, in place of what the environment has
-    key = api_key or ("" if login else known.key or "")
+    login = read_address(base).login  # as with single calls, in place of a key in the environment
+    key = api_key or ("" if login else known.key)
     header = endpoint.key_header or known.key_header
     secret = {header: key} if header else {"Authorization": f"Bearer {key}"}
     headers = {**known.headers, **(secret if key else {})}
@@ -362,13 +361,13 @@ def open_dialect(
 
 
 def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:
-    """Return the address that batches are found under, as it was given for single calls.
+    """Return the address of the batch API for a given address of single calls.
 
     litellm takes the addresses of Azure and Anthropic without the API's own path.
     """
     address, query = split_address(given)
     if provider == "anthropic":
-        # Complete addresses of single calls are taken, too.
+        # Complete addresses of single calls are accepted, too.
         address = address.removesuffix("/messages").removesuffix("/v1") + "/v1"
     elif provider == "azure":
         # Files and batches belong to the resource, single calls to one of its deployments.

@@ -2,7 +2,7 @@
 
 A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
 `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
-status: a batch that expired has answers as well. Where the servers differ is data, `SERVERS`.
+status: a batch that expired has answers as well. `SERVERS` lists how the servers differ.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.batches.dialect import (
-    CLOCK_SECONDS,
-    GIVEN_TEXT,
-    HALF_PRICE,
     PAGE,
-    TOKEN_PROBABILITIES,
     UNREADABLE,
     BatchHttp,
     BatchRecord,
     BatchResult,
     BatchStatus,
+    Dialect,
     FileUnread,
     Limits,
     check_request,
@@ -49,27 +46,19 @@ from textassay.runtime.model import Request, Response
 
 TAG = "textassay_batch"
 """Key of our metadata by which a batch is found again."""
-_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-_TOO_MUCH_ENQUEUED = "token_limit_exceeded"
-"""Code with which OpenAI and Azure refuse a batch, once they have looked at its file, until others
-have ended."""
-_UNREAD = frozenset({"pending", "running", "notrunning"})
-"""Statuses of an uploaded file of which Azure makes no batch yet."""
-_UNRUN = frozenset({"batch_expired", "batch_cancelled"})
-_LIMITS = Limits(50_000, 200_000_000)
 
 
 @dataclass(frozen=True)
 class OpenAIServer:
-    """What is particular to a server of OpenAI's kind."""
+    """The features of a server of OpenAI's kind."""
 
     name: str = "OpenAI"
-    limits: Limits = _LIMITS
-    discount: float = HALF_PRICE
-    lacks: frozenset[str] = GIVEN_TEXT
+    limits: Limits = field(default=Limits(50_000, 200_000_000))
+    discount: float = 0.5
+    lacks: frozenset[str] = frozenset({"continuation"})
     takes_prompts: bool = True
     version: str = "/v1"
-    """Start of the endpoints' paths, as they are written in batches."""
+    """Start of the endpoints' paths in batches."""
     upload_path: str = "/files"
     upload_fields: Mapping[str, str] = field(default_factory=lambda: {"purpose": "batch"})
     names_file: bool = False
@@ -77,15 +66,15 @@ class OpenAIServer:
     checks_file: bool = False
     """Whether a batch is refused until the server has read its file."""
     has_metadata: bool = True
-    """Whether a batch has metadata; without, it is found again by its file."""
+    """Whether a batch has metadata; otherwise it is found again by its file."""
     names_endpoint: bool = True
     """Whether each line names the endpoint."""
     first_page: str = f"?limit={PAGE}"
     """Query of the first page of the list of batches."""
     stopped_are_unrun: bool = False
-    """Whether all requests that fail in a batch that was stopped were not run, nor charged for."""
+    """Whether requests that fail in a batch that was stopped were not run and are free."""
     responses: bool = False
-    """Whether requests and answers are those of the Responses API."""
+    """Whether requests and answers are in the format of the Responses API."""
     takes_windows: bool = False
     """Whether a batch may take longer than 24 hours before it expires."""
 
@@ -94,12 +83,12 @@ SERVERS = {
     "azure": OpenAIServer(
         "Azure", limits=Limits(100_000, 200_000_000), version="", checks_file=True
     ),
-    # https://console.groq.com/docs/batch; the guide allows 200 MB, the API reference 100. Which
-    # codes the requests carry that a stopped batch has not run is not documented.
+    # https://console.groq.com/docs/batch; the guide allows 200 MB, the API reference 100. The codes
+    # of requests that a stopped batch has not run are not documented.
     "groq": OpenAIServer(
         "Groq",
         limits=Limits(50_000, 100_000_000),
-        lacks=GIVEN_TEXT | TOKEN_PROBABILITIES | {"n"},
+        lacks=frozenset({"continuation", "logprobs", "choices", "n"}),
         takes_prompts=False,
         first_page="",
         stopped_are_unrun=True,
@@ -124,14 +113,14 @@ SERVERS = {
 """Servers that differ from OpenAI's."""
 
 
-class OpenAIDialect:
+class OpenAIDialect(Dialect):
     """The batch API of a server of OpenAI's kind."""
 
     def __init__(
         self, http: BatchHttp, model: str, server: OpenAIServer, *, window: str = "24h"
     ) -> None:
-        self._http, self._window = http, window
-        self._model, self._server = model, server
+        super().__init__(http, model)
+        self._server, self._window = server, window
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
@@ -157,7 +146,7 @@ class OpenAIDialect:
         return orjson.dumps(line)
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds."""
+        """Return the answer in a line."""
         if self._server.responses:
             return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
@@ -180,7 +169,8 @@ class OpenAIDialect:
         if self._server.checks_file:
             answer = await self._http.get(f"/files/{batch.uploaded}")
             status = answer.get("status") if isinstance(answer, Mapping) else None
-            if str(status).lower() in _UNREAD:
+            # Azure makes no batch of a file before it has read it
+            if str(status).lower() in ("pending", "running", "notrunning"):
                 raise FileUnread(
                     f"the provider has not read the uploaded file {batch.uploaded} ({status})"
                 )
@@ -195,14 +185,13 @@ class OpenAIDialect:
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through the list of batches for our tag or our file."""
-        query: str | None = self._server.first_page
-        while query is not None:
+        query = self._server.first_page
+        while True:
             page = await self._http.get(f"/batches{query}")
             listed = _page_batches(page)
-            if (batch_id := _find_in(listed, batch)) is not None:
-                return batch_id
-            query = _next_page(page, listed, batch.since - CLOCK_SECONDS)
-        return None
+            query = _next_page(page, listed, batch.earliest)
+            if (batch_id := _find_in(listed, batch)) or not query:
+                return batch_id or None
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
@@ -210,17 +199,18 @@ class OpenAIDialect:
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
-        # The error file may come with any status: it holds the requests that failed one by one.
+        # The error file, with the requests that failed one by one, may come with any status.
         files = tuple(
             answer[name] for name in ("output_file_id", "error_file_id") if answer.get(name)
         )
         has_failed = word.lower() == "failed"
         errors = _errors_in(answer) if has_failed else []
         return BatchStatus(
-            ended=word.lower() in _ENDED,
+            ended=word.lower() in ("completed", "failed", "expired", "cancelled"),
             word=word,
-            failure=_reasons(answer, errors) if has_failed and (errors or not files) else None,
-            is_postponed=any(error.get("code") == _TOO_MUCH_ENQUEUED for error in errors),
+            failure=_reasons(answer, errors) if has_failed and (errors or not files) else "",
+            # OpenAI and Azure refuse a batch so after reading its file, until others have ended
+            is_postponed=any(error.get("code") == "token_limit_exceeded" for error in errors),
             places=files,
         )
 
@@ -232,15 +222,11 @@ class OpenAIDialect:
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):
                 row = result_in(line, self._http.row_error)
-                yield replace(row, unrun=True) if is_unrun and row.error is not None else row
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
+                yield replace(row, unrun=True) if is_unrun and row.error else row
 
 
 def result_in(line: Any, refused: Callable[[int, Any], ModelError]) -> BatchResult:
-    """Return what a line of results says, which may be anything that JSON can hold."""
+    """Return the result in a line, which may be any JSON value."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
         return UNREADABLE
     key, answer, error = line["custom_id"], line.get("response"), line.get("error")
@@ -256,9 +242,8 @@ def result_in(line: Any, refused: Callable[[int, Any], ModelError]) -> BatchResu
     return BatchResult(
         key,
         error=http_errors.request_refused(message, 400, orjson.dumps({"error": error})),
-        # Only these were certainly not run: anything else may have been billed and is not asked
-        # twice.
-        unrun=isinstance(code, str) and code in _UNRUN,
+        # Only these were certainly not run: others may have been billed and are not sent again.
+        unrun=code in ("batch_expired", "batch_cancelled"),
     )
 
 
@@ -271,7 +256,7 @@ def _row_status(answer: Mapping[str, Any]) -> int:
 
 
 def _batch_in(answer: Any) -> Any:
-    """Return the batch itself, which Together wraps in some answers."""
+    """Return the batch in an answer; Together wraps it in some."""
     return answer.get("job", answer) if isinstance(answer, Mapping) else answer
 
 
@@ -281,35 +266,34 @@ def _page_batches(page: Any) -> list[Mapping[str, Any]]:
     return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []
 
 
-def _find_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | None:
-    """Return the id of the listed batch that has our tag or was made of our file.
+def _find_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str:
+    """Return the id of the listed batch with our tag or our file; empty if there is none.
 
-    Passes by those that are known: such as one that was refused since too much was enqueued, and
-    was submitted again.
+    Skips known batches, such as one that was refused because too much was enqueued, and was
+    submitted again.
     """
     for entry in listed:
         if entry.get("id") in batch.known:
             continue
         tag = (entry.get("metadata") or {}).get(TAG)
         file = entry.get("input_file_id")
-        if tag == batch.tag or (file is not None and file == batch.uploaded):
+        if tag == batch.tag or (file and file == batch.uploaded):
             return read_id(entry)
-    return None
+    return ""
 
 
-def _next_page(page: Any, listed: Sequence[Mapping[str, Any]], since: float) -> str | None:
-    """Return the query of the next page of batches; `None` if ours cannot be on it."""
+def _next_page(page: Any, listed: Sequence[Mapping[str, Any]], since: float) -> str:
+    """Return the query of the next page of batches; empty if ours cannot be on it."""
     if not isinstance(page, Mapping):
-        return None
+        return ""
     # Groq's pages come in no documented order
     paging = page.get("paging")
     if isinstance(paging, Mapping) and (cursor := paging.get("next_cursor")):
         return f"?cursor={quote(str(cursor), safe='')}"
-    # OpenAI's newest first, so what is older than our batch ends the search: an account may have
-    # thousands
+    # OpenAI's come newest first, so a batch older than ours ends the search
     oldest = listed[-1].get("created_at") if listed else None
     if not page.get("has_more") or not isinstance(oldest, int | float) or oldest < since:
-        return None
+        return ""
     return f"?limit={PAGE}&after={read_id(listed[-1])}"
 
 

@@ -1,11 +1,12 @@
-"""Tokens and cost of calls: estimated before they are asked, counted after, kept under a cap.
+"""Tokens and cost of calls: estimated before a call, counted after it, and limited by a cap.
 
-They are counted for a whole model, and for the piece of work that is being done: whatever runs
-inside `with track_usage()`, child tasks included. Its ledger travels in a context variable, so that
-agents need not carry it. Estimates need no tokenizer.
+They are counted for each model, and for each piece of work: all calls inside `with track_usage()`,
+including those of child tasks. Its ledger is in a context variable, so that agents need not pass it
+on. Estimates need no tokenizer.
 
-A budget reserves the most that a request may cost, and settles with what it did cost. It belongs
-inside of retry, for each attempt may be billed, and inside of caches, whose answers cost nothing.
+A budget reserves the highest cost that a request may have, and settles with its true cost. It
+belongs inside of retry, as each attempt may be billed, and inside of caches, whose answers are
+free.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from textassay.runtime.questions import DecisionRequest
 
 
 class Ledger:
-    """What the calls of a piece of work cost, in the order in which they were answered."""
+    """The usage of the calls of a piece of work, in the order of their answers."""
 
     __slots__ = ("__weakref__", "usages")
 
@@ -54,7 +55,7 @@ _current: ContextVar[Ledger | None] = ContextVar("textassay_ledger", default=Non
 
 
 class track_usage:
-    """Gives a ledger of every call made inside the block, also by tasks started there."""
+    """Records every call inside the block, and of tasks started there, in a ledger."""
 
     _token: Token[Ledger | None]
 
@@ -68,7 +69,7 @@ class track_usage:
 
 
 def current_ledger() -> Ledger | None:
-    """Return the ledger of the piece of work that the caller is part of, if it is part of one."""
+    """Return the ledger of the caller's piece of work; `None` outside of one."""
     return _current.get()
 
 
@@ -80,11 +81,11 @@ class MeteredModel(Wrapper):
         self.total = UsageTotal()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer and count; a failed request counts with the cost of its unusable answers."""
+        """Answer and count the usage; a failed request counts with its unusable answers."""
         try:
             response = await ask(call)
         except (ModelError, BudgetReached) as error:
-            # Providers bill answers that could not be used (cut off, filtered, not JSON).
+            # providers bill unusable answers (cut off, filtered, not JSON)
             if error.usage is not None:
                 self._count(error.usage)
             raise
@@ -98,113 +99,102 @@ class MeteredModel(Wrapper):
             ledger.usages.append(usage)
 
 
-_LETTERS = string.ascii_letters.encode()
-_DIGITS = string.digits.encode()
-_PUNCTUATION = string.punctuation.encode()
-_ALL = bytes(range(256))
-_NOT_LETTERS, _NOT_DIGITS, _NOT_PUNCTUATION = (
-    bytes(set(_ALL) - set(kept)) for kept in (_LETTERS, _DIGITS, _PUNCTUATION)
+def _others(kept: str) -> bytes:
+    """Return all bytes but these characters."""
+    return bytes(set(range(256)) - set(kept.encode()))
+
+
+_WEIGHTS = (
+    (0.14, _others(string.ascii_letters)),
+    (0.32, _others(string.digits)),
+    (0.95, _others(string.punctuation)),
+    (0.25, bytes(range(128))),  # outside of ASCII
 )
-_ASCII = bytes(range(128))
+"""Tokens for each byte of a kind, and the bytes of all other kinds."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a byte-pair tokenizer makes of `text`, at least 1.
+    """Return the approximate number of tokens of `text` for a byte-pair tokenizer, at least 1.
 
-    A linear count of words, letters, digits, punctuation marks, line ends and bytes outside ASCII.
-    Its weights were fitted to cl100k_base on 480 news texts, summaries, dialogues and stories: over
-    each of eight English sets the total is within 8 % (median text within 7 %, nine texts in ten
-    within 12 %); Python, TOML and JSON within 18 %, Russian 20 % too high, Chinese 30 % too low.
-    Takes 16 microseconds for 2,000 characters.
+    A weighted sum of words, letters, digits, punctuation marks, line ends and bytes outside of
+    ASCII. The weights were fitted to cl100k_base on 480 news texts, summaries, dialogues and
+    stories. Totals of eight English sets are within 8 % (the median text within 7 %, nine texts in
+    ten within 12 %); Python, TOML and JSON within 18 %; Russian 20 % too high, Chinese 30 % too
+    low. It takes 16 microseconds for 2,000 characters.
     """
-    # Deleting bytes by table runs in C: a count in one pass, without a regular expression's
-    # matches.
     raw = text.encode("utf-8", "surrogatepass")
-    tokens = (
-        0.42 * len(text.split())
-        + 0.14 * len(raw.translate(None, _NOT_LETTERS))
-        + 0.32 * len(raw.translate(None, _NOT_DIGITS))
-        + 0.95 * len(raw.translate(None, _NOT_PUNCTUATION))
-        + 0.55 * raw.count(b"\n")
-        + 0.25 * len(raw.translate(None, _ASCII))
-    )
+    tokens = 0.42 * len(text.split()) + 0.55 * raw.count(b"\n")
+    # deleting the other bytes and taking the length is one pass in C, unlike regular expressions
+    for weight, others in _WEIGHTS:
+        tokens += weight * len(raw.translate(None, others))
     return max(1, round(tokens))
 
 
 def prompt_tokens(request: AnyRequest) -> int:
-    """Return about how many tokens the prompt of a request has: its text and its images."""
+    """Return the approximate number of tokens of a request's text and images."""
     tokens = estimate_tokens(request.text)
     return tokens + IMAGE_TOKENS * len(request.images) if request.images else tokens
 
 
 def is_worth_caching(call: Call) -> bool:
     """Return whether a provider will keep the prefix that requests share."""
-    # No estimate where it is too short for certain: a token has at least one byte.
+    # without an estimate if it is certainly too short: a token has at least one byte
     request, posting, least = call.request, call.posting, MIN_CACHED_TOKENS
     if posting.shared_prefix <= least or not isinstance(request, Prompted):
         return False
     return estimate_tokens(posting.prefix_of(request)) >= least
 
 
-HEADROOM = 1.2
-"""By how much a forecast exceeds the mean so far."""
-MEMORY = 200
-"""Answers after which older ones fade from a mean."""
-
-
 class RunningMean:
-    """The mean of what was seen, about the last `MEMORY` of it."""
+    """The mean of about the last 200 values."""
 
     def __init__(self, first: float) -> None:
         self._mean, self._seen, self._first = 0.0, 0, first
 
     def add(self, value: float) -> None:
-        """Take a value into account."""
-        # A count that stops growing turns the running mean into an exponential one.
-        self._seen = min(self._seen + 1, MEMORY)
+        """Add a value."""
+        # a count that stops growing turns the running mean into an exponential one
+        self._seen = min(self._seen + 1, 200)
         self._mean += (value - self._mean) / self._seen
 
     @property
     def is_known(self) -> bool:
-        """Whether anything was seen."""
+        """Whether it has a value."""
         return self._seen > 0
 
     @property
     def forecast(self) -> float:
-        """A value that most of those to come will not exceed."""
-        return HEADROOM * self._mean if self._seen else self._first
+        """A fifth more than the mean, which most later values do not exceed."""
+        return 1.2 * self._mean if self._seen else self._first
 
 
 class TokenForecast:
     """Expected prompt and completion tokens.
 
-    A sample is taken to be `max_tokens` long; if a request sets none, 256 tokens until the first
-    answer has come, and then `HEADROOM` times the mean of such answers. The allowance for a thought
-    is far more than most thoughts take: it counts as 1,000 tokens until the first answer to such a
-    request has come, and then as `HEADROOM` times what these took.
+    A sample counts as `max_tokens`; if a request sets none, as 256 tokens until the first answer,
+    and then as the `RunningMean.forecast` of such answers. The allowance for a thought exceeds most
+    thoughts by far: it counts as 1,000 tokens until the first answer to such a request, and then as
+    the forecast of their thoughts.
     """
 
     def __init__(self) -> None:
         self._unlimited, self._thought = RunningMean(256), RunningMean(1000)
 
     def prompt(self, request: AnyRequest) -> int:
-        """Return the estimated tokens of what is sent."""
+        """Return the estimated tokens of a request."""
         if isinstance(request, ContinuationRequest):
             return estimate_tokens(request.text) + estimate_tokens(request.continuation)
         return prompt_tokens(request)
 
     def completion(self, call: Call) -> int:
-        """Return the expected tokens over all samples; 1 for requests that score given text.
-
-        Probabilities of typed questions count as a few tokens, which are free.
-        """
+        """Return the expected tokens of all samples; 1 for scored texts and typed questions."""
         request, posting = call.request, call.posting
         if isinstance(request, ContinuationRequest | DecisionRequest):
             return 1
         allowance = posting.allowance
         thought = round(min(self._thought.forecast, allowance)) if allowance else 0
         if posting.is_probe and not self._thought.is_known:
-            thought = 0  # it need not be a model that thinks
+            thought = 0  # the model may not think
         if isinstance(request, ChoicesRequest):
             return 1 + thought
         if request.max_tokens is not None:
@@ -212,7 +202,7 @@ class TokenForecast:
         return max(1, round(request.n * self._unlimited.forecast))
 
     def learn(self, call: Call, answer: AnyResponse) -> None:
-        """Take into account how long an answer was; one that reports no tokens teaches nothing."""
+        """Learn from the length of an answer, if it reports its tokens."""
         request, usage = call.request, answer.usage
         if not usage.completion_tokens or isinstance(
             request, ContinuationRequest | DecisionRequest
@@ -220,7 +210,7 @@ class TokenForecast:
             return
         samples = request.n if isinstance(answer, Response) and isinstance(request, Request) else 1
         if call.posting.allowance:
-            # Some providers count thoughts without telling them apart.
+            # some providers do not count thoughts separately
             thought = usage.reasoning_tokens or usage.completion_tokens
             self._thought.add(thought / samples)
         elif isinstance(request, Request) and request.max_tokens is None:
@@ -228,14 +218,14 @@ class TokenForecast:
 
 
 CERTAIN = 0.5
-"""Share of an estimate of tokens that is certain: tokenizers differ by less than that."""
+"""Share of an estimate that a true number of tokens exceeds: tokenizers differ by less."""
 
 ROUNDING = 1e-9
-"""Share of the cap by which sums of floats may pass it."""
+"""Share of the cap by which sums of floats may exceed it."""
 
 
 class Reservation:
-    """The part of a budget that one request may spend: taken when entered, given back when left."""
+    """The part of a budget that one request may spend, for the time of an `async with` block."""
 
     __slots__ = ("_budget", "cost")
 
@@ -250,18 +240,18 @@ class Reservation:
         self._budget._give_back(self.cost)
 
     def settle(self, cost: float) -> None:
-        """Count what the request did cost, in US dollars."""
+        """Count the true cost of the request, in US dollars."""
         self._budget.spent += cost
 
 
 class Budget:
     """US dollars that may be spent, shared by all models of a run.
 
-    A request is admitted if what is spent, what requests in flight may yet cost, and what it may
-    itself cost stay under the cap together. If only the reservations of requests in flight prevent
-    that, it waits for them, since they often cost less than reserved. If what is already spent
-    prevents it, it is refused, and so is every later one: a refusal stops a run, which cancels
-    everything in flight. For the same reason nobody is refused while paid requests are in flight.
+    A request is admitted if the money spent, the reservations of requests in flight and its own
+    reservation stay under the cap together. If only the reservations of others exceed it, the
+    request waits for them, as they often cost less than reserved. If the money spent exceeds it,
+    the request and all later ones are refused: a refusal stops the run, which cancels the requests
+    in flight. Therefore no request is refused while others that are paid for are in flight.
     """
 
     def __init__(self, max_cost: float | None) -> None:
@@ -275,7 +265,7 @@ class Budget:
                 f"max_cost= must be a positive number of US dollars, not {max_cost!r}"
             )
         self.max_cost = math.inf if max_cost is None else max_cost
-        """The cap in US dollars, infinite if there is none."""
+        """The cap in US dollars; infinite without one."""
         self.spent = 0.0
         """US dollars spent so far, as far as prices are known."""
         self.reserved = 0.0
@@ -283,13 +273,13 @@ class Budget:
         self._holders = 0
         self._refused = False
         self._may_grow = False
-        self._on_shortage: Callable[[], object] | None = None
+        self._on_shortage: Callable[[], object] = lambda: None
         self._waiting: OrderedDict[asyncio.Future[None], float] = OrderedDict()
 
     def start_lease(self, on_shortage: Callable[[], object]) -> None:
-        """Have nothing to spend until `grow`; whoever does not fit waits instead of being refused.
+        """Start with nothing to spend; requests wait for `grow` instead of being refused.
 
-        For a budget of several processes, of which each spends what it is granted.
+        For a budget of several processes, each of which spends the amounts that it is granted.
 
         Args:
             on_shortage: Called when a request begins to wait.
@@ -304,7 +294,7 @@ class Budget:
 
     @property
     def needed(self) -> float:
-        """US dollars that the first request in the queue needs; 0 if nobody waits."""
+        """US dollars that the first request in the queue needs; 0 if none waits."""
         return next((cost for future, cost in self._waiting.items() if not future.done()), 0.0)
 
     @property
@@ -313,7 +303,7 @@ class Budget:
         return self._holders > 0
 
     def return_unspent(self) -> float:
-        """Take from the cap what is neither spent nor reserved, and return it, in US dollars."""
+        """Lower the cap by the US dollars that are neither spent nor reserved, and return them."""
         if not self.is_capped:
             return 0.0
         unspent = max(0.0, self.max_cost - self.spent - self.reserved)
@@ -326,12 +316,12 @@ class Budget:
         self._wake()
 
     def end_lease(self) -> None:
-        """Refuse from now on what does not fit, as nothing will be added."""
+        """Refuse requests that do not fit from now on, as the cap will not grow."""
         self._may_grow = False
         self._wake()
 
     def reserve(self, cost: float) -> Reservation:
-        """Return an async context manager that holds `cost` US dollars of the budget.
+        """Return an async context manager that reserves `cost` US dollars.
 
         Entering it raises `BudgetReached` if the request would pass the cap.
         """
@@ -341,7 +331,7 @@ class Budget:
         return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
     def _refuse(self, cost: float) -> BudgetReached:
-        """Refuse everybody from now on, and return the error to raise."""
+        """Refuse all requests from now on, and return the error to raise."""
         self._refused = True
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the"
@@ -349,21 +339,20 @@ class Budget:
         )
 
     async def _enter(self, cost: float) -> None:
-        # Nobody overtakes: small requests that went first could keep a large one waiting for ever.
+        # first come, first served: small requests could keep a large one waiting forever
         if not self._waiting and self._remaining(self.reserved, cost):
             self._hold(cost)
             return
-        # Nothing is in flight that could turn out cheaper than reserved, so waiting cannot help.
+        # no request in flight can turn out cheaper than reserved, so waiting would not help
         if not self._holders and not self._may_grow:
             raise self._refuse(cost)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = cost
-        if self._on_shortage is not None:
-            self._on_shortage()
+        self._on_shortage()
         try:
             await future
         except BaseException:
-            # Let in and canceled in the same turn of the loop: no `async with` will give it back.
+            # if it was admitted in the same turn of the loop, no `async with` will give it back
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._give_back(cost)
             self._waiting.pop(future, None)
@@ -376,7 +365,7 @@ class Budget:
 
     def _give_back(self, cost: float) -> None:
         self._holders -= 1
-        # 0 at the end, whatever crumbs sums of floats leave behind
+        # exactly 0 at the end, without rounding errors
         self.reserved = self.reserved - cost if self._holders else 0.0
         self._wake()
 
@@ -384,7 +373,7 @@ class Budget:
         """Admit waiters in order while they fit; with nothing in flight, refuse the others."""
         while self._waiting:
             future, cost = next(iter(self._waiting.items()))
-            # A canceled waiter stays in the queue until its own task runs; it is passed over.
+            # a canceled waiter stays in the queue until its own task runs
             if not future.done():
                 if self._remaining(self.reserved, cost):
                     self._hold(cost)
@@ -399,15 +388,15 @@ class Budget:
 class BudgetedModel(Wrapper):
     """Asks only while the budget lasts.
 
-    With a price, a request reserves the estimated prompt and the longest answer (see
-    `TokenForecast`), and an answer that reports tokens but no cost is priced by it, its usage
-    included; one that reports neither counts with what was reserved. Without a price, the first
-    request goes alone and the dearest token seen so far sets the price.
+    With a price, a request reserves the cost of the estimated prompt and the longest answer (see
+    `TokenForecast`). An answer that reports tokens but no cost gets its cost from the price; one
+    that reports neither counts with the reserved cost. Without a price, the first request goes
+    alone, and the highest cost of a token so far is the price.
 
-    Reported usage is not trusted blindly: no answer counts with less than `CERTAIN` of what its
-    prompt and text are estimated to cost, or all of it if no prompt tokens are reported. Unusable
-    answers count as well, and so does the prompt of a request that timed out: providers bill both.
-    Other failed requests cost nothing.
+    Reported usage is not trusted blindly: an answer counts with at least `CERTAIN` of the estimated
+    cost of its prompt and text, or with all of it if no prompt tokens are reported. Unusable
+    answers count as well, and so does the prompt of a request that timed out, as providers bill
+    both. Other failed requests cost nothing.
     """
 
     def __init__(self, wrapped: Model, budget: Budget, price: Price | None) -> None:
@@ -419,7 +408,7 @@ class BudgetedModel(Wrapper):
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer within the budget."""
-        # Without a cap nothing is reserved and nobody waits; costs are still counted.
+        # without a cap nothing is reserved, but costs are counted
         if not self.budget.is_capped:
             try:
                 answer = self._add_cost(await ask(call))
@@ -428,8 +417,8 @@ class BudgetedModel(Wrapper):
                 raise
             self.budget.spent += answer.usage.cost or 0.0
             return answer
-        # Without a price, only an answer shows what a token costs. Sent together, the first
-        # requests would all reserve nothing, and pass the cap together.
+        # Without a price, only an answer shows the price of a token. Sent together, the first
+        # requests would reserve nothing, and could exceed the cap together.
         if self.price is None and self._dearest_token is None:
             async with self._first:
                 if self._dearest_token is None:
@@ -445,7 +434,7 @@ class BudgetedModel(Wrapper):
                 reservation.settle(self._cost_of_failure(request, error))
                 raise
             cost = answer.usage.cost
-            # No tokens reported: count the upper bound that was reserved, never nothing.
+            # without reported tokens, the reserved upper bound counts
             if cost is None and self.price is not None:
                 cost = reservation.cost
             if cost is None:
@@ -460,17 +449,17 @@ class BudgetedModel(Wrapper):
             return answer
 
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
-        """Return the least that an answer must have cost, whatever the server reports."""
+        """Return the lowest cost that an answer can have, whatever the server reports."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
-        # A reported prompt may be shorter than estimated, but not by more than tokenizers differ.
+        # a reported prompt may be shorter than estimated, as tokenizers differ
         share = CERTAIN if answer.usage.prompt_tokens else 1.0
         prompt = self._forecast.prompt(request)
         cached = min(answer.usage.cached_prompt_tokens, prompt)
         return share * self._cost(prompt, written, cached)
 
     def _cost_of_failure(self, request: AnyRequest, error: ModelError | CapabilityError) -> float:
-        """Return what a failed request is taken to cost: nothing if the server refused it."""
+        """Return the assumed cost of a failed request: 0 if the server refused it."""
         self._price_failure(error)
         if error.usage is None and not isinstance(error, TimedOut):
             return 0.0
@@ -480,7 +469,7 @@ class BudgetedModel(Wrapper):
         return max(cost or 0.0, least)
 
     def _price_failure(self, error: ModelError | CapabilityError) -> None:
-        """Put the cost on the usage of an answer that could not be used."""
+        """Add the cost to the usage of an unusable answer."""
         usage = error.usage
         if usage is None or usage.cost is not None or self.price is None:
             return
@@ -488,7 +477,7 @@ class BudgetedModel(Wrapper):
             error.usage = usage.model_copy(update={"cost": self._cost_of(usage)})
 
     def _most(self, call: Call) -> float:
-        """Return the most that a request is expected to cost, in US dollars."""
+        """Return the highest expected cost of a request, in US dollars."""
         prompt = self._forecast.prompt(call.request)
         completion = self._forecast.completion(call)
         if self.price is not None:
@@ -503,8 +492,8 @@ class BudgetedModel(Wrapper):
         return self._cost(*tokens, usage.cached_prompt_tokens, usage.cache_write_tokens)
 
     def _learn(self, request: AnyRequest, usage: Usage) -> None:
-        # The dearest token so far, not the mean: sampled tokens cost several times what prompt
-        # tokens do.
+        # the highest price so far, not the mean: sampled tokens cost several times as much as
+        # prompt tokens
         tokens = usage.prompt_tokens + usage.completion_tokens or self._forecast.prompt(request)
         each = (usage.cost or 0.0) / tokens
         self._dearest_token = (
@@ -512,7 +501,7 @@ class BudgetedModel(Wrapper):
         )
 
     def _add_cost(self, answer: AnyResponse) -> AnyResponse:
-        """Return the answer with its cost, computed from the price if the backend gave none."""
+        """Return the answer with its cost, computed from the price if the backend reports none."""
         usage = answer.usage
         if (
             self.price is None

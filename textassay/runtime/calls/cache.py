@@ -1,6 +1,6 @@
-"""Answers from a store instead of asking twice: how they are written, and the wrappers.
+"""Answers from a store in place of a second call: how they are encoded, and the wrappers.
 
-Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors are never kept.
+This module knows requests, responses and an `AnswerStore`, but no files. Errors are never stored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import Verification
 from textassay.runtime.storage.files import decode, encode
 
-LEARNED = "learned"
-"""The `kind` of entries that hold no answer but what a model takes or refuses."""
-
 _ANSWERS: dict[str, type[AnyResponse]] = {
     "generate": Response,
     "decide": DecisionResponse,
@@ -46,9 +43,9 @@ _ANSWERS: dict[str, type[AnyResponse]] = {
 
 
 def encode_answer(response: AnyResponse) -> bytes:
-    """Return a response as it is stored: without its usage, which was paid only once."""
+    """Return a response as it is stored, without its usage, which is only paid once."""
     if type(response) is Response and _is_bare(response):
-        # What the lines below give for it, in a third of the time: each answer is encoded once.
+        # the same as below, in a third of the time
         fields = vars(response).copy()
         del fields["usage"]
         return encode({"kind": "generate", "answer": fields}, default=_encode)
@@ -62,7 +59,7 @@ def encode_answer(response: AnyResponse) -> bytes:
 
 
 def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
-    """Return the fields of an answer that are not their defaults."""
+    """Return the fields of an answer that differ from their defaults."""
     fields = vars(answer)
     kept = {name: v for name, v in fields.items() if v not in (None, (), "scored")}
     return kept if answer.problem is None else {**kept, "problem": vars(answer.problem)}
@@ -78,7 +75,7 @@ def _encode(part: Sample | TokenLogprob) -> dict[str, Any]:
 
 
 def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a sample as they are stored; nothing is stored of a missing thought."""
+    """Return the stored fields of a sample: the optional ones only if they have a value."""
     names = ["text", "finish_reason", "logprobs"]
     if sample["thought"] is not None or sample["from_thought"]:
         names += ["thought", "from_thought"]
@@ -88,7 +85,7 @@ def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_bare(response: Response) -> bool:
-    """Return whether no part of a response is of a subclass, which may hold more fields."""
+    """Return whether no part of a response is of a subclass, which may have further fields."""
     return all(
         type(sample) is Sample
         and (sample.logprobs is None or all(type(t) is TokenLogprob for t in sample.logprobs))
@@ -97,7 +94,11 @@ def _is_bare(response: Response) -> bool:
 
 
 def decode_answer(value: bytes) -> AnyResponse:
-    """Return a kept response, with the usage of one that cost nothing."""
+    """Return a stored response, with the usage of a cached call.
+
+    Raises:
+        ValueError: The entry is damaged.
+    """
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
@@ -111,10 +112,10 @@ def decode_answer(value: bytes) -> AnyResponse:
 
 
 class KeptDecisions:
-    """The kept answers to a request's questions, whatever they were asked together with."""
+    """The stored answers to a request's questions, from any requests about the same material."""
 
     def __init__(self, request: DecisionRequest, values: Iterable[bytes]) -> None:
-        """Read the values of a `decision_group`; `ValueError` for one that is damaged."""
+        """Read the entries of a `decision_group`; `ValueError` if one is damaged."""
         self._questions = request.questions
         self._found: dict[str, tuple[QuestionAnswer, DecisionResponse]] = {}
         for value in values:
@@ -125,11 +126,11 @@ class KeptDecisions:
 
     @property
     def lacking(self) -> list[Question]:
-        """The questions that were not answered yet."""
+        """The questions without an answer."""
         return [question for question in self._questions if question.digest not in self._found]
 
     def respond(self) -> DecisionResponse:
-        """Return the answers if none is lacking."""
+        """Return the answers; none may be lacking."""
         found = [self._found[question.digest] for question in self._questions]
         answers = tuple([answer for answer, _ in found])
         return found[0][1].model_copy(update={"answers": answers})
@@ -147,7 +148,7 @@ class KeptDecisions:
 
 
 def encode_decisions(request: DecisionRequest, response: DecisionResponse) -> bytes:
-    """Return answers as they are stored if each would be the same without the others."""
+    """Return answers as they are stored if questions do not influence each other."""
     return encode({
         "kind": "decide",
         "answer": _stored_decisions(response),
@@ -156,7 +157,7 @@ def encode_decisions(request: DecisionRequest, response: DecisionResponse) -> by
 
 
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
-    """Return the response that a store keeps under a key, if any."""
+    """Return the response that a store has under a key; `None` if it has none."""
     value = await store.fetch(key)
     return None if value is None else _decode(store, key, value)
 
@@ -176,19 +177,19 @@ def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every entry, and report what is damaged."""
+    """Read and decode every entry of a cache folder, and report the damaged ones."""
     return cache_folder.verify(folder, _check_entry)
 
 
 def _check_entry(value: bytes) -> None:
-    """Raise `ValueError` if a value is neither an answer nor what was learned of a model."""
+    """Raise `ValueError` if a value is neither an answer nor the traits of a model."""
     fields = decode(value)
-    if not isinstance(fields, dict) or fields.get("kind") != LEARNED:
+    if not isinstance(fields, dict) or fields.get("kind") != "learned":
         decode_answer(value)
 
 
 def _is_asked_again(call: Call, response: AnyResponse) -> bool:
-    """Return whether a better answer will come under the same key, with tokens for a thought."""
+    """Return whether it will be asked again under the same key, with tokens for a thought."""
     return isinstance(response, Response) and (
         response.is_unfinished
         or (call.posting.is_probe and not call.posting.allowance and response.is_cut)
@@ -196,16 +197,16 @@ def _is_asked_again(call: Call, response: AnyResponse) -> bool:
 
 
 class StoringModel(Wrapper):
-    """Keeps every answer before it returns; `CachedModel` looks them up, with the same key.
+    """Stores every answer before it returns it; `CachedModel` looks it up under the same key.
 
-    Right at the backend, so that a slot is held until its answer is safe: what a killed process has
-    asked in vain is then never more than what was in flight.
+    Next to the backend, so that a slot is held until its answer is stored: a killed process then
+    loses no more answers than it had calls in flight.
     """
 
     def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
         self.store = store
-        # The error of a store that failed once: asking on would pay for answers that are lost.
+        # after an error of the store no call is made, as its answer would be lost
         self._full: StorageError | None = None
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -223,7 +224,7 @@ class StoringModel(Wrapper):
         return response
 
     async def _put(self, call: Call, response: AnyResponse) -> None:
-        """Store an answer; to typed questions so that each is found by its question, if it can."""
+        """Store an answer; answers to independent questions are found by each question."""
         request = call.request
         if isinstance(request, DecisionRequest) and self.capabilities.independent_questions:
             value = encode_decisions(request, cast(DecisionResponse, response))
@@ -233,9 +234,9 @@ class StoringModel(Wrapper):
 
 
 class CachedModel(Wrapper):
-    """Answers from the store what it holds; a `StoringModel` inside keeps new answers.
+    """Answers from the store, or asks; a `StoringModel` further in stores new answers.
 
-    The store is not closed with the wrapper: models share it, and whoever opened it closes it.
+    Closing the wrapper does not close the store, which models share.
     """
 
     def __init__(self, wrapped: Model, store: AnswerStore) -> None:
@@ -245,16 +246,17 @@ class CachedModel(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer from the store, or ask."""
         request = call.request
-        if isinstance(request, DecisionRequest) and self.capabilities.independent_questions:
+        # not `isinstance`, which is slow for a pydantic class that it is not
+        if type(request) is DecisionRequest and self.capabilities.independent_questions:
             return await self._decide(request, ask)
         key = call.key(self.identity_bytes)
         value = await self.store.fetch(key)
-        # From here to single-flight nothing may be awaited: an answer that was not kept when the
-        # store was read is still in flight now, and would not be later.
+        # No `await` from here to single-flight: an answer that was not stored when the store was
+        # read is still in flight now, and may not be later.
         return await ask(call) if value is None else _decode(self.store, key, value)
 
     async def _decide(self, request: DecisionRequest, ask: Send) -> DecisionResponse:
-        """Answer from the store, and ask those questions alone that it has no answer to."""
+        """Answer from the store, and ask only the questions that it has no answer to."""
         group = decision_group(self.identity_bytes, request)
         values = await self.store.fetch_group(group)
         try:
@@ -268,7 +270,7 @@ class CachedModel(Wrapper):
 
 
 class WithIdentity(Wrapper):
-    """A model under another identity: the same one at another address, say."""
+    """A model with another identity, such as the same model at another address."""
 
     def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
         super().__init__(wrapped)
@@ -276,5 +278,5 @@ class WithIdentity(Wrapper):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The identity it is known by."""
+        """The other identity."""
         return self._identity

@@ -1,8 +1,8 @@
-"""One request on its way to one model: what is asked, its cache key, and how it is sent.
+"""One request on its way to one model: the request, its cache key, and its posting.
 
-A `Request` holds what is asked, and all of it is part of the key. A `Posting` holds how the request
-is sent, and changes no answer. Wrappers pass both on as a `Call`; only backends that are
-`PostingModel`s read the posting. Models of users are given the request alone.
+All fields of a `Request` are part of the key. A `Posting` says how to send the request, and does
+not change the answer. Wrappers pass both on as a `Call`. Only backends that are `PostingModel`s
+read the posting; models of users take the request alone.
 """
 
 from __future__ import annotations
@@ -34,46 +34,48 @@ from textassay.runtime.storage.files import encode
 
 
 class Posting(NamedTuple):
-    """How a request is sent to one model: nothing of it changes the answer."""
+    """How to send a request to one model; no field changes the answer."""
 
     required: tuple[str, ...] = ()
-    """Fields that a server may not refuse: what the user typed, and what the meaning of the answer
-    rests on. Others are left out if the server does not take them."""
+    """Fields that the server must take: those that the user typed or the method needs. Others are
+    left out if the server refuses them."""
     dry_run_answer: str = ""
-    """A well-formed answer of usual length: what a dry run answers."""
+    """The answer of a dry run: well-formed, and of usual length."""
     shared_prefix: int = 0
     """Characters at the beginning of the last message that, with the messages before it, begin
-    further requests, too; 0 if it is not known."""
+    further requests, too; 0 if unknown."""
     prefix_mark: Literal["none", "block", "key"] = "none"
-    """How the server is told of it: by a mark on a block of the content, or a key in the body."""
+    """How the server is shown this prefix: by a mark on a block of the content, or by a key in the
+    body."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """Under which name the server takes `max_tokens`."""
+    """The server's name for `max_tokens`."""
     allowance: int = 0
-    """Tokens for a thought, beside `max_tokens`; limits and budgets do not reserve all of them."""
+    """Tokens for a thought, in addition to `max_tokens`; limits and budgets reserve a part of
+    them."""
     thinking_fields: tuple[str, ...] = ()
     """Fields of the body that carry `effort` and `thinking_tokens`."""
     is_probe: bool = False
-    """Whether the model is not known yet: an answer that is cut off is not kept, as it is asked for
-    again with an allowance."""
+    """Whether the model may turn out to think: an answer that is cut off is not stored then, as the
+    request is repeated with an allowance."""
 
     def prefix_of(self, request: Prompted) -> str:
-        """Return the text of `shared_prefix`, with which further requests begin."""
+        """Return the text of the shared prefix."""
         *before, last = request.messages
         shared = (*(message.content for message in before), last.content[: self.shared_prefix])
-        if request.images:  # they stand before the text
+        if request.images:  # they precede the text
             shared = (*(image.key for image in request.images), *shared)
         return "\n".join(shared)
 
     def most_tokens(self, request: Request) -> int | None:
-        """Return the tokens of the longest answer with its thought; `None` for the model's own."""
+        """Return the most tokens of thought and answer; `None` leaves them to the model."""
         return None if request.max_tokens is None else request.max_tokens + self.allowance
 
 
 MIN_CACHED_TOKENS = 1024
-"""Shortest prefix that most providers keep, in tokens."""
+"""Tokens of the shortest prefix that most providers cache."""
 
 PLAIN = Posting()
-"""The posting of a request of which nothing else is known."""
+"""The posting of a plain request."""
 
 
 class Call:
@@ -86,46 +88,45 @@ class Call:
         self._key = (b"", "")
 
     def key(self, identity: bytes) -> str:
-        """Return the request's key under an identity, made once: three wrappers need it."""
+        """Return the request's key under an identity; three wrappers need it, so it is kept."""
         if self._key[0] != identity:
             self._key = (identity, request_key(identity, self.request))
         return self._key[1]
 
     def about(self, request: AnyRequest) -> Call:
-        """Return a call of another request, sent in the same way."""
+        """Return a call of another request with the same posting."""
         return Call(request, self.posting)
 
 
 Send = Callable[[Call], Coroutine[Any, Any, AnyResponse]]
-"""Asks a model; what is returned is of the kind that the request asks for."""
+"""Sends a call to a model, and returns the response of the request's kind."""
 
 
 # ---- keys ----
 
 
 def identity_bytes(identity: Mapping[str, Any]) -> bytes:
-    """Return a model's identity as `request_key` takes it, for callers that need many keys."""
+    """Return a model's identity as bytes, from which `request_key` makes keys faster."""
     return _canonical(identity, "the identity of the model")
 
 
 def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str:
-    """Return the name of the answer to a request: SHA-256, in hex, of all its fields."""
+    """Return the cache key of a request: the SHA-256, in hex, of identity and fields."""
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
-    if isinstance(request, DecisionRequest):
+    if type(request) is DecisionRequest:  # `isinstance` of another pydantic class is slow
         questions = hashlib.sha256("".join(q.digest for q in request.questions).encode())
         return f"{decision_group(identity, request)}/{questions.hexdigest()}"
-    # `kind` keeps a choice between texts apart from a sampled answer to the same prompt
+    # `kind` distinguishes a choice between texts from a sampled answer to the same prompt
     fields = {**vars(request), "kind": type(request).__name__}
-    if request.images:  # by content, wherever it lies
+    if request.images:  # by their content, not their path
         fields["images"] = [(image.number, image.name, image.key) for image in request.images]
-    # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to
-    # the same bytes
+    # the identity's JSON ends at its brace, so no other pair of texts has the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
 
 
 def decision_group(identity: bytes, request: DecisionRequest) -> str:
-    """Return what begins the keys of all answers about this material, whatever was asked."""
+    """Return the beginning of the keys of all answers about the request's material."""
     return hashlib.sha256(identity + b"decide" + request.shared_digest).hexdigest()
 
 
@@ -139,49 +140,57 @@ def _canonical(value: Any, what: str) -> bytes:
 def _fields(part: Any) -> dict[str, Any]:
     if isinstance(part, Message):
         return vars(part)
-    raise TypeError(f"{type(part).__name__} is no JSON value")
+    raise TypeError(f"{type(part).__name__} is not a JSON value")
 
 
 # ---- models ----
 
 
 class PostingModel:
-    """Base of backends that are given a posting beside the request: `generate(request, posting)`.
+    """Base of backends whose `generate` and `choices` take a posting as their second argument.
 
-    `choices` takes one as well; `continuation` and `decide` do not, as nothing of it is for them.
+    `continuation` and `decide` take none, as no field of it concerns them.
     """
 
 
-class Wrapper:
-    """Base of everything that stands around a model: override `around`; the rest is forwarded."""
+class ModelProxy:
+    """Base of models with the name, identity and capabilities of another one, which they close."""
 
     def __init__(self, wrapped: Model) -> None:
-        self.wrapped, self._ask = wrapped, sender(wrapped)
+        self.wrapped = wrapped
 
     @property
     def name(self) -> str:
-        """The wrapped model's name."""
         return self.wrapped.name
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The wrapped model's identity."""
         return self.wrapped.identity
 
     @property
     def capabilities(self) -> Capabilities:
-        """The wrapped model's capabilities."""
         return self.wrapped.capabilities
+
+    async def aclose(self) -> None:
+        await self.wrapped.aclose()
+
+
+class Wrapper(ModelProxy):
+    """Base of wrappers around a model: override `around`, or nothing to forward all calls."""
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self._ask = sender(wrapped)
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """What the settings of the model add to every request, for signatures."""
+        """Parameters that the model's settings add to every request, for signatures."""
         return self.wrapped.settings_facts if isinstance(self.wrapped, Wrapper) else {}
 
     @cached_property
     def identity_bytes(self) -> bytes:
-        """The model's identity as keys hold it."""
-        # on first use: a local model's is the digest of its file, known once it is open
+        """The identity for keys."""
+        # on first use: a local model's is the digest of its file, which is known once it is open
         return identity_bytes(self.identity)
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -191,7 +200,7 @@ class Wrapper:
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer a request of any kind through `around`.
 
-        Returns its coroutine, so that each wrapper adds only one to step through.
+        Returns the coroutine of `around`, so that each wrapper adds only one.
         """
         return self.around(call, self._ask)
 
@@ -213,39 +222,39 @@ class Wrapper:
         """Answer typed questions."""
         return cast(DecisionResponse, await self.send(Call(request)))
 
-    async def aclose(self) -> None:
-        """Close the wrapped model."""
-        await self.wrapped.aclose()
-
 
 def sender(model: Model) -> Send:
-    """Return how a model is asked: wrappers take calls, and backends a request of some kind."""
+    """Return a function that sends calls to a model, which need not be a wrapper."""
     return model.send if isinstance(model, Wrapper) else partial(_post, model)
 
 
 async def _post(model: Model, call: Call) -> AnyResponse:
-    """Ask a model that is no wrapper."""
+    """Ask a model that is not a wrapper."""
     request, posting = call.request, call.posting
-    if isinstance(request, DecisionRequest):
-        return await deciding(model).decide(request)
-    if isinstance(request, ContinuationRequest):
-        return await scoring(model, "continuation").continuation(request)
+    if isinstance(request, Request):  # first, as it is the usual kind
+        if isinstance(model, PostingModel):
+            writer: Any = model
+            return cast(Response, await writer.generate(request, posting))
+        if posting.allowance:
+            request = request.model_copy(update={"max_tokens": posting.most_tokens(request)})
+        return await model.generate(request)
     if isinstance(request, ChoicesRequest):
         scorer: Any = scoring(model, "choices")
         given = (request, posting) if isinstance(model, PostingModel) else (request,)
         return cast(ChoicesResponse, await scorer.choices(*given))
-    if isinstance(model, PostingModel):
-        writer: Any = model
-        return cast(Response, await writer.generate(request, posting))
-    if posting.allowance:
-        request = request.model_copy(update={"max_tokens": posting.most_tokens(request)})
-    return await model.generate(request)
+    if isinstance(request, ContinuationRequest):
+        return await scoring(model, "continuation").continuation(request)
+    return await deciding(model).decide(request)
 
 
 def deciding(model: Model) -> Deciding:
-    """Return `model` as one that decides by itself."""
-    # Of wrappers the innermost one looks; without the protocol's own check, which takes longer than
-    # all wrappers together.
+    """Return `model` as one that answers typed questions by itself.
+
+    Raises:
+        CapabilityError: It cannot.
+    """
+    # a wrapper is not checked, as its innermost one does it; `isinstance` of the protocol would
+    # take longer than all wrappers together
     if isinstance(model, Wrapper) or (model.capabilities.decide and hasattr(model, "decide")):
         return cast(Deciding, model)
     raise CapabilityError(
@@ -255,14 +264,14 @@ def deciding(model: Model) -> Deciding:
 
 
 def unwrap(model: Model) -> Model:
-    """Return the model behind all wrappers."""
+    """Return the model inside all wrappers."""
     while isinstance(model, Wrapper):
         model = model.wrapped
     return model
 
 
 class RefusingModel(Wrapper):
-    """A model that is known but cannot be asked, such as one whose cache is not open yet."""
+    """A model that cannot be asked, such as one whose cache is not open yet."""
 
     def __init__(self, wrapped: Model, reason: str) -> None:
         super().__init__(wrapped)

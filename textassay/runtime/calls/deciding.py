@@ -1,9 +1,9 @@
 """Answers typed questions with any model.
 
-A decision model is sent them as they are, in as few requests as its limits allow. Any other model
-is asked in words, question by question behind the same material: by the probabilities of the
-options as the next token, or by written answers if it sends none. Which of the two is settled at
-the first answer, once for each connection; answers of both never stand in one run.
+A decision model gets them unchanged, in as few requests as its limits allow. Any other model is
+asked in words, one question after the same material in each request: for the probabilities of the
+options as the next token, or for written answers if it sends no probabilities. The first answer of
+a connection decides which of the two; a run never mixes them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
+from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
@@ -30,7 +31,6 @@ from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
-    Json,
     Model,
     Request,
     Response,
@@ -49,72 +49,22 @@ from textassay.runtime.questions import (
 )
 
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
-"""Written answers in place of probabilities (G-Eval, section 2.3), and of a model that thinks: a
+"""Written answers in place of probabilities (G-Eval, section 2.3); fewer if the model thinks, as a
 thought costs more than fifty short answers."""
 TOKENS_TO_SHOW = 1024
-"""Longest answer that is to show whether a model thinks: a thought that is cut may not be told from
+"""Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
 an answer."""
 
 _log = logging.getLogger(__name__)
 
-# Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
-_ONE_QUESTION = re.compile(r"\bquestions(?:\[\W?|[./])(q?)(\d+)")
-_LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
-# Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-_TOO_MANY = re.compile(rf"\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", re.I | re.S)
-_QUOTED = re.compile("“(.*)”", re.S)
-
-
-class Memory(Protocol):
-    """What is known of a model's limits, and what its settings add to every request."""
-
-    @property
-    def extra(self) -> Json:
-        """Further fields for the provider."""
-        ...
-
-    def most(self, name: str) -> int:
-        """Return the largest number of something that the model takes; 0 if it is not known."""
-        ...
-
-    def learn_most(self, name: str, limit: int) -> None:
-        """Learn such a number."""
-        ...
-
-    async def restore(self) -> None:
-        """Begin with what an earlier process has learned."""
-        ...
-
-    async def save(self) -> None:
-        """Have later processes begin with what was learned."""
-        ...
-
-
-class _OwnMemory:
-    """The memory of a model that is connected to nothing: no settings, and nothing is kept."""
-
-    def __init__(self) -> None:
-        self.extra: Json = {}
-        self._most: dict[str, int] = {}
-
-    def most(self, name: str) -> int:
-        return self._most.get(name, 0)
-
-    def learn_most(self, name: str, limit: int) -> None:
-        self._most[name] = limit
-
-    async def restore(self) -> None: ...
-
-    async def save(self) -> None: ...
-
 
 def decider(model: Model) -> DecidingModel:
-    """Return `model` as one that answers typed questions; a connected one does so already."""
+    """Return `model` as a model that answers typed questions."""
     return DecidingModel.of(model)
 
 
 def possible_ways(model: Model) -> tuple[Way, ...]:
-    """Return how a model may answer typed questions, as far as is known before the first one."""
+    """Return the ways in which a model may answer typed questions, before the first answer."""
     able = model.capabilities
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
@@ -122,11 +72,11 @@ def possible_ways(model: Model) -> tuple[Way, ...]:
 
 
 def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
-    """Return how a model may answer in words, also one that could decide.
+    """Return the ways in which a model may answer in words, even if it is a decision model.
 
     Args:
         model: The model.
-        words: Digest of the words in which it is asked, if signatures have it nowhere else.
+        words: Digest of the words of the question, unless signatures have it elsewhere.
     """
     sampled = [
         Way(how="sampled", samples=n, joint=joint, words=words)
@@ -138,7 +88,7 @@ def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
 
 
 def describe(model: Model) -> str:
-    """Return in a sentence how a model answers typed questions, as far as is known."""
+    """Return a sentence about how a model answers typed questions."""
     able, name = model.capabilities, model.name
     if able.decide:
         limits = able.question_limits.model_dump()
@@ -157,29 +107,29 @@ T = TypeVar("T")
 
 
 class LogprobsOrSamples:
-    """Reads log-probabilities if a model sends usable ones, else samples: one of both in a run.
+    """Reads log-probabilities if a model sends usable ones, else samples; never both in one run.
 
-    Both estimate the same: the distribution over answers, exactly or by drawing from it (G-Eval,
-    section 2.3). The first answer decides, so that no mean is taken over two measures.
+    Both estimate the distribution over answers, exactly or by sampling (G-Eval, section 2.3). The
+    first answer decides, so that no mean mixes two measures.
     """
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
-        self._decided: How | None = None
-        self._samples: int | None = None
+        self._decided: How | Literal[""] = ""
+        self._samples = 0
         self._counting = asyncio.Lock()
 
     @property
     def reads_logprobs(self) -> bool | None:
-        """Whether log-probabilities are read; `None` if only the first call can tell."""
-        if self._decided is not None:
+        """Whether log-probabilities are read; `None` if the first call will decide."""
+        if self._decided:
             return self._decided == "logprob"
         able: bool | None = getattr(self.model.capabilities, self._ability)
         return able
 
     @property
     def how(self) -> How:
-        """How answers are obtained, as far as it is known."""
+        """How answers are read, by present knowledge."""
         return "sampled" if self.reads_logprobs is False else "logprob"
 
     def refuse(self) -> None:
@@ -189,14 +139,15 @@ class LogprobsOrSamples:
     async def first(
         self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
     ) -> T | None:
-        """Return what `read` makes of log-probabilities; `None` if samples are read in this run.
+        """Return the result of `read`; `None` if samples are read in this run.
 
         Args:
-            read: Asks the model.
-            was_asked: Whether it did: a blank text is not asked about, and decides nothing.
+            read: Asks the model, and reads log-probabilities.
+            was_asked: Whether a result of `read` came from the model: a blank text is not asked
+                about, and decides nothing.
 
         Raises:
-            MalformedResponse: This answer has no usable ones, and others had.
+            MalformedResponse: This answer has no usable log-probabilities, but others had.
         """
         if self.reads_logprobs is False:
             return None
@@ -208,23 +159,23 @@ class LogprobsOrSamples:
                     f"{error} (other answers had usable log-probabilities, and a run reads either"
                     " these or samples)"
                 ) from error
-            if self._decided is None:
+            if not self._decided:
                 self.refuse()
                 name = self.model.name
                 _log.warning(
                     "samples take the place of log-probabilities: %s sends no usable ones", name
                 )
             return None
-        if self._decided == "sampled":  # by an answer that came meanwhile
+        if self._decided == "sampled":  # by another answer meanwhile
             return None
         if was_asked(found):
             self._decided = "logprob"
         return found
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        """Return how many samples take their place; one shows whether the model thinks."""
+        """Return the number of samples, after one has shown whether the model thinks."""
         async with self._counting:
-            if self._samples is None:
+            if not self._samples:
                 if self.model.capabilities.thinks is None:
                     await ask_one()
                 self._samples = self.most_samples
@@ -232,12 +183,12 @@ class LogprobsOrSamples:
 
     @property
     def most_samples(self) -> int:
-        """Samples for what is known of the model by now."""
+        """The number of samples by present knowledge."""
         return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
 
     @property
     def notice(self) -> str:
-        """What is read, and how many samples, for people who are about to pay for it."""
+        """A sentence about how answers are read, for users before they pay for them."""
         name, samples = self.model.name, f"{self.most_samples} samples"
         able = self.reads_logprobs
         if able:
@@ -250,31 +201,30 @@ class LogprobsOrSamples:
 
 
 class _Found:
-    """What the first requests of a connection have shown of its model."""
+    """What the first requests of a connection have shown about its model."""
 
     def __init__(self, model: Model) -> None:
         self.reading = LogprobsOrSamples(model, "choices")
         self.form = 0
-        """Which form of a prompt a local model takes, of those that a wording has."""
+        """The index of the prompt of a wording that a local model takes."""
         self.most_tokens = 0
-        """Estimated tokens of a request that just may not be too long; 0 if none was."""
+        """Estimated tokens of the longest request that fits; 0 if none was too long yet."""
 
 
 class DecidingModel(Wrapper):
-    """Answers typed questions whatever the wrapped model is.
+    """Answers typed questions with any wrapped model.
 
-    Outside of all other wrappers: the requests that it makes pass through cache, limits and budget
-    like any others.
+    Outside of all other wrappers, so that its requests pass through cache, limits and budget.
     """
 
     def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
-        self._memory = memory or _OwnMemory()
+        self._memory = memory or Memory()
         self._found = _Found(self)
 
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
-        """Return one around a model, with what one among its wrappers has found out by now."""
+        """Return one around a model, with the knowledge of a `DecidingModel` among its wrappers."""
         inner: Model = model
         while isinstance(inner, Wrapper) and not isinstance(inner, DecidingModel):
             inner = inner.wrapped
@@ -282,18 +232,18 @@ class DecidingModel(Wrapper):
             return model
         outer = cls(model)
         if isinstance(inner, DecidingModel):
-            # What is between them is to see the requests that are made here.
+            # the wrappers between the two see the requests that are made here
             outer._memory, outer._found = inner._memory, inner._found
         return outer
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Answer typed questions here; forward what else is asked."""
-        if isinstance(call.request, DecisionRequest):
+        """Answer typed questions here, and forward other requests."""
+        if type(call.request) is DecisionRequest:  # quicker than `isinstance`
             return self.decide(call.request)
         return self._ask(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer in the one way that the model allows."""
+        """Answer by probabilities of a decision model, or in words."""
         if self.capabilities.decide:
             return await self._natively(request)
         return await self._in_words(request)
@@ -301,7 +251,7 @@ class DecidingModel(Wrapper):
     # ---- decision models ----
 
     async def _natively(self, request: DecisionRequest) -> DecisionResponse:
-        """Ask as few requests as the limits allow, which are learned from refusals."""
+        """Send as few requests as the limits allow, which are learned from refusals."""
         limits = self.capabilities.question_limits
         for question in request.questions:
             if (reason := limits.refuses(question)) is not None:
@@ -318,13 +268,13 @@ class DecidingModel(Wrapper):
         return combined([a for one in responses for a in one.answers], responses)
 
     def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
-        """Yield the questions of each request, in order, as many as the limits allow."""
+        """Yield the questions of each request: in order, and as many as the limits allow."""
         questions = request.questions
         known = self.capabilities.question_limits
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
         tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
-        # no estimate where it fits for certain: a character has at most four bytes, and a token one
+        # without an estimate if it certainly fits: four bytes a character, and one byte a token
         if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
             for start in range(0, len(questions), most):
                 yield questions[start : start + most]
@@ -342,7 +292,7 @@ class DecidingModel(Wrapper):
         yield package
 
     async def _package(self, request: DecisionRequest) -> DecisionResponse:
-        """Ask one request, and smaller ones if the server takes no such many or long questions."""
+        """Send one request, or smaller ones if the server takes fewer or shorter questions."""
         questions = request.questions
         try:
             return await deciding(self.wrapped).decide(request)
@@ -366,16 +316,16 @@ class DecidingModel(Wrapper):
         if not parts:
             raise refused
         await self._memory.save()
-        # one after the other: what is refused again is learned before the next is sent
+        # one after the other, so that a second refusal is learned before the next is sent
         responses = [await self._package(request.about(part)) for part in parts]
         return combined([a for one in responses for a in one.answers], responses)
 
     def _smaller(
         self, request: DecisionRequest, error: RequestRefused
     ) -> Sequence[Sequence[Question]]:
-        """Return parts of the questions to ask instead; none if a refusal is not for their number.
+        """Return smaller parts of the questions; none if a refusal has other reasons.
 
-        What the refusal shows of the server's limits is learned.
+        The limits that the refusal shows are learned.
         """
         questions = request.questions
         half = len(questions) // 2
@@ -383,7 +333,9 @@ class DecidingModel(Wrapper):
             self._found.most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
         quoted = _quoted(error)
-        if not _TOO_MANY.search(quoted):
+        # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
+        limit = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+        if not re.search(rf"(?is)\bquestions\b.*{limit}|{limit}.*\bquestions\b", quoted):
             return ()
         most = max(
             (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
@@ -405,10 +357,10 @@ class DecidingModel(Wrapper):
         return combined([one.answers[0] for one in responses], responses)
 
     async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
-        """Answer one question in the words of its asker: by probabilities, or written answers.
+        """Answer one question in the words of a wording: by probabilities, or by written answers.
 
         Raises:
-            CapabilityError: The model sends no probabilities, and nothing may take their place.
+            CapabilityError: The model sends no probabilities, and `may_sample` is false.
         """
         if not may_sample:
             return await self._scored(wording)
@@ -424,7 +376,7 @@ class DecidingModel(Wrapper):
 
     @property
     def reading(self) -> LogprobsOrSamples:
-        """Whether a model that is asked in words is read by probabilities or written answers."""
+        """Whether answers in words are read by probabilities or by samples."""
         return self._found.reading
 
     async def _scored(self, wording: QuestionWording) -> DecisionResponse:
@@ -439,7 +391,7 @@ class DecidingModel(Wrapper):
             except CapabilityError:
                 if form + 1 >= forms:
                     raise
-                # not one more: others that were asked in this form learn the same meanwhile
+                # not `+= 1`, as other requests in this form fail meanwhile, too
                 self._found.form = max(self._found.form, form + 1)
         answer = wording.read_choices(response, self.name)
         return _response([answer], response, Way(how="logprob", words=wording.digest))
@@ -474,7 +426,7 @@ class DecidingModel(Wrapper):
         return _response(worded.read_samples(written.samples), written, way)
 
     async def _written(self, request: Request, posting: Posting) -> Response:
-        """Return all samples that a request asks for, of servers that send fewer at a time, too."""
+        """Return all samples of a request, even if the server sends fewer in one response."""
 
         async def ask(part: Request) -> Response:
             return cast(Response, await self._send(part, posting))
@@ -507,14 +459,15 @@ def _response(
 
 
 def _quoted(error: RequestRefused) -> str:
-    """Return what the server itself said."""
-    quoted = _QUOTED.search(str(error))
+    """Return the server's own words."""
+    quoted = re.search("(?s)“(.*)”", str(error))
     return quoted[1] if quoted else ""
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:
-    """Return the place of the one question that a refusal names; `None` if it names none."""
-    named = _ONE_QUESTION.search(_quoted(error))
+    """Return the index of the question that a refusal names; `None` if it names none."""
+    # Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
+    named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quoted(error))
     place = -1 if named is None else int(named[2]) - bool(named[1])
     return place if 0 <= place < count else None
 

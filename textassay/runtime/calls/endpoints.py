@@ -1,6 +1,6 @@
-"""One model behind several endpoints: each has its limiter, and one that fails is rested.
+"""One model at several endpoints: each has its own limiter, and one that fails gets a rest.
 
-Knows models, limiters and the families of errors; knows nothing of addresses and keys.
+This module knows models, limiters and the families of errors, but neither addresses nor keys.
 """
 
 from __future__ import annotations
@@ -25,25 +25,18 @@ from textassay.runtime.model import AnyResponse, Model
 if TYPE_CHECKING:
     from textassay.runtime.calls.limits import Limiter
 
-FIRST_REST = 1.0
-MAX_REST = 60.0
-"""Seconds for which an endpoint is rested: doubled with each failure in a row, up to the
-longest."""
-
-# A rate limit is no reason to rest (the endpoint's limiter slows down by itself). A timeout is,
-# but it is not repeated elsewhere: the provider may be generating, and will bill, the answer.
 _RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
-_ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
-"""Failures that no provider bills, after which another endpoint is asked at once."""
+"""Failures after which an endpoint rests; after a rate limit its own limiter slows down."""
 
-_CERTAIN = (NothingListening, FatalModelError)
-"""Failures after which a second one need not be seen to call the endpoint down."""
+_ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
+"""Failures after which another endpoint is asked at once, as no provider bills them. After a
+timeout the provider may still generate the answer, and bill it."""
 
 _log = logging.getLogger(__name__)
 
 
 class EndpointState:
-    """What is known of one endpoint; shared by all stacks around its model."""
+    """The state of one endpoint; shared by all stacks around its model."""
 
     def __init__(self, number: int, limiter: Limiter, weight: float) -> None:
         self.number, self.limiter, self.weight = number, limiter, weight
@@ -52,21 +45,21 @@ class EndpointState:
         self._failed_in_a_row = 0
         self._is_reported = False
         self.cooldown_until = float("-inf")
-        """The event loop's time from which it is asked again."""
+        """The event loop's time at which its rest ends."""
 
     def is_cooling_down(self, now: float) -> bool:
-        """Whether it has failed and is not asked now."""
+        """Whether it rests after a failure."""
         return now < self.cooldown_until
 
     @property
     def is_free(self) -> bool:
-        """Whether a request would be admitted at once, judging by its calls in flight."""
+        """Whether it has a free slot for a request now."""
         state = self.limiter.state
         return not state.waiting and state.in_flight < state.limit and not state.paused_for
 
     @property
     def paused_for(self) -> float:
-        """Seconds for which it is sent nothing, as it asked to."""
+        """Seconds for which it has asked to be sent nothing."""
         return self.limiter.state.paused_for
 
     @property
@@ -83,16 +76,17 @@ class EndpointState:
             _log.warning("endpoint %d answers again", self.number)
 
     def record_failure(self, now: float, error: ModelError) -> None:
-        """Rest it after a failure; calls that were in flight together count as one."""
+        """Let it rest after a failure; the failures of calls in flight together count as one."""
         if self.is_cooling_down(now):
             return
         self._failed_in_a_row += 1
-        # The exponent is bounded, since a float overflows after a thousand failures in a row.
-        rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
+        # one second at first, twice as long after each further failure, and a minute at most; the
+        # exponent is bounded, as a float would overflow after a thousand failures
+        rest = min(60.0, 2.0 ** min(self._failed_in_a_row - 1, 30))
         self.cooldown_until = now + rest
-        # Once per outage, and not for one error among many answers, after which it rests all the
-        # same.
-        is_down = self._failed_in_a_row > 1 or isinstance(error, _CERTAIN)
+        # reported once per outage, and not for a single error that may pass
+        is_certain = isinstance(error, (NothingListening, FatalModelError))
+        is_down = is_certain or self._failed_in_a_row > 1
         is_new = is_down and not self._is_reported
         self._is_reported = self._is_reported or is_down
         _log.log(
@@ -107,16 +101,16 @@ class EndpointState:
 class EndpointsModel(Wrapper):
     """Asks one of several endpoints of the same model.
 
-    Requests are divided by weight among the endpoints that can take one at once; if none can, the
-    one with the least to do for its weight gets it, of those that have not asked to wait. After a
-    failure that is not billed, the others are asked before the failure is raised. If all rest, the
-    one whose rest ends first is asked.
+    Requests are divided by weight among the endpoints with a free slot. If none has one, the
+    endpoint with the least load for its weight gets the request, unless it has asked to wait. After
+    a failure that is not billed, the others are asked before the failure is raised. If all rest,
+    the one whose rest ends first is asked.
     """
 
     def __init__(self, models: Sequence[Model], endpoints: Sequence[EndpointState]) -> None:
-        """Store the endpoints and the model behind each, limited by its limiter.
+        """Take the endpoints, and the limited model of each.
 
-        Name, identity and capabilities are those of the first model.
+        The first model provides name, identity and capabilities.
         """
         super().__init__(models[0])
         self._models = dict(zip(endpoints, models, strict=True))
@@ -138,8 +132,7 @@ class EndpointsModel(Wrapper):
             except ModelError as error:
                 if isinstance(error, _RESTED):
                     endpoint.record_failure(loop.time(), error)
-                # Only those available: asking the others as well would multiply every failure by
-                # their number.
+                # not the ones that rest, or every failure would be multiplied by their number
                 others = [other for other in left if not other.is_cooling_down(loop.time())]
                 if not others or not isinstance(error, _ELSEWHERE):
                     raise
@@ -155,7 +148,7 @@ class EndpointsModel(Wrapper):
         free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
             return min(available, key=lambda endpoint: (endpoint.paused_for, endpoint.load))
-        # smooth weighted round robin: in turn, rather than in runs of one endpoint
+        # smooth weighted round robin: endpoints take turns, without runs of one of them
         for endpoint in free:
             endpoint.credit += endpoint.weight
         chosen = max(free, key=lambda endpoint: endpoint.credit)

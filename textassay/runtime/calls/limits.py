@@ -1,7 +1,7 @@
-"""Limits on calls: requests and tokens per minute, and how many are in flight.
+"""Limits on calls: requests and tokens per minute, and calls in flight.
 
-`AdaptiveConcurrency` learns how many a server can handle from answers, rejections and timeouts; it
-is pure arithmetic on times that the `Limiter` gives: no clock, no event loop.
+`AdaptiveConcurrency` learns from answers, rejections and timeouts how many calls a server can
+handle. It only computes with times that the `Limiter` passes: it has no clock and no event loop.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from textassay.runtime.model import AnyResponse, Model
 class AdaptiveConcurrency:
     """A limit on calls in flight, between 1 and a cap: additive increase, multiplicative decrease.
 
-    Increase: nothing is known of a server at first, which may answer one call at a time. So the
-    limit starts at `FIRST_SHARE` of the cap, but at least `FIRST`. It grows after the first answer,
-    and after each round of as many answers as the limit: at first to as many calls as would be
-    answered within `IN_TIME` of the timeout even if they queue, after one cut to twice as many, and
-    then by `GROWTH`, but at least by one call.
+    Increase: an unknown server may answer one call at a time. So the limit starts at `FIRST_SHARE`
+    of the cap, but at least at `FIRST`. It grows after the first answer, and after each round of as
+    many answers as the limit: at first to as many calls as the server would answer within `IN_TIME`
+    of the timeout even if they queue, after the first cut to twice as many, and after the second by
+    `GROWTH`, but at least by one call.
 
-    Decrease: a rejection (429, 503) cuts the limit to `CUT` of itself or to what it was before it
+    Decrease: a rejection (429, 503) cuts the limit to `CUT` of itself or to the value before it
     last grew, whichever is less; a timeout cuts it to `TIMEOUT_CUT` if answers come late as well.
-    Calls that were sent before a cut say nothing of the lower limit, and do not cut it again.
+    Calls that were sent before a cut say nothing about the lower limit, and do not cut it again.
 
-    Rejections may have nothing to do with the calls in flight (a quota that others use up, a faulty
-    proxy). So cuts stop if the limit fell to `LOWER` of itself and the share of rejections, over
-    `JUDGED` calls, was not even halved; they begin again when it is, or exceeds one half.
+    Rejections may not depend on the calls in flight (a quota that others use up, a faulty proxy).
+    So cuts stop if the limit fell to `LOWER` of itself while the share of rejections, over `JUDGED`
+    calls, did not even halve; they begin again once it does, or exceeds one half.
     """
 
     FIRST = 4
@@ -45,9 +45,8 @@ class AdaptiveConcurrency:
     JUDGED = 64
     LOWER = 0.7
 
-    def __init__(self, cap: int, *, timeout: float | None = None) -> None:
-        self.cap = cap
-        self._timeout = math.inf if timeout is None else timeout
+    def __init__(self, cap: int, *, timeout: float = math.inf) -> None:
+        self.cap, self._timeout = cap, timeout
         # Growth and cuts are computed on the exact limit: 5 % of 10 calls are half a call.
         self._exact = self._before_growth = max(self.FIRST, self.FIRST_SHARE * cap)
         self._factor = math.inf
@@ -56,10 +55,11 @@ class AdaptiveConcurrency:
         self._round = self.limit
         """Answers after which the round ends."""
         self._is_first = True
-        # While nothing was answered, any call that times out may have waited for others.
+        # before the first answer, any call that times out may have waited for others
         self._slowest = self._slowest_before = math.inf
         self._calls = self._rejections = 0
-        self._judged: tuple[float, float] | None = None
+        self._judged = (math.inf, math.inf)
+        """The limit when cuts began, and the share of rejections then; infinite without any."""
         self._cuts_help = True
 
     @property
@@ -87,12 +87,12 @@ class AdaptiveConcurrency:
             self._cut(sent, now, self.CUT)
 
     def timed_out(self, sent: float, now: float) -> None:
-        """Learn from a timeout; one among answers in time has other reasons than load."""
+        """Learn from a timeout; if answers come in time, load is not its reason."""
         if max(self._slowest, self._slowest_before) > self.IN_TIME * self._timeout:
             self._cut(sent, now, self.TIMEOUT_CUT)
 
     def _grow(self, calls: int) -> None:
-        """Let more calls in flight, as so many were answered in time."""
+        """Raise the limit after this number of calls was answered in time."""
         limit = min(self._exact, self.cap)
         grown = max(self._factor * limit, limit + 1)
         if self._slowest > 0:
@@ -123,15 +123,15 @@ class AdaptiveConcurrency:
             return
         share = self._rejections / self._calls
         self._calls = self._rejections = 0
-        if self._judged is None or share > 0.5 or share < self._judged[1] / 2:
-            self._judged = (self._exact, share) if share else None
+        if share > 0.5 or share < self._judged[1] / 2:
+            self._judged = (self._exact, share) if share else (math.inf, math.inf)
             self._cuts_help = True
         elif self._exact <= self.LOWER * self._judged[0]:
             self._cuts_help = False
 
 
 class FixedConcurrency:
-    """A limit on calls in flight that learns nothing."""
+    """A constant limit on calls in flight."""
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
@@ -142,23 +142,20 @@ class FixedConcurrency:
         return self.cap
 
     def answered(self, sent: float, now: float) -> None:
-        """Leave the limit as it is."""
+        """Keep the limit."""
 
     rejected = timed_out = answered
 
 
 WINDOW = 60.5
-"""Seconds over which a limit per minute is kept: a request may overtake an earlier one on its way
-by half a second and still be within the minute."""
-
-CATCH_UP = 0.1
-"""Seconds of lateness (slow timers, a busy event loop) that are made good, if the server allows."""
+"""Seconds over which a limit per minute is respected: a request may overtake an earlier one on its
+way by half a second and still be within the minute."""
 
 CELL = 0.01
 """Seconds of admissions that are counted together, so that memory does not grow with the rate."""
 
 FADING = 0.98
-"""Weight that each settlement leaves to those before it, in the share of reserved tokens that are
+"""Weight of the earlier settlements after each new one, in the share of reserved tokens that are
 used."""
 
 
@@ -179,23 +176,23 @@ class LimiterState:
     requests_last_minute: int
     """Requests admitted in the last minute."""
     tokens_last_minute: int
-    """Their tokens: reserved, or actual if they are known already."""
+    """Their tokens: the reserved ones until the true number is known."""
     answered: int = 0
     """Requests that were answered."""
     answer_seconds: float = 0.0
-    """Seconds that their answers took together, from admission."""
+    """Sum of their seconds from admission to answer."""
     rejected: int = 0
-    """Requests that the server turned away because of load (429, 503, 529)."""
+    """Requests that the server rejected because of load (429, 503, 529)."""
 
     def __add__(self, other: LimiterState) -> LimiterState:
-        """Return the state of both limiters together, paused as long as either."""
+        """Return the sum of both states, with the longer pause."""
         sums = {
             each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)
         }
         return LimiterState(**{**sums, "paused_for": max(self.paused_for, other.paused_for)})
 
     def ended(self) -> LimiterState:
-        """Return what was counted, of a limiter that admits nothing more."""
+        """Return the totals alone, for a limiter that admits nothing more."""
         return replace(
             self, in_flight=0, limit=0, concurrency=0, waiting=0, paused_for=0.0,
             requests_last_minute=0, tokens_last_minute=0,
@@ -205,32 +202,31 @@ class LimiterState:
 class Pace:
     """Spaces amounts evenly: the generic cell rate algorithm, with weights.
 
-    An amount may go once the one before it is paid off. After a rest there is no credit, or a quiet
-    minute would be followed by a burst. Only an amount that waited, and went late, is credited for
-    that: up to `catch_up` seconds, but no more than a server forgives whose own bucket holds what
-    one second allows.
+    An amount may go once the one before it is paid off. A rest earns no credit, as a burst would
+    follow it. Only an amount that waited, and went late (slow timers, a busy event loop), is
+    credited for that: up to 0.1 seconds, but no more than a server forgives whose own bucket has
+    the amount of one second.
     """
 
-    __slots__ = ("_catch_up", "free_at", "seconds_each")
+    __slots__ = ("free_at", "seconds_each")
 
-    def __init__(self, per_minute: float, *, catch_up: float = CATCH_UP) -> None:
+    def __init__(self, per_minute: float) -> None:
         self.set_rate(per_minute)
-        self._catch_up = catch_up
         self.free_at = -math.inf
         """The time from which the next amount may go."""
 
     def set_rate(self, per_minute: float) -> None:
-        """Set the units per minute for what is taken from now on."""
+        """Set the units per minute for amounts that are sent from now on."""
         self.seconds_each = WINDOW / per_minute
 
     def take(self, now: float, amount: float, *, waited: bool) -> None:
         """Send `amount` now."""
         took = amount * self.seconds_each
-        credit = min(self._catch_up, max(0.0, 1.0 - took)) if waited else 0.0
+        credit = min(0.1, max(0.0, 1.0 - took)) if waited else 0.0
         self.free_at = max(self.free_at, now - credit) + took
 
     def correct(self, amount: float) -> None:
-        """Add to what was taken (or subtract, if negative), once the true amount is known."""
+        """Add to a sent amount (or subtract, if negative), once its true size is known."""
         self.free_at += amount * self.seconds_each
 
 
@@ -243,7 +239,7 @@ class _WindowSlot:
         self.opened = self.last = now
         self.requests = self.tokens = 0
         self.is_live = True
-        """Whether the window still counts this cell."""
+        """Whether the cell is still in the window."""
 
 
 class Window:
@@ -259,17 +255,17 @@ class Window:
         """Return when to ask again whether `tokens` fit; `-math.inf` if they fit now.
 
         An amount above the limit fits if there are no other tokens: it could never go otherwise,
-        and is left to the server to refuse.
+        and the server may refuse it.
         """
         self.forget(now)
         if not self.tokens or self.tokens + tokens <= limit:
             return -math.inf
-        # Whether the oldest cell frees enough is asked again then: it is rare, since the pace keeps
-        # the window below its limit.
+        # The oldest cell may not free enough; this is rare, as the pace keeps the window below its
+        # limit.
         return self._cells[0].last + WINDOW
 
     def forget(self, now: float) -> None:
-        """Drop what is older than the window."""
+        """Drop the cells that are older than the window."""
         cells = self._cells
         while cells and cells[0].last + WINDOW <= now:
             cell = cells.popleft()
@@ -297,7 +293,7 @@ class Window:
 
 
 class Permit:
-    """One admission: waits when entered, gives back when left."""
+    """One admission: entering the block waits for it, leaving the block gives it back."""
 
     __slots__ = ("cell", "is_settled", "limiter", "paced", "sent", "tokens")
 
@@ -308,9 +304,9 @@ class Permit:
     def __init__(self, limiter: Limiter, tokens: int) -> None:
         self.limiter = limiter
         self.tokens = tokens
-        """Tokens that count against the limit: reserved, or true once settled."""
+        """Tokens that count against the limit: the reserved ones, or the true ones once settled."""
         self.paced = 0.0
-        """Tokens that the pace was charged with."""
+        """Tokens that the pace has counted."""
         self.is_settled = False
 
     async def __aenter__(self) -> Self:
@@ -321,29 +317,29 @@ class Permit:
         self.limiter._leave(self, error)
 
     def settle(self, actual_tokens: int) -> None:
-        """Replace the reserved tokens with those really used; may be called again."""
+        """Replace the reserved tokens with the tokens used; may be called again."""
         self.limiter._settle(self, actual_tokens)
 
 
 class Limiter:
     """Admits requests in the order in which they come, within all limits at once.
 
-    - **Requests and tokens per minute**: no window of 60 s ever holds more than the limit, and
-      admissions are spread evenly, so that a server with a bucket of one second's amount has
-      nothing to refuse. Tokens are reserved on admission and corrected by `Permit.settle`: the
-      window counts all that is reserved, the pace the share of it that settled requests have used,
-      and both are made right as soon as the true number is known.
+    - **Requests and tokens per minute**: no window of 60 s ever exceeds the limit, and admissions
+      are spread evenly, so that a server with a bucket of one second's amount refuses none. Tokens
+      are reserved on admission and corrected by `Permit.settle`: the window counts all reserved
+      tokens, the pace counts the share of them that settled requests have used, and both are
+      corrected as soon as the true number is known.
     - **Calls in flight**: at most `concurrency`, and fewer while the server can handle fewer
       (see `AdaptiveConcurrency`).
-    - **Order**: first come, first served. A large request holds up those behind it rather than be
-      overtaken for ever. One above the whole token limit is admitted alone, once a minute's window
-      holds no tokens.
-    - **Giving back**: leaving the block, however that comes, frees the place in flight. A request
-      canceled while it waits leaves no trace. One that fails was sent, so it still counts as a
-      request, but its tokens are given back unless `settle` was called. One that succeeds without
-      `settle` counts with its reservation.
+    - **Order**: first come, first served. A large request delays the ones behind it, as it might
+      otherwise be overtaken forever. A request above the whole token limit is admitted alone, once
+      the window has no tokens.
+    - **Giving back**: leaving the block, for any reason, frees the place in flight. A request that
+      is canceled while it waits leaves no trace. A request that fails was sent, so it still counts
+      as a request, but its tokens are given back unless `settle` was called. A request that
+      succeeds without `settle` counts with its reservation.
 
-    Belongs to one event loop at a time and is not to be used from other threads.
+    Belongs to one event loop at a time, and to one thread.
     """
 
     def __init__(
@@ -353,16 +349,16 @@ class Limiter:
         tpm: float | None,
         concurrency: int,
         adaptive: bool = True,
-        timeout: float | None = None,
+        timeout: float = math.inf,
     ) -> None:
-        """Set the limits."""
+        """Set the limits; `None` means that there is none."""
         for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
         self.rpm = math.inf if rpm is None else rpm
-        """Requests per minute, infinite if they are not limited."""
+        """Requests per minute; infinite without a limit."""
         self.tpm = math.inf if tpm is None else tpm
-        """Tokens per minute, infinite if they are not limited."""
+        """Tokens per minute; infinite without a limit."""
         self.concurrency = int(concurrency)
         self._undivided = (self.rpm, self.tpm, self.concurrency)
         self._request_pace, self._token_pace = Pace(_whole(self.rpm)), Pace(self.tpm)
@@ -381,9 +377,9 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
 
     def divide(self, part: int, parts: int) -> None:
-        """Keep to one of several equal parts of the limits, from the next request on.
+        """Respect one of several equal parts of the limits, from the next request on.
 
-        For processes that together keep to the limits that were set; may be called again.
+        For processes that share the limits; may be called again.
         """
         rpm, tpm, concurrency = self._undivided
         calls = concurrency * (part + 1) // parts - concurrency * part // parts
@@ -406,7 +402,7 @@ class Limiter:
         return Permit(self, tokens)
 
     def pause(self, seconds: float) -> None:
-        """Admit nothing for some seconds; a longer pause that is under way stays."""
+        """Pause all admissions for some seconds; never shortens a running pause."""
         if not 0 <= seconds < math.inf:
             raise ValueError(f"cannot pause for {seconds!r} seconds")
         self._loop = asyncio.get_running_loop()
@@ -414,13 +410,13 @@ class Limiter:
         self._wake()
 
     def rejected(self, permit: Permit) -> None:
-        """Learn that the server turned a request away because of load (429, 503)."""
+        """Learn that the server rejected a request because of load (429, 503)."""
         self._rejected += 1
-        self._calls_limit.rejected(permit.sent, self._now())
+        self._calls_limit.rejected(permit.sent, asyncio.get_running_loop().time())
 
     def timed_out(self, permit: Permit) -> None:
-        """Learn that a request was abandoned."""
-        self._calls_limit.timed_out(permit.sent, self._now())
+        """Learn that a request timed out."""
+        self._calls_limit.timed_out(permit.sent, asyncio.get_running_loop().time())
 
     @property
     def limit(self) -> int:
@@ -434,7 +430,7 @@ class Limiter:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more calls are in flight than may be, as the limit was divided meanwhile."""
+        """Whether more calls are in flight than allowed, as `divide` has lowered the limit."""
         return self._in_flight > self.concurrency
 
     @property
@@ -463,7 +459,7 @@ class Limiter:
                     "this limiter is in use in another event loop; connect once in each loop"
                 )
             self._loop = loop
-        # An empty queue is the common case: admit without a future and a turn of the loop.
+        # the usual case, without a future and a turn of the event loop
         if not self._waiting:
             now = loop.time()
             if self._ready_at(permit.tokens, now) <= now:
@@ -471,13 +467,13 @@ class Limiter:
                 return
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = permit
-        # Only the head of the queue determines the timer; who joins behind it changes nothing.
+        # only the head of the queue determines the timer
         if len(self._waiting) == 1:
             self._wake()
         try:
             await future
         except BaseException:
-            # Admitted and canceled in the same turn of the loop: `__aexit__` will not run.
+            # if it was admitted in the same turn of the loop, `__aexit__` will not run
             if future.done() and not future.cancelled():
                 self._undo(permit)
             self._waiting.pop(future, None)
@@ -486,12 +482,12 @@ class Limiter:
 
     @property
     def _used_share(self) -> float:
-        """The share of reserved tokens that are used: 1 until something is known."""
+        """The share of reserved tokens that requests use: 1 until one has settled."""
         return self._tokens_used / self._tokens_reserved if self._tokens_reserved else 1.0
 
     def _ready_at(self, tokens: int, now: float) -> float:
         """Return when to try again: up to `now` if at once, infinite if a call must end first."""
-        # No time to wait for: the next request that leaves wakes the queue.
+        # the next call that ends wakes the queue
         if self._in_flight >= self.limit:
             return math.inf
         at = max(self._paused_until, self._request_pace.free_at)
@@ -506,13 +502,13 @@ class Limiter:
         permit.cell = self._window.add(now, permit.tokens)
         self._request_pace.take(now, 1, waited=waited)
         if permit.tokens:
-            # The pace only has to be right on average, so it takes what such requests really use.
-            # The window must never be exceeded, so it holds the whole reservation.
+            # The pace only has to be right on average, so it counts the expected use. The window
+            # must never be exceeded, so it counts the whole reservation.
             permit.paced = permit.tokens * self._used_share
             self._token_pace.take(now, permit.paced, waited=waited)
 
     def _undo(self, permit: Permit) -> None:
-        """Take back an admission whose task was canceled before it could send anything."""
+        """Undo an admission whose task was canceled before it could send anything."""
         self._correct(permit, 0)
         self._window.correct(permit.cell, -1, 0)
         self._request_pace.correct(-1)
@@ -523,7 +519,7 @@ class Limiter:
         if error is not None and not permit.is_settled:
             self._correct(permit, 0)
         if error is None:
-            now = self._now()
+            now = asyncio.get_running_loop().time()
             self._answered += 1
             self._answer_seconds += now - permit.sent
             self._calls_limit.answered(permit.sent, now)
@@ -533,38 +529,32 @@ class Limiter:
     def _settle(self, permit: Permit, tokens: int) -> None:
         if tokens < 0:
             raise ValueError(f"a request cannot have used {tokens} tokens")
-        # Only the first settlement is measured against the reservation; `_correct` replaces that.
+        # only the first settlement is compared with the reservation, which `_correct` replaces
         if not permit.is_settled:
             self._tokens_used = FADING * self._tokens_used + tokens
             self._tokens_reserved = FADING * self._tokens_reserved + permit.tokens
         permit.is_settled = True
         self._correct(permit, tokens)
-        # Without a limit on tokens, nobody waits for any.
+        # without a limit on tokens no request waits for any
         if self._waiting and self.counts_tokens:
             self._wake()
 
     def _correct(self, permit: Permit, tokens: int) -> None:
-        """Put the true tokens in place of those reserved."""
+        """Replace the tokens that were reserved."""
         self._window.correct(permit.cell, 0, tokens - permit.tokens)
         permit.tokens = tokens
         self._token_pace.correct(tokens - permit.paced)
         permit.paced = float(tokens)
 
-    def _now(self) -> float:
-        if self._loop is None:
-            raise AssertionError("nothing was admitted yet")
-        return self._loop.time()
-
     def _wake(self) -> None:
-        """Admit from the head of the queue whatever may go, and set the timer for the next."""
+        """Admit requests from the head of the queue, and set the timer for the next one."""
         at = math.inf
         while self._waiting:
-            now = self._now()
+            now = asyncio.get_running_loop().time()
             future, permit = next(iter(self._waiting.items()))
             if not future.done():
                 at = self._ready_at(permit.tokens, now)
-                # First come, first served: whoever is behind waits, even if it were small enough to
-                # go.
+                # first come, first served: the ones behind it wait, too, even if they would fit
                 if at > now:
                     break
                 self._take(permit, now, waited=True)
@@ -575,13 +565,13 @@ class Limiter:
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
-            # Canceled timers stay in the loop's heap until they are due, so one that fits is kept.
+            # kept if it fits, as canceled timers stay in the loop's heap until they are due
             if self._timer.when() == at:
                 return
             self._timer.cancel()
             self._timer = None
-        if at < math.inf and self._loop is not None:
-            self._timer = self._loop.call_at(at, self._timer_fired)
+        if at < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(at, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None
@@ -589,24 +579,20 @@ class Limiter:
 
 
 def _whole(rpm: float) -> float:
-    """Return the limit that an even pace keeps to: a minute holds a whole number of requests."""
+    """Return the limit for an even pace: a minute has a whole number of requests."""
     return max(rpm // 1, min(rpm, 1.0)) if rpm < math.inf else rpm
 
 
-OVERLOADED = (503, 529)
-"""HTTP statuses by which a server says that it has too much to do."""
-
 MAX_PAUSE = 300.0
-"""Seconds: the longest that one `Retry-After` stops everybody, so that an answer of "tomorrow"
-comes to light."""
+"""Seconds: the longest pause of all calls for one `Retry-After`. After it a server that asks to
+wait until tomorrow is asked again, and its error is raised."""
 
 
 class LimitedModel(Wrapper):
-    """Sends a request only when the limiter admits it, and reports the outcome to the limiter.
+    """Sends a request once the limiter admits it, and reports the outcome to the limiter.
 
     Reserves the estimated tokens of the prompt and the longest answer (see `TokenForecast`), and
-    settles with what the answer reports. An answer without a token count leaves the reservation as
-    it is. A `Retry-After` stops everybody.
+    settles with the tokens that the answer reports, if it does. A `Retry-After` pauses all calls.
     """
 
     def __init__(self, wrapped: Model, limiter: Limiter) -> None:
@@ -616,8 +602,7 @@ class LimitedModel(Wrapper):
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer once admitted."""
-        # Estimating takes time in proportion to the text, and nobody needs it without a token
-        # limit.
+        # an estimate takes time in proportion to the text, so it is only made for a token limit
         tokens = 0
         if self.limiter.counts_tokens:
             tokens = self._forecast.prompt(call.request) + self._forecast.completion(call)
@@ -631,8 +616,7 @@ class LimitedModel(Wrapper):
                 self.limiter.timed_out(grant)
                 raise
             used = answer.usage.prompt_tokens + answer.usage.completion_tokens
-            # A count of 0 means that the server reports none; settling with it would lift the
-            # limit.
+            # 0 means that the server reports none; settling with it would lift the limit
             if used:
                 grant.settle(used)
                 if self.limiter.counts_tokens:
@@ -640,9 +624,8 @@ class LimitedModel(Wrapper):
             return answer
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
-        if isinstance(error, RateLimited) or error.status in OVERLOADED:
+        if isinstance(error, RateLimited) or error.status in (503, 529):  # overloaded
             self.limiter.rejected(grant)
-        # All callers share the server's quota, so what one of them is asked to wait holds for
-        # everybody.
+        # all callers share the server's quota, so all of them wait
         if error.retry_after is not None:
             self.limiter.pause(min(max(0.0, error.retry_after), MAX_PAUSE))

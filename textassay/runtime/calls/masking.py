@@ -1,7 +1,7 @@
-"""Keys that a server echoes never get past the backend: not into scores, errors, caches or logs.
+"""Keys that a server echoes stay in the backend: out of scores, errors, caches and logs.
 
-A gateway may show the headers of a request in its answer. What a judge says ends up as the
-explanation of a score, so it is looked through before anything else sees it.
+A gateway may show the headers of a request in its answer, and a judge's answer becomes the
+explanation of a score. So answers are searched for keys before any other code sees them.
 """
 
 from __future__ import annotations
@@ -10,29 +10,23 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import AnyResponse, Model, Response, Sample, TokenLogprob
 from textassay.runtime.questions import DecisionResponse
 
 MASK = "[key]"
-MIN_SECRET = 8
-"""Characters of the shortest secret that is looked for: local servers are given keys such as
-`EMPTY` or `1`, which answers hold by chance."""
-_SECRET_VARIABLE = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD)$")
-# More than `MIN_SECRET`: nobody said that these variables hold keys, and short values of names such
-# as NEXT_TOKEN occur in ordinary answers.
-_MIN_FOUND = 12
 
 
 def find_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown: secrets in use, and variables that litellm may read."""
-    secrets = {secret for secret in named if len(secret) >= MIN_SECRET}
+    """Return the secrets in use, and the variables that litellm may read, the longest first."""
+    # local servers are given keys such as `EMPTY` or `1`, which answers contain by chance
+    secrets = {secret for secret in named if len(secret) >= 8}
     for name, value in environment.items():
-        if len(value) >= _MIN_FOUND and _SECRET_VARIABLE.search(name):
+        # longer, as short values of names such as NEXT_TOKEN occur in ordinary answers
+        if len(value) >= 12 and re.search(r"(KEY|TOKEN|SECRET|PASSWORD)$", name):
             secrets.add(value)
-    return tuple(sorted(secrets, key=len, reverse=True))  # a key that begins another goes last
+    return tuple(sorted(secrets, key=len, reverse=True))  # a key may begin with another one
 
 
 class MaskedModel(Wrapper):
@@ -40,7 +34,7 @@ class MaskedModel(Wrapper):
 
     def __init__(self, wrapped: Model, secrets: Iterable[str]) -> None:
         super().__init__(wrapped)
-        # An empty alternation would match everywhere; `(?!)` matches nowhere.
+        # an empty alternation would match everywhere, `(?!)` matches nowhere
         self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -48,15 +42,14 @@ class MaskedModel(Wrapper):
         try:
             response = await ask(call)
         except TextassayError as error:
-            # In place: the class, cause and traceback of the error matter to the wrappers further
-            # out.
+            # in place, as outer wrappers need the error's class, cause and traceback
             error.args = tuple(
                 self._mask(part) if isinstance(part, str) else part for part in error.args
             )
             raise
         update: dict[str, object] = {}
         if isinstance(response, DecisionResponse):
-            # options are ours; only a problem quotes what the server sent
+            # options are ours, and only a problem quotes the server
             text = response.model_dump_json() if any(a.problem for a in response.answers) else ""
             if self._pattern.search(text):
                 return DecisionResponse.model_validate_json(self._mask(text))
@@ -72,8 +65,7 @@ class MaskedModel(Wrapper):
     def _shows(self, sample: Sample) -> bool:
         if self._pattern.search(sample.text) or self._pattern.search(sample.thought or ""):
             return True
-        # A tokenizer cuts a key into pieces, none of which is the key: the joined text is searched,
-        # too.
+        # a tokenizer cuts a key into pieces, so the joined text is searched, too
         tokens = sample.logprobs or ()
         return any(
             self._pattern.search(text)
@@ -90,13 +82,13 @@ class MaskedModel(Wrapper):
         return sample.model_copy(update=update)
 
     def _mask_tokens(self, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...]:
-        """Return the tokens, those replaced that hold any part of a secret."""
+        """Return the tokens, replacing each that has a part of a secret."""
         ends = list(accumulate(len(token.token) for token in tokens))
         spans = [match.span() for match in self._pattern.finditer("".join(t.token for t in tokens))]
         masked = []
         for token, end in zip(tokens, ends, strict=True):
             start = end - len(token.token)
-            # Alternatives at such a place can spell the key as well, so they go altogether.
+            # its alternatives may spell the key as well, so they are removed
             inside = any(start < last and first < end for first, last in spans)
             top = tuple((self._mask(text), logprob) for text, logprob in token.top)
             update = {"token": MASK, "top": ()} if inside else {"top": top}

@@ -1,10 +1,9 @@
-"""Failed calls: time limits, what is asked again, and what a failure means for the run.
+"""Failed calls: time limits, retries, and what a failure means for the run.
 
-From the inside out: `DeadlineModel` gives up an attempt, `RetryingModel` asks again after failures
-that may go away by themselves, and `HealthModel` distinguishes failures of a request from failures
-of its server, and waits for outages. They know the families of errors, and nothing of HTTP. A rate
-limit belongs inside of retry, so that each attempt is counted by it and none of its slots is held
-while waiting for the next attempt.
+From the inside out: `DeadlineModel` gives up an attempt, `RetryingModel` asks again after transient
+failures, and `HealthModel` distinguishes failures of a request from failures of its server, and
+waits for outages to end. They know the families of errors, but not HTTP. A rate limit belongs
+inside of retry, so that it counts each attempt and no slot is held between two attempts.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
@@ -51,25 +50,20 @@ if TYPE_CHECKING:
 
 
 class DeadlineModel(Wrapper):
-    """Gives up an attempt after `timeout` seconds."""
+    """Gives up an attempt after a number of seconds, which differs for requests with a thought."""
 
-    def __init__(
-        self, wrapped: Model, *, timeout: float | None, thinking_timeout: float | None = None
-    ) -> None:
+    def __init__(self, wrapped: Model, *, timeout: float, thinking_timeout: float) -> None:
         super().__init__(wrapped)
-        self._plain = None if timeout is None else _Deadlines(timeout)
-        self._thinking = self._plain if thinking_timeout is None else _Deadlines(thinking_timeout)
+        self._plain, self._thinking = _Deadlines(timeout), _Deadlines(thinking_timeout)
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, or cancel the attempt."""
         deadlines = self._thinking if call.posting.allowance else self._plain
-        if deadlines is None:
-            return await ask(call)
         attempt = deadlines.begin()
         try:
             answer = await ask(call)
         except BaseException as error:
-            # A `TimeoutError` from further in (a socket, a nested scope) is not about this limit.
+            # a `TimeoutError` from further in (a socket, a nested scope) is not about this limit
             if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
                 raise TimedOut(
                     f"no answer from {self.name} within {deadlines.seconds:g} s (timeout=SECONDS)"
@@ -98,14 +92,14 @@ class _Attempt:
         self._task.cancel()
 
     def absorb(self) -> bool:
-        """Take the cancellation by `expire` back; return whether nobody else canceled the task."""
+        """Undo the cancellation by `expire`; return whether it was the only one."""
         return self._task.uncancel() <= self._cancelling
 
 
 class _Deadlines:
-    """Attempts under way in one event loop, and one timer for all of them.
+    """The attempts in progress in one event loop, with one timer for all of them.
 
-    Does what `asyncio.timeout` does without a timer for each attempt: all may take equally long, so
+    Does the same as `asyncio.timeout` without a timer for each attempt: all have the same time, so
     they expire in the order in which they began.
     """
 
@@ -117,9 +111,7 @@ class _Deadlines:
 
     def begin(self) -> _Attempt:
         """Start the time of the current task."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a time limit needs a task to cancel")
+        task = cast("asyncio.Task[object]", asyncio.current_task())
         loop = task.get_loop()
         if loop is not self._loop:  # attempts of an earlier loop have ended with it
             self._loop, self._timer = loop, None
@@ -132,36 +124,31 @@ class _Deadlines:
 
     def end(self, attempt: _Attempt) -> None:
         """Forget an attempt."""
-        # The timer stays: when it fires, it is set for the attempt that is the oldest then.
+        # the timer stays: when it fires, it is set for the oldest attempt
         self._attempts.pop(attempt, None)
 
     def _expire(self) -> None:
-        self._timer = None
-        if self._loop is None:
-            return
-        now = self._loop.time()
+        self._timer, loop = None, asyncio.get_running_loop()
+        now = loop.time()
         for attempt in self._attempts:
             if attempt.expired:
-                continue  # canceled, and not yet ended
+                continue  # canceled, and about to end
             if attempt.deadline > now:
-                self._timer = self._loop.call_at(attempt.deadline, self._expire)
+                self._timer = loop.call_at(attempt.deadline, self._expire)
                 return
             attempt.expire()
 
 
 MIN_WAIT = 0.5
-"""Seconds: the longest that the first wait may be drawn as."""
+"""Upper bound of the first wait, in seconds."""
 
 MAX_WAIT = 60.0
-"""Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
+"""Upper bound of any wait, in seconds, unless the server asks for a longer one."""
 
 LIMITED_WAITS = ((0.0, 0.5), (1.0, 2.0), (6.0, 12.0), (30.0, MAX_WAIT))
-"""Seconds: between which the first, second, third and any later wait is drawn after a 429 whose
-server does not say how long to wait. Limits are counted by the second or by the minute: the first
-waits are short, and those of six attempts take more than a minute."""
-
-MIN_WAIT_UNREACHABLE = 0.1
-"""Seconds: `MIN_WAIT` if nothing listens, which a wrong address says at once."""
+"""Bounds of the first, second, third and any later wait, in seconds, after a 429 whose server names
+no time. Servers count limits by the second or by the minute: so the first waits are short, and the
+waits of six attempts together exceed a minute."""
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = Settings()
@@ -170,10 +157,10 @@ _DEFAULTS = Settings()
 class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
-    Waits as long as the server asks, plus up to a tenth; if it does not ask, for a random time
-    up to 0.5 s, doubled with each attempt up to 60 s, and after a rate limit as `LIMITED_WAITS`
-    says. Gives up after `attempts`, or at once if the next wait would end after `total_timeout`,
-    and raises the last error with the number of attempts in its message.
+    Waits as long as the server asks, plus up to a tenth. If the server names no time, the wait is
+    random: up to 0.5 s, doubled with each attempt up to 60 s, and as `LIMITED_WAITS` says after a
+    rate limit. Gives up after `attempts`, or at once if the next wait would end after
+    `total_timeout`, and raises the last error with the number of attempts in its message.
     """
 
     def __init__(
@@ -182,12 +169,15 @@ class RetryingModel(Wrapper):
         *,
         attempts: int = _DEFAULTS.attempts,
         total_timeout: float = _DEFAULTS.total_timeout,
-        on_failure: Callable[[ModelError], None] | None = None,
+        on_failure: Callable[[ModelError], None] = lambda error: None,
         gives_up: Callable[[BaseException], bool] = lambda error: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Say when to stop; `gives_up` says so of an error before that."""
+        """Set when to stop: after `attempts`, `total_timeout`, or an error that `gives_up` accepts.
+
+        `on_failure` is called with the error of each attempt.
+        """
         super().__init__(wrapped)
         self.attempts, self.gives_up = attempts, gives_up
         self.total_timeout = total_timeout
@@ -206,8 +196,7 @@ class RetryingModel(Wrapper):
         failing_since = time.monotonic()
         import tenacity  # here, since most runs never need it
 
-        # tenacity always begins with an attempt; the one that was made above is replayed as its
-        # first.
+        # tenacity begins with an attempt, which replays the one above
         attempts = _RetryState(self, first, started)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
@@ -220,8 +209,7 @@ class RetryingModel(Wrapper):
         try:
             answer: AnyResponse = await retrying(attempts.ask, call, ask)
         except (ModelError, BudgetReached) as error:
-            # Other errors ended the request by themselves, whatever the number of attempts before
-            # them.
+            # other errors end a request whatever the number of attempts
             if isinstance(error, TransientError):
                 _say_attempts(error, attempts.failed)
             if isinstance(error, ModelError):
@@ -236,15 +224,15 @@ class RetryingModel(Wrapper):
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
         retry_after: float | None = getattr(error, "retry_after", None)
         if retry_after is not None:
-            # Every caller got the same Retry-After; without some spread they would all return at
-            # once.
+            # spread, as all callers were given the same Retry-After
             return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
         if isinstance(error, RateLimited):
             return self._rng.uniform(*LIMITED_WAITS[min(failed, len(LIMITED_WAITS)) - 1])
-        shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
-        # The exponent is bounded, since a float overflows after a thousand attempts.
+        # a wrong address fails at once, so its attempts should not take long
+        shortest = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
+        # the exponent is bounded, as a float would overflow after a thousand attempts
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
-        # From zero ("full jitter"): callers that failed together must not come back together.
+        # from zero ("full jitter"), as callers that failed together should not return together
         return self._rng.uniform(0, ceiling)
 
 
@@ -256,14 +244,13 @@ class _RetryState:
         self.started = started
         self.failed = 0
         self.usage = NO_USAGE
-        """What failed attempts cost that the server answered, if unusably."""
-        self._first: TransientError | None = first
+        """Cost of the attempts that the server answered in an unusable way."""
+        self._replayed = [first]
 
     async def ask(self, call: Call, ask: Send) -> AnyResponse:
-        """Fail as the first attempt did, then ask."""
-        first, self._first = self._first, None
-        if first is not None:
-            raise first
+        """Raise the error of the first attempt once, then ask."""
+        if self._replayed:
+            raise self._replayed.pop()
         return await ask(call)
 
     def wait(self, state: tenacity.RetryCallState) -> float:
@@ -279,7 +266,7 @@ class _RetryState:
 
     def stop(self, state: tenacity.RetryCallState) -> bool:
         """Whether the attempt that has just failed was the last."""
-        # A wait that would end too late is not begun: its caller would learn nothing new from it.
+        # a wait that would end too late is not begun
         over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
         if self.model.gives_up(_error_of(state)):
             return True
@@ -291,22 +278,20 @@ class _RetryState:
         self.failed += 1
         if isinstance(error, ModelError) and error.usage is not None:
             self.usage += error.usage
-            error.usage = None  # counted: what is raised in the end tells the sum
-        if self.model.on_failure is not None and isinstance(error, ModelError):
+            error.usage = None  # the error that is raised in the end has the sum
+        if isinstance(error, ModelError):
             self.model.on_failure(error)
 
     def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
-        """Return what all failed attempts cost, the one that ended in `error` included."""
+        """Return the cost of all failed attempts, including the last one, which raised `error`."""
         if error.usage is not None:
             return self.usage + error.usage
         return None if self.usage is NO_USAGE else self.usage
 
 
 def _error_of(state: tenacity.RetryCallState) -> BaseException:
-    error = state.outcome.exception() if state.outcome is not None else None
-    if error is None:
-        raise AssertionError("tenacity asked about an attempt that did not fail")
-    return error
+    # tenacity only asks about attempts that failed
+    return cast("BaseException", cast("tenacity.Future", state.outcome).exception())
 
 
 def _say_attempts(error: TransientError, failed: int) -> None:
@@ -316,48 +301,44 @@ def _say_attempts(error: TransientError, failed: int) -> None:
 
 
 PROBE = "Is water wet? Answer with yes or no."
-"""What is asked to find out whether a server answers anything at all."""
-
-FIRST_PAUSE = 1.0
-MAX_PAUSE = 30.0
-"""Seconds between two probes of a server that is down: doubled from the first to the longest."""
+"""A harmless question, which shows whether a server answers at all."""
 
 MAX_OUTAGES = 3
-"""Outages that one request waits for: it may be what brings the server down."""
+"""Outages for whose end one request waits: it may be the cause of them."""
 
 _OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 
 
 class Health:
-    """What calls to one model have shown of its server; shared by all stacks around the model."""
+    """The state of a model's server, learned from calls; shared by all stacks around the model."""
 
     def __init__(self, *, outage_wait: float = 300.0, failure_limit: int = 20) -> None:
         self.outage_wait, self.failure_limit = outage_wait, failure_limit
         self.answered = 0
         """Calls that were answered."""
         self.up_at = -math.inf
-        """When the newest of them was begun (`time.monotonic`): of calls that fail from some moment
-        on, those in flight may still be answered."""
+        """When the newest of them began (`time.monotonic`): a server that went down may still
+        answer the calls in flight."""
         self.consecutive_failures = 0
         """Calls that failed since the last answer."""
         self.outage: asyncio.Task[bool] | None = None
-        """Waits for the server to come back, while it is down; whether it was."""
+        """Waits for a server that is down to come back; returns whether it was down."""
 
     def finds_no_model(self, error: BaseException) -> bool:
-        """Return whether an error says that no model is at the address: a page comes first."""
+        """Return whether an error shows that the address has no model: it sends a page first."""
         return isinstance(error, PageAnswered) and not self.answered
 
 
 class HealthModel(Wrapper):
     """Decides what a failed call means for the run.
 
-    - A refusal that would stop the run (a 403, an unknown model) is checked with a harmless
-      request: if that is answered, the refusal is this text's own and becomes `RequestRefused`.
-    - A server that has answered before and then fails like one that is down, with no answer to any
-      call that was begun since the first failed attempt of this one, is probed with growing pauses
-      for up to `outage_wait` seconds, while all callers wait; then everybody asks again.
-    - `failure_limit` failed calls in a row, without an answer in between, stop the run, unless they
-      are refusals and the harmless request is answered.
+    - After a refusal that would stop the run (a 403, an unknown model) it sends a harmless request:
+      if that is answered, the text caused the refusal, which becomes `RequestRefused`.
+    - If a server has answered before, and then fails as if it were down, without an answer to any
+      call that began after the first failed attempt of this one, it is probed with growing pauses
+      for up to `outage_wait` seconds, while all callers wait. Then all of them ask again.
+    - `failure_limit` failed calls in a row stop the run, unless they are refusals and a harmless
+      request is answered.
     """
 
     def __init__(self, wrapped: Model, *, once: Model, health: Health) -> None:
@@ -370,14 +351,14 @@ class HealthModel(Wrapper):
         health, outages = self.health, 0
         while True:
             if health.outage is not None:
-                # Shielded: one caller that is canceled must not end the probing for all others.
+                # shielded, as a canceled caller must not end the probing for the others
                 await asyncio.shield(health.outage)
-            # If anything is answered between asking and failing, the refusal is this request's own.
+            # if another call is answered meanwhile, a refusal is about this request
             answered_before, began = health.answered, time.monotonic()
             try:
                 answer = await ask(call)
             except ModelError as error:
-                # The server answers: the request is adapted to what it says and sent again.
+                # the server answers: the request is adapted to the refusal and sent again
                 if isinstance(error, AnswerUnfinished) or (
                     isinstance(error, RequestRefused) and error.refusal is not None
                 ):
@@ -388,13 +369,13 @@ class HealthModel(Wrapper):
                     raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since
-                # Waiting only helps a server that worked before.
+                # waiting only helps if the server worked before
                 may_wait = isinstance(error, _OUTAGE) and down and health.answered
                 if not may_wait or outages >= MAX_OUTAGES:
                     await self._count(error, call)
                     raise
                 was_down = await self._wait_for_server(error, call)
-                # A server that was up all the time and fails this request again fails the request.
+                # if the server was up all the time, the request fails when it fails again
                 outages += 1 if was_down else MAX_OUTAGES
             else:
                 health.answered += 1
@@ -405,7 +386,7 @@ class HealthModel(Wrapper):
     async def _own_refusal(
         self, error: FatalModelError, call: Call, answered_before: int
     ) -> ModelError:
-        """Return the error of this text alone if others are answered, else the error as it is."""
+        """Return `RequestRefused` if other texts are answered, else the error unchanged."""
         if not error.may_be_text:
             return error
         if self.health.answered > answered_before or await self._answers_probe(call):
@@ -429,8 +410,7 @@ class HealthModel(Wrapper):
 
     async def _answers_probe(self, call: Call) -> bool:
         try:
-            # With retries, for a single failed probe would turn one refused text into the end of
-            # the run.
+            # with retries, as one failed probe would let a refused text end the run
             await self._ask(probe_like(call))
         except ModelError as error:
             _log.debug("the probe failed: %s", type(error).__name__)
@@ -438,13 +418,9 @@ class HealthModel(Wrapper):
         return True
 
     async def _wait_for_server(self, error: ModelError, call: Call) -> bool:
-        """Wait until the server answers again, together with everybody else who waits for it.
-
-        Returns whether it was down.
-        """
+        """Wait with all callers until the server answers again; return whether it was down."""
         health = self.health
-        # One task probes for all: a server that struggles back up should not meet every caller's
-        # probe.
+        # one task probes for all, as a server that restarts should not be sent every caller's probe
         if health.outage is None:
             health.outage = asyncio.create_task(self._probe_until_up(error, call))
             health.outage.add_done_callback(self._outage_over)
@@ -453,20 +429,20 @@ class HealthModel(Wrapper):
     def _outage_over(self, task: asyncio.Task[bool]) -> None:
         self.health.outage = None
         if not task.cancelled():
-            task.exception()  # all who wait have it; if they were cancelled, nobody wants it
+            task.exception()  # seen by the callers that wait, if there are any left
 
     async def _probe_until_up(self, error: ModelError, call: Call) -> bool:
         """Return whether the server was down, once it is up."""
-        loop, pause, was_down = asyncio.get_running_loop(), FIRST_PAUSE, False
+        loop, pause, was_down = asyncio.get_running_loop(), 1.0, False
         began = loop.time()
         while True:
             try:
-                # Without retries: the pauses between probes are already those of this loop.
+                # without retries, as this loop has pauses of its own
                 await sender(self._once)(probe_like(call))
             except (*_OUTAGE, MalformedResponse) as failure:
                 error, was_down = failure, True
             except ModelError as failure:
-                # It answers, and what it says of the probe need not hold for those who wait.
+                # it answers, and its error need not be true for the requests that wait
                 _log.debug("the server is up: the probe failed with %s", _kind(failure))
                 return was_down
             else:
@@ -482,7 +458,7 @@ class HealthModel(Wrapper):
                 ) from error
             _log.debug("server is down (%s); next probe in %.1f s", _kind(error), min(pause, left))
             await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, MAX_PAUSE)
+            pause = min(2 * pause, 30.0)
 
 
 def _kind(error: ModelError) -> str:
@@ -490,13 +466,12 @@ def _kind(error: ModelError) -> str:
 
 
 def probe_like(call: Call) -> Call:
-    """Return a call of the same kind and settings, with a harmless text."""
+    """Return a call of the same kind and parameters with a harmless text."""
     return call.about(_harmless(call.request))
 
 
 def _harmless(request: AnyRequest) -> AnyRequest:
-    # The same kind and settings, because some servers refuse exactly those (log-probabilities,
-    # say).
+    # the same kind and parameters, as some servers refuse exactly those (such as log-probabilities)
     if isinstance(request, DecisionRequest):
         texts, questions = (NamedText(name="text", text=PROBE),), request.questions[:1]
         return request.model_copy(update={"texts": texts, "questions": questions, "images": ()})

@@ -1,13 +1,13 @@
-"""What several tasks want at once is done once, and prompts that begin alike follow each other.
+"""Makes equal calls of several tasks once, and sends prompts with a shared beginning in a row.
 
-Equal requests in flight, and agents whose result never changes, are shared. The first caller makes
+Tasks share equal requests in flight, and agents whose result never changes. The first caller makes
 the call, without a task of its own, which would add a tenth to its CPU time.
 
-Providers keep what they have computed for the beginning of a prompt, and charge a part of the price
-for prompts that begin in the same way: only once the first answer is there, though. `PrefixModel`
-sends the first one ahead. A local model still holds what the last request began with, so it waits a
-moment for the next one of a `RequestChain`. Which chain is being asked travels in a context
-variable, so that neither requests nor the wrappers around a model need to carry it.
+Providers cache the beginning of a prompt, and charge less for later prompts with the same
+beginning, but only after the first answer. So `PrefixModel` sends the first one ahead. A local
+model still has the beginning of its last prompt, so it waits a moment for the next request of a
+`RequestChain`. The current chain is in a context variable, so that neither requests nor wrappers
+need to pass it on.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ R = TypeVar("R")
 
 
 class _SharedResult(NamedTuple, Generic[R]):
-    """How a call ended."""
+    """The result or the error of a call."""
 
     result: R | None
     error: BaseException | None = None
     traceback: TracebackType | None = None
-    """Where the error came from; each caller that raises it would otherwise add to it."""
+    """The error's original traceback, to which each caller that raises the error would add."""
 
 
 E = TypeVar("E", bound=BaseException)
 
 
 def _without_cost(error: E) -> E:
-    """Return an error as it is for one who does not pay for the failed request."""
+    """Return an error for a caller that does not pay for the failed request."""
     if getattr(error, "usage", None) is None:
         return error
     # not `copy.copy`, which calls the constructor with arguments that it may not take
@@ -55,15 +55,15 @@ def _without_cost(error: E) -> E:
 
 
 class SharedCalls(Generic[R]):
-    """Calls in progress by key, each made by its first caller; callers with a known key join it.
+    """Calls in progress by key: the first caller makes the call, and later ones join it.
 
-    If that caller is canceled, so is the call, and one of those that have joined makes it anew.
+    If the first caller is canceled, so is the call, and one of the others makes it anew.
     """
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, list[asyncio.Future[_SharedResult[R] | None]]] = {}
-        """For each call in progress, what those that have joined it wait for: its outcome, or
-        `None` if it was canceled."""
+        """The futures of the callers that have joined a call: its outcome, or `None` if it was
+        canceled."""
 
     async def join(
         self,
@@ -88,28 +88,28 @@ class SharedCalls(Generic[R]):
                 joined.remove(waiter)
                 raise
             if outcome is None:
-                make = anew or call  # unless another one of those that waited is quicker
+                make = anew or call  # unless another caller that waited is quicker
             elif outcome.error is not None:
                 raise _without_cost(outcome.error).with_traceback(outcome.traceback)
             else:
                 return cast(R, outcome.result), False
         joined, outcome = [], None
         self._calls[key] = joined
-        task = asyncio.current_task()
-        cancellations = 0 if task is None else task.cancelling()
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        cancellations = task.cancelling()
         try:
             result = await make()
             outcome = _SharedResult(result)
             return result, True
         except BaseException as error:
             closed = isinstance(error, GeneratorExit)
-            # a count that was there before is of a cancellation that somebody has swallowed
-            if not (closed or (task is not None and task.cancelling() > cancellations)):
+            # an earlier count is of a cancellation that was swallowed
+            if not closed and task.cancelling() <= cancellations:
                 outcome = _SharedResult(None, error, error.__traceback__)
             raise
         finally:
-            # Without an await before the caller goes on: an equal request finds either this call or
-            # what its caller made of it.
+            # No `await` before the caller goes on, so that an equal request finds either this call
+            # or the stored result.
             del self._calls[key]
             for waiter in joined:
                 if not waiter.done():
@@ -117,16 +117,15 @@ class SharedCalls(Generic[R]):
 
 
 class SharedModel(Wrapper):
-    """Asks equal requests that are in flight at the same time only once.
+    """Makes one call for equal requests that are in flight at the same time.
 
-    One caller gets the response with its cost, the others with none. If the request fails, it fails
-    for all of them, and one of them gets the error with what it cost.
+    One caller gets the response, or the error, with its cost, and the others without it.
     """
 
     def __init__(self, wrapped: Model, store: AnswerStore | None = None) -> None:
-        """Wrap a model, whose identity stays the same as long as the wrapper lives.
+        """Wrap a model, whose identity must not change.
 
-        If the caller that asked is canceled, its answer may have come to the `store` by then.
+        If the caller that made the call is canceled, the `store` may have its answer already.
         """
         super().__init__(wrapped)
         self._store = store
@@ -146,10 +145,10 @@ class SharedModel(Wrapper):
 
 
 class CalledOnce(Generic[P, R]):
-    """Calls an agent once for equal arguments and remembers the result, but no failure."""
+    """Calls an agent once for equal arguments, and keeps its result unless it fails."""
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
-        # whose annotations a graph reads
+        # a graph reads the annotations of `__wrapped__`
         self._agent = self.__wrapped__ = agent
         self._results: dict[Hashable, R] = {}
         self._shared: SharedCalls[R] = SharedCalls()
@@ -160,26 +159,22 @@ class CalledOnce(Generic[P, R]):
         if key in self._results:
             return self._results[key]
         result, _ = await self._shared.join(key, lambda: self._agent(*args, **kwargs))
-        # All callers of one call get here; the first one's object is what everybody keeps.
+        # all callers of one call get here, and return the first one's object
         return self._results.setdefault(key, result)
 
 
 def once(agent: Callable[P, Awaitable[R]]) -> CalledOnce[P, R]:
-    """Return `agent` so that equal arguments share one call, as G-Eval's steps for an aspect do.
+    """Return `agent` so that equal arguments share one call, such as G-Eval's steps for an aspect.
 
-    Results live as long as the returned object: make one for each run.
+    The returned object keeps all results: make one for each run.
     """
     return CalledOnce(agent)
 
 
-MAX_PREFIXES = 4096
-"""Prefixes that are remembered; the oldest is forgotten first."""
-
-
 class PrefixModel(Wrapper):
-    """Holds requests back until the first one with the same prefix was answered.
+    """Holds requests back until the first one with the same prefix is answered.
 
-    Inside of the cache: a request that is answered from disk computes no prefix anywhere.
+    Inside of the cache, as an answer from disk does not fill the provider's cache.
     """
 
     def __init__(self, wrapped: Model) -> None:
@@ -187,18 +182,18 @@ class PrefixModel(Wrapper):
         self._first: dict[int, asyncio.Event] = {}
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Answer; a request that shares nothing passes by without a coroutine of this wrapper."""
+        """Answer; a request without a shared prefix needs no coroutine of this wrapper."""
         return self.around(call, self._ask) if is_worth_caching(call) else self._ask(call)
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
-        """Answer, behind the first request with this prefix."""
+        """Answer after the first request with this prefix."""
         assert isinstance(call.request, Prompted)
         prefix = hash(call.posting.prefix_of(call.request))
         first = self._first.get(prefix)
         if first is not None:
             await first.wait()
             return await ask(call)
-        if len(self._first) >= MAX_PREFIXES:
+        if len(self._first) >= 4096:  # a bound for memory: the oldest prefix is sent ahead again
             del self._first[next(iter(self._first))]
         self._first[prefix] = answered = asyncio.Event()
         try:
@@ -208,13 +203,13 @@ class PrefixModel(Wrapper):
 
 
 class RequestChain:
-    """The requests of one caller in turn; notifies listeners when no further one will come."""
+    """The successive requests of one caller; notifies listeners when it ends."""
 
     def __init__(self) -> None:
         self.has_next = True
-        """Whether another request will follow the next one; set it before that is asked."""
+        """Whether another request will follow the next one; set it before the next one is sent."""
         self.ended = False
-        """Whether nothing more will be asked."""
+        """Whether no further request will come."""
         self._listeners: set[Callable[[], None]] = set()
 
     def on_end(self, listener: Callable[[], None]) -> None:
@@ -237,13 +232,13 @@ _current: ContextVar[RequestChain | None] = ContextVar("textassay_request_chain"
 
 
 def current_chain() -> RequestChain | None:
-    """Return the chain that is being asked here, if one is."""
+    """Return the chain of the current task; `None` outside of one."""
     return _current.get()
 
 
 @contextmanager
 def chain_requests() -> Iterator[RequestChain]:
-    """Give every request that is asked inside the block a chain, which ends with the block."""
+    """Put all requests inside the block into one chain, which ends with the block."""
     current = RequestChain()
     token = _current.set(current)
     try:

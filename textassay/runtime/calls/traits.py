@@ -1,11 +1,10 @@
-"""What one model takes, and requests that suit it.
+"""Which parameters a model takes, and requests that fit it.
 
-Providers differ in the parameters that they take, and models that think take few of them and need
-tokens for their thoughts. No table of names keeps up with them, so what is known of a model, its
-`ModelTraits`, begins with a guess and is learned from what its server refuses. Two functions
-that keep no state use it: `fit` returns a call as the model takes it, and `repair` the traits
-that a refusal of a call shows. Knows requests and refusals; knows nothing of how they are written
-on the wire.
+Providers take different parameters, and models that think take few of them and need tokens for
+their thoughts. No list of model names stays up to date, so the `ModelTraits` of a model begin with
+a guess and are learned from refusals. Two functions without state use them: `fit` returns a call as
+the model takes it, and `repair` returns the traits that explain a refusal. This module knows
+requests and refusals, but not how they are written on the wire.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ from typing import Any, Final, Literal, cast
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Posting
-from textassay.runtime.errors import (
-    CapabilityError,
-    Refusal,
-)
+from textassay.runtime.errors import CapabilityError, Refusal
 from textassay.runtime.messages import Effort, Message
 from textassay.runtime.model import (
     AnyRequest,
@@ -33,14 +29,21 @@ from textassay.runtime.model import (
     Model,
     Request,
 )
-from textassay.runtime.parameters import BY_NAME, EFFORTS, OPTIONAL, THINKING_FIELDS
+from textassay.runtime.parameters import (
+    BY_NAME,
+    EFFORTS,
+    LOGPROBS,
+    MARKS,
+    OPTIONAL,
+    THINKING_FIELDS,
+)
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import encode
 
 ALLOWANCES: Final = (4096, 16384, 32768)
-"""Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
-the second at high effort; the next is for models that had too few. Published counts for short
-judgments are 50 to 1,500 tokens at low and medium effort and several thousand at high effort."""
+"""Tokens for a thought, in addition to the answer's: the first at low and medium effort, the second
+at high effort, and the next one for a model that ran out of them. Published counts for short
+judgments are 50 to 1,500 tokens at low and medium effort, and several thousand at high effort."""
 
 THINKING_NAMES = lazy_pattern(
     r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
@@ -48,28 +51,17 @@ THINKING_NAMES = lazy_pattern(
     r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
     re.I,
 )
-"""Names of models that think unless they are told not to: a first guess, which saves one answer
-that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
-repeat themselves)."""
+"""Names of models that think by default: a first guess, which saves one answer that is cut off.
+Their servers refuse or ignore temperature 0, or it does harm (Gemini 3 and Qwen 3 repeat
+themselves)."""
 
-MARKING_NAMES = lazy_pattern(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
-"""Models that keep the beginning of a prompt only where it is marked; others keep it by
-themselves."""
-
-JSON_IN_WORDS = (
-    "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
-)
-"""What stands in for a schema that a server does not take."""
-
-_OPENAI_HOST = lazy_pattern(r"//[^/]*\.(openai|azure)\.com")
-_OPENROUTER_HOST = lazy_pattern(r"//[^/]*\bopenrouter\.ai")
 _log = logging.getLogger(__name__)
 
 
 class Sampling(Message):
-    """What the settings of a model say of every request to it.
+    """Parameters that the user's settings add to every request.
 
-    What is set here replaces what the method wants, and is never left out in silence.
+    They replace the method's, and are never left out silently.
     """
 
     effort: Effort | None = None
@@ -81,7 +73,7 @@ class Sampling(Message):
 
     @classmethod
     def of(cls, settings: Settings) -> Sampling:
-        """Return what the settings of one model say."""
+        """Return the sampling parameters among a model's settings."""
         return cls(**{name: getattr(settings, name) for name in cls.model_fields})
 
     @property
@@ -112,26 +104,26 @@ class Sampling(Message):
 
 
 class ModelTraits(Message, defer_build=True):
-    """What is known of one model at one address: guessed from its name at first, then learned."""
+    """Knowledge about one model at one address: guessed from its name at first, then learned."""
 
     kind: Literal["learned"] = "learned"
     name: str = ""
-    """Its name, for messages."""
+    """The model's name, for messages."""
     thinks: bool = False
-    """Whether it thinks before it answers, as far as its name or any answer has shown."""
+    """Whether it thinks before it answers, judging by its name and its answers so far."""
     shuns_zero: bool = False
-    """Whether temperature 0 is left to it."""
+    """Whether a temperature of 0 is not sent."""
     effort_fields: tuple[str, ...] = ("reasoning_effort",)
     """Fields of a body that carry an effort."""
     switch: tuple[str, ...] = ()
-    """Further fields that carry effort `none`: templates of open models take a switch."""
+    """Further fields that carry effort `none`: chat templates of open models have a switch."""
     budget_fields: tuple[str, ...] = ("thinking_token_budget", "thinking_budget_tokens")
     """Fields of a body that carry a number of tokens for a thought."""
     mark: Literal["none", "block", "key"] = "none"
-    """How its server wants to be told which beginning of a prompt to keep."""
+    """How its server is shown which beginning of a prompt to keep."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     allowance: int = 0
-    """Tokens that its thoughts have needed at least; an element of `ALLOWANCES`."""
+    """Least tokens that its thoughts have needed; an element of `ALLOWANCES`."""
     unsent: tuple[str, ...] = ()
     """Parameters that it refuses."""
     most: dict[str, int] = {}
@@ -139,13 +131,13 @@ class ModelTraits(Message, defer_build=True):
     least: dict[str, int] = {}
     """Smallest numbers that it takes, by parameter."""
     efforts: tuple[str, ...] = ()
-    """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
+    """Levels of effort that it takes; empty if unknown. `default` means that none is sent."""
     too_long: dict[int, int] = {}
-    """Characters of the shortest prompt that the context did not hold, by the allowance for a
-    thought that was asked for with it."""
+    """Characters of the shortest prompt that exceeded the context, by the allowance for a thought
+    that was sent with it."""
 
     def learn(self, **update: Any) -> ModelTraits:
-        """Return the traits with what was learned."""
+        """Return the traits with some of them replaced."""
         return self.model_copy(update=update)
 
 
@@ -154,56 +146,90 @@ RECORDED_TRAITS: Final = {"thinks", "cap_field", "allowance", "unsent", "most", 
 
 
 def guess_traits(model: Model) -> ModelTraits:
-    """Return what name and address of a model tell of it."""
+    """Return the traits that a model's name and address suggest."""
     identity, name = model.identity, model.name
-    if "api_base" not in identity:  # of this process, or of a script
+    if "api_base" not in identity:  # it runs in this process, or is scripted
         return ModelTraits(name=name)
     address, backend = str(identity["api_base"] or ""), identity.get("backend")
-    is_openai = bool(_OPENAI_HOST.search(address)) or name.startswith("openai/")
+    is_openai = name.startswith("openai/") or bool(
+        re.search(r"//[^/]*\.(openai|azure)\.com", address)
+    )
     is_direct = backend == "openai-compatible"
     thinks = THINKING_NAMES.search(name) is not None
+    # Anthropic keeps the beginning of a prompt only if it is marked; others keep it anyway.
+    is_claude = re.search(r"(^|[/.])(anthropic|claude)\b|claude-", name, re.I)
     guess = ModelTraits(
         name=name,
         thinks=thinks,
         shuns_zero=thinks,
-        mark="block" if MARKING_NAMES.search(name) else "key" if is_openai else "none",
+        mark="block" if is_claude else "key" if is_openai else "none",
         cap_field="max_completion_tokens" if thinks and is_openai and is_direct else "max_tokens",
         switch=("chat_template_kwargs",) if is_direct and not is_openai else (),
     )
-    if _OPENROUTER_HOST.search(address):
+    if re.search(r"//[^/]*\bopenrouter\.ai", address):
         one = ("reasoning",)
         return guess.learn(effort_fields=one, switch=(), budget_fields=one)
     return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
 
 
-# ---- what is sent ----
+class Memory:
+    """A model's settings and learned limits for requests that are adapted elsewhere.
+
+    This one, of a model that is connected to nothing, has no settings and stores nothing.
+    """
+
+    def __init__(self) -> None:
+        self._most: dict[str, int] = {}
+
+    @property
+    def extra(self) -> Json:
+        """Further fields that the settings add to every request."""
+        return {}
+
+    def most(self, name: str) -> int:
+        """Return the largest number of something that the model takes; 0 if it is unknown."""
+        return self._most.get(name, 0)
+
+    def learn_most(self, name: str, limit: int) -> None:
+        """Learn the largest number of something that the model takes in one request."""
+        self._most[name] = limit
+
+    async def restore(self) -> None:
+        """Begin with the traits that an earlier process has stored."""
+
+    async def save(self) -> None:
+        """Store the traits for later processes."""
+
+
+# ---- fitting a request ----
 
 
 def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
-    """Return a call as the model takes it, with at least so many tokens for a thought.
+    """Return a call as the model takes it, with at least `least` tokens for a thought.
 
     Raises:
-        CapabilityError: The model refuses what the user set, or what the answer rests on.
+        CapabilityError: The model refuses a parameter that the user set or the method needs.
     """
     request, posting = call.request, call.posting
-    if not isinstance(request, Request | ChoicesRequest):
+    # a tuple of classes, as a union is built anew for each call
+    if not isinstance(request, (Request, ChoicesRequest)):
         return call
-    says_how = request.effort is not None or request.thinking_tokens is not None
+    has_effort = request.effort is not None or request.thinking_tokens is not None
     update: dict[str, Any] = {}
     sent: dict[str, Any] = {}
-    if says_how:
+    if has_effort:
         effort = choose_effort(traits, request.effort)
         if effort != request.effort:
             update["effort"] = effort
         sent["thinking_fields"] = _thinking_fields(traits, request, effort)
-    thinks = request.effort != "none" and (traits.thinks or says_how)
+    thinks = request.effort != "none" and (traits.thinks or has_effort)
     if (thinks or traits.allowance or least) and getattr(request, "max_tokens", 1) is not None:
         sent["allowance"] = _allowance(traits, request, least)
     if traits.shuns_zero and request.temperature == 0 and "temperature" not in posting.required:
         update["temperature"] = None
     if traits.cap_field != posting.cap_field:
         sent["cap_field"] = traits.cap_field
-    # no estimate: a token has at least one character, and a mark of too little is ignored
+    # a token has at least one character, and servers ignore a mark of a prefix that is too short
     is_long = posting.shared_prefix > MIN_CACHED_TOKENS
     mark = traits.mark if is_long else posting.prefix_mark
     if mark != "none":
@@ -213,7 +239,7 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
         update |= _leave_out(traits, call)
     if traits.most or traits.least:
         _keep_within(traits, call, update, sent)
-    if not (update or sent):  # most calls, and those that the cache answers in 40 µs
+    if not (update or sent):
         return call
     return Call(
         request.model_copy(update=update) if update else request,
@@ -222,9 +248,9 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
 
 
 def choose_effort(traits: ModelTraits, wished: Effort | None) -> Effort | None:
-    """Return the level of effort that the model takes in place of a wished one.
+    """Return the level to send: the nearest one that the model takes, the higher one of two.
 
-    It is the nearest one, of two the higher one, or `None` where the model decides by itself.
+    `None` leaves it to the model.
     """
     efforts = traits.efforts
     if wished is None or not efforts or wished in efforts:
@@ -235,7 +261,7 @@ def choose_effort(traits: ModelTraits, wished: Effort | None) -> Effort | None:
 def _thinking_fields(
     traits: ModelTraits, request: Request | ChoicesRequest, effort: Effort | None
 ) -> tuple[str, ...]:
-    """Return the fields that carry effort or thinking tokens, but for those that are refused."""
+    """Return the fields that carry effort or thinking tokens, without the refused ones."""
     wished = request.effort
     if wished is None:
         fields = traits.budget_fields
@@ -252,16 +278,16 @@ def _thinking_fields(
 
 
 def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: int) -> int:
-    """Return the tokens for a thought, fewer where the context would not hold the prompt."""
+    """Return the tokens for a thought, fewer if prompt and thought would exceed the context."""
     if request.thinking_tokens is not None:
         first = max(request.thinking_tokens, traits.least.get("thinking_tokens", 0))
     else:
         first = ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
-    allowance, length = max(first, traits.allowance, least), 0
+    allowance = max(first, traits.allowance, least)
     if traits.too_long:
         length = len(request.text)
-    while length >= traits.too_long.get(allowance, math.inf):
-        allowance //= 4
+        while length >= traits.too_long.get(allowance, math.inf):
+            allowance //= 4
     return allowance
 
 
@@ -287,7 +313,7 @@ def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
             messages = update.get("messages", request.messages)
             update |= _schema_in_words(cast("Request", request), messages)
         elif name == "functions":
-            update["functions"] = ()  # the chat is in words as well
+            update["functions"] = ()  # the prompt describes them, too
         elif name == "system":
             update |= _without_system(update.get("messages", request.messages))
     return update
@@ -302,7 +328,7 @@ def _refused_setting(traits: ModelTraits, name: str, value: object) -> Capabilit
 def _keep_within(
     traits: ModelTraits, call: Call, update: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    """Bring numbers within what the model takes; the answer keeps its tokens before the thought."""
+    """Move numbers into the model's ranges; tokens are taken from the thought, then the answer."""
     request = call.request
     for name in ("thinking_tokens", "n", "logprobs", "alternatives"):
         value = getattr(request, name, None)
@@ -317,7 +343,7 @@ def _keep_within(
 
 
 def limit_number(traits: ModelTraits, count: str, value: int) -> int:
-    """Return the number that the model takes in place of a wished one."""
+    """Return the number nearest to a wished one that the model takes."""
     fits = min(traits.most.get(count, value), value)
     return max(traits.least.get(count, fits), fits)
 
@@ -329,7 +355,10 @@ def _nearest(wished: Effort, efforts: Sequence[str]) -> Effort:
 
 
 def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    words = JSON_IN_WORDS + encode(request.json_schema).decode()
+    words = (
+        "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
+        + encode(request.json_schema).decode()
+    )
     if request.prompt is not None:
         return {"json_schema": None, "prompt": request.prompt + words}
     *before, last = messages
@@ -338,7 +367,7 @@ def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[
 
 
 def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """Return the chat with its system message at the beginning of the user's first one."""
+    """Return the chat with its system message in front of the user's first message."""
     system = [message.content for message in messages if message.role == "system"]
     rest = [message for message in messages if message.role != "system"]
     if not rest or rest[0].role != "user":
@@ -347,32 +376,36 @@ def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
     return {"messages": (rest[0].model_copy(update={"content": content}), *rest[1:])}
 
 
-# ---- what a refusal teaches ----
+# ---- learning from a refusal ----
 
 
-def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits | None:
-    """Return the traits as a refusal of the call shows them; `None` if that changes nothing.
+def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits:
+    """Return the traits that explain a refusal of the call; the same ones if it shows nothing new.
 
     Raises:
-        CapabilityError: The model refuses a value of what the user set: another one may do.
+        CapabilityError: The model refuses a value that the user set; it may take another one.
     """
     request, posting, name = call.request, call.posting, refusal.parameter
     if name in request.extra:
         return drop_parameter(traits, name, call)
     if refusal.kind == "rename":
-        return traits.learn(cap_field=_OTHER_CAP[posting.cap_field])
+        return traits.learn(cap_field=_other_cap(posting.cap_field))
     if refusal.kind == "range" and refusal.limit is not None:
         return _limit(traits, name, int(refusal.limit), call)
-    if name == "n":  # without it a server gives one answer
+    if name == "n":  # a server that takes no `n` gives one answer
         return _limit(traits, name, 1, call)
     if refusal.kind == "effort" and (efforts := _efforts_left(traits, refusal, call)):
         return traits.learn(efforts=efforts)
     if name == "max_tokens":
-        other = _OTHER_CAP[traits.cap_field]
+        other = _other_cap(traits.cap_field)
         if other in traits.unsent or refusal.kind != "drop":
-            return None
+            return traits
         return traits.learn(cap_field=other, unsent=(*traits.unsent, traits.cap_field))
     return drop_parameter(traits, _sent_name(name, posting), call)
+
+
+def _other_cap(field: str) -> str:
+    return "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
 
 
 def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[str, ...]:
@@ -381,7 +414,7 @@ def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[st
     if effort is None:
         return ()
     taken = refusal.values
-    if not taken and effort != "none":  # it does not say which: another may do
+    if not taken and effort != "none":  # the refusal names no level: any other one may do
         taken = traits.efforts or EFFORTS[:-1]
     efforts = tuple(e for e in EFFORTS if e in taken and e != effort)
     if efforts:
@@ -392,56 +425,45 @@ def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[st
 
 
 def _sent_name(name: str, posting: Posting) -> str:
-    """Return our field for a thought where an API, or a gateway, has another for it."""
+    """Return the field that carries a thought's parameter, which an API may call otherwise."""
     is_other = name in THINKING_FIELDS and name not in posting.thinking_fields
     return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
 
 
-def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits | None:
-    wire = BY_NAME[name].count
-    value = find_number(wire, call)
+def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits:
+    count = BY_NAME[name].count
+    value = find_number(count, call)
     if value is None or value == limit:
         return drop_parameter(traits, _sent_name(name, call.posting), call)
     side = "most" if value > limit else "least"
-    words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
-    if wire in call.posting.required:
+    words = f"takes {count} {'up to' if value > limit else 'from'} {limit}"
+    if count in call.posting.required:
         _log.warning("%s %s; %s is sent", traits.name, words, limit)
-    elif wire != "max_tokens":
+    elif count != "max_tokens":
         _log.info("%s %s", traits.name, words)
-    return traits.learn(**{side: {**getattr(traits, side), wire: limit}})
+    return traits.learn(**{side: {**getattr(traits, side), count: limit}})
 
 
-def find_number(wire: str, call: Call) -> int | None:
-    """Return the number that a call carries under a name; `None` if it has none."""
+def find_number(count: str, call: Call) -> int | None:
+    """Return the number that a call carries; `None` if it carries none."""
     request = call.request
-    if wire == "max_tokens":
+    if count == "max_tokens":
         return call.posting.most_tokens(request) if isinstance(request, Request) else None
-    if wire == "top_logprobs":
-        wire = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
-    number: int | None = getattr(request, wire, None)
+    if count == "top_logprobs":
+        count = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
+    number: int | None = getattr(request, count, None)
     return number
 
 
-def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits | None:
-    """Return the traits of a model that refuses a parameter; `None` if the call has none."""
+def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits:
+    """Return the traits of a model that refuses a parameter; the same ones if it was not sent."""
     if name in traits.unsent or not carries(call, name):
-        return None
+        return traits
     if name in OPTIONAL and name in call.posting.required:
         raise _refused_setting(traits, name, getattr(call.request, name))
     if name != "system":
         _log.info("%s takes no %s", traits.name, name)
     return traits.learn(unsent=(*traits.unsent, name))
-
-
-_OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-
-MARKS: Final = {"cache_control": "block", "prompt_cache_key": "key"}
-"""Fields that say which beginning of a prompt to keep, with the mark that stands for each."""
-
-LOGPROBS: Final = ("logprobs", "top_logprobs")
-
-SUSPECTS: Final = (*OPTIONAL, "json_schema", "functions", "system", *MARKS)
-"""Parameters that are left out in probes: no score depends on them alone."""
 
 
 def carries(call: Call, name: str) -> bool:
@@ -455,10 +477,12 @@ def carries(call: Call, name: str) -> bool:
         return any(m.role == "system" for m in getattr(request, "messages", ()))
     if name in LOGPROBS:
         return reads_logprobs(request)
-    if name in OPTIONAL:
-        return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
-    return name in ("json_schema", "functions") and bool(getattr(request, name, None))
+    if name in OPTIONAL or name in ("json_schema", "functions"):
+        default = BY_NAME[name].default
+        return bool(getattr(request, name, default) != default)
+    return False
 
 
 def reads_logprobs(request: AnyRequest) -> bool:
+    """Return whether the answer to a request rests on log-probabilities."""
     return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None

@@ -1,6 +1,7 @@
-"""Puts a typed question to a model that writes, and reads its answer.
+"""Words for typed questions to a model that writes, and readers of its answers.
 
-Askers with words of their own, such as a paper's, give a `QuestionWording`; `word` makes ours.
+Methods with words of their own, such as a paper's, make a `QuestionWording`; a `WordedRequest`
+makes ours.
 """
 
 from __future__ import annotations
@@ -25,18 +26,13 @@ from textassay.runtime.model import (
 from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid
 
 MIN_MASS = 0.1
-"""Least probability of all reported options together if another one is not reported.
+"""Least total probability of the reported options if another option is not reported.
 
-Servers report the 20 likeliest tokens: if the options among them have at least this share, and
-another is not among them, then the renormalized probabilities are wrong by less than a third, and
-never on which of two options is likelier."""
+Servers report the 20 likeliest tokens. If the reported options have at least this probability in
+total, then the renormalized probabilities are wrong by less than a third, and the likelier of two
+options is always the right one."""
 MAX_TOKENS = 16
-"""Longest written answer to one question; an answer to several has as many for each."""
-MAX_QUOTED = 200
-"""Characters of an unusable answer that a message quotes."""
-MAX_LETTERS = 26
-MAX_DIGITS = 9
-"""Options that one letter, or one digit, each can stand for."""
+"""Tokens of a written answer, for each question."""
 
 READ_WORDS = """Answer with {labels} and nothing else."""
 JSON_WORDS = (
@@ -44,31 +40,28 @@ JSON_WORDS = (
     " as it stands before the colon."
 )
 WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
-"""Digest of our words around a question; the last digit counts changes of their layout."""
+"""Digest of our words around a question; the last character counts changes of their layout."""
 
 
 @dataclass(frozen=True)
 class QuestionWording:
-    """How one question is put to a model that writes, and how a written answer is read."""
+    """The prompts for one question to a model that writes, and the reader of its answers."""
 
     question: Question
     prompts: tuple[Mapping[str, Any], ...]
-    """The prompt as fields of a request, then other forms of it for local models that refuse that
-    one."""
+    """The prompt as fields of a request, and then other forms for local models that refuse it."""
     forms: Mapping[str, tuple[str, ...]]
-    """By label, in the order of the options, how an answer may spell it."""
+    """Spellings of each label, in the order of the options."""
     read: Callable[[Sample], int | None] = lambda sample: None
-    """Returns the place of the option that a written answer names."""
+    """Returns the index of the option that a written answer names."""
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
-    """How written answers are sampled: from the model's own distribution, if a user wants no
-    other."""
+    """Fields of requests for written answers: by default, sampled from the model's distribution."""
     digest: str = ""
-    """Digest of these words, if signatures have it nowhere else."""
+    """Digest of these words, unless signatures have it elsewhere."""
     posting: Posting = PLAIN
-    """How the prompt is sent."""
 
     def read_choices(self, response: ChoicesResponse, name: str) -> QuestionAnswer:
-        """Return the options' probabilities, renormalized over those that a model reported."""
+        """Return the options' probabilities, renormalized over the reported ones."""
         labels, names = list(self.forms), self.question.names
         logprobs = [response.logprobs.get(label) for label in labels]
         known = [logprob for logprob in logprobs if logprob is not None]
@@ -93,14 +86,14 @@ class QuestionWording:
         return self.read_votes([self.read(sample) for sample in samples], samples)
 
     def read_votes(self, votes: Sequence[int | None], samples: Sequence[Sample]) -> QuestionAnswer:
-        """Return the options' shares of votes by place, if most of the answers give one."""
+        """Return the options' shares of votes, which are indexes, if most answers have one."""
         given = [vote for vote in votes if vote is not None]
         if 2 * len(given) < len(votes) or not given:
             cut = all(sample.finish_reason == "length" for sample in samples)
             return invalid(
                 "NoAnswerFound",
                 f"{len(given)} of {len(votes)} written answers name {join_or(self.forms)}; the"
-                f" first says: {samples[0].text.strip()[:MAX_QUOTED]!r}"
+                f" first says: {samples[0].text.strip()[:200]!r}"
                 + " (all were cut at max_tokens)"
                 * cut,
             )
@@ -116,7 +109,7 @@ class QuestionWording:
 
 
 class WordedRequest:
-    """A request as a chat model is asked it: the material first, then one question, or all."""
+    """Typed questions as prompts for a chat model: the material, and then one question, or all."""
 
     def __init__(self, request: DecisionRequest) -> None:
         self._request = request
@@ -126,7 +119,7 @@ class WordedRequest:
             for text in request.texts
         )
         self.wordings = [self._word(question) for question in request.questions]
-        """How each question is asked by itself."""
+        """The wording of each single question."""
 
     def _word(self, question: Question) -> QuestionWording:
         labels = _labels(question)
@@ -142,7 +135,7 @@ class WordedRequest:
         )
 
     def _prompts(self, rest: str) -> tuple[Mapping[str, Any], ...]:
-        """Return the prompt as a chat, and as a plain text for a model that takes no chat."""
+        """Return the prompt as a chat, and as plain text for a model that takes no chat."""
         request, text = self._request, self._shared + rest
         cut = next((t.text for t in request.texts if t.name == request.truncatable), None)
         fields: dict[str, Any] = {"truncatable": cut, "extra": request.extra}
@@ -179,7 +172,7 @@ class WordedRequest:
 
     @property
     def posting(self) -> Posting:
-        """How the prompt of all questions is sent."""
+        """The posting of the prompt of all questions."""
         answers = {name: one.posting.dry_run_answer for name, one in self._named.items()}
         return self._posting(json.dumps(answers))
 
@@ -195,13 +188,13 @@ class WordedRequest:
 
 
 def join_or(words: Iterable[str], last: str = "or") -> str:
-    """Return words in a sentence: `A, B or C`."""
+    """Return words as `A, B or C`."""
     *others, end = words
     return f"{', '.join(others)} {last} {end}" if others else end
 
 
 def _shown(question: Question, labels: Sequence[str]) -> str:
-    """Return a question with what each label stands for."""
+    """Return a question with the option and meaning of each label."""
     lines = [question.text]
     for label, option in zip(labels, question.options, strict=True):
         parts = [part for part in (option.name, option.meaning) if part and part != label]
@@ -218,7 +211,7 @@ def _spellings(label: str) -> tuple[str, ...]:
 
 
 def _read_written(question: Question, labels: Sequence[str], sample: Sample) -> int | None:
-    """Return the option that a written answer begins with, if it is one and ends there."""
+    """Return the index of the option with which a written answer begins; `None` without one."""
     by_text = {label.casefold(): place for place, label in enumerate(labels)}
     any_label = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
     # a letter may be a word, such as an article, so only a mark may follow it
@@ -237,22 +230,22 @@ def _object_in(sample: Sample) -> Json:
 
 
 def _labels(question: Question) -> tuple[str, ...]:
-    """Return what stands for each option: words, digits or letters, one token each if possible."""
+    """Return a label for each option: a word, digit or letter, which is one token if possible."""
     names, count = question.names, len(question.options)
     if question.kind == "yes_no":
         return names
     if question.kind == "rating":
         if all(len(name) == 1 and name in "0123456789" for name in names):
             return names
-        if count <= MAX_DIGITS:
+        if count <= 9:
             return tuple(str(number) for number in range(1, count + 1))
-    if count <= MAX_LETTERS:
+    if count <= 26:
         return tuple(chr(ord("A") + place) for place in range(count))
     return tuple(str(number) for number in range(1, count + 1))
 
 
 def _unused_number(texts: Iterable[str]) -> str:
-    """Return digits of delimiters that no text can forge, as they follow from all of them."""
+    """Return a number for delimiters that no text can contain, as it is a digest of all texts."""
     known = tuple(texts)
     joined = "\x1f".join(f"{len(text)}:{text}" for text in known)
     number = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]

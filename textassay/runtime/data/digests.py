@@ -35,6 +35,14 @@ def text_digest(example: Example) -> str:
     return _digest(text)
 
 
+def may_be_one_text(digest: str, other: str) -> bool:
+    """Return whether two digests may be of one text: an unknown text, `""`, may be any.
+
+    This one rule decides everywhere whether a score or a rating belongs to an example with its id.
+    """
+    return not digest or not other or digest == other
+
+
 def source_digest(example: Example) -> str | None:
     """Return 16 hex digits of the source text; `None` for an example without one."""
     source = example.source

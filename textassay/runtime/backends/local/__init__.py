@@ -1,1 +1,1 @@
-"""Models that run in this process, and what they share."""
+"""Models that run in this process."""

@@ -1,7 +1,7 @@
-"""Where models lie: local paths, the Hugging Face hub, and the SHA-256 that identifies a file.
+"""Locates models: local paths, the Hugging Face hub, and the SHA-256 that identifies a file.
 
-`HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and the hub's other settings hold as its own library reads
-them. Code that a repository brings is neither downloaded nor run.
+The hub's own library reads `HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and its other settings. Code in
+a repository is neither downloaded nor run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,10 @@ import platformdirs
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, NothingListening
 from textassay.runtime.storage.files import write_json
 
-MIN_REMEMBERED_BYTES = 64 * 2**20
-"""Smaller files are hashed each time, which takes a twentieth of a second."""
-MAX_REMEMBERED = 1000
-"""Most files that are remembered; the ones remembered first are dropped."""
-
-# C:\models\m.gguf
-_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
-# Qwen/Qwen2.5-0.5B-Instruct-GGUF@main:qwen2.5-0.5b-instruct-q8_0.gguf
-_HUB_FILE = re.compile(r"^(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^:]+))?:(?P<file>[^:]+)$")
-# gpt2   google/flan-t5-xl   google/flan-t5-xl@main
-_HUB_FOLDER = re.compile(r"^(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[^@]+))?$")
 _MODEL_PARTS = (
     "*.json", "*.model", "merges.txt", "vocab.txt", "*.jinja", "*.safetensors",
     "pytorch_model*.bin",
 )  # fmt: skip
-# model-00001-of-00003.gguf
-_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-_SETTLED_NS = 2 * 10**9  # file systems may give two writes within this time one time of change
 
 
 class HubFile(NamedTuple):
@@ -49,18 +35,21 @@ class HubFile(NamedTuple):
 
 
 def parse_spec(spec: str) -> Path | HubFile:
-    r"""Tell a path from `HF_REPO:FILE` (`HF_REPO@REVISION:FILE`); `C:\models\m.gguf` is a path."""
+    r"""Return a path, or the parts of `HF_REPO[@REVISION]:FILE`; `C:\models\m.gguf` is a path."""
     if not spec.strip():
         raise ConfigurationError(
             "llamacpp/ needs a model: llamacpp/PATH.gguf or llamacpp/HF_REPO:FILE"
         )
-    if not _DRIVE.match(spec) and not Path(spec).exists() and (match := _HUB_FILE.match(spec)):
+    # Qwen/Qwen2.5-0.5B-Instruct-GGUF@main:qwen2.5-0.5b-instruct-q8_0.gguf
+    hub_file = r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^:]+))?:(?P<file>[^:]+)"
+    is_path = re.match(r"[A-Za-z]:[\\/]", spec) or Path(spec).exists()
+    if not is_path and (match := re.fullmatch(hub_file, spec)):
         return HubFile(match["repo"], match["file"], match["revision"])
     return Path(spec).expanduser()
 
 
 def locate_gguf(spec: str) -> Path:
-    """Return the file that follows `llamacpp/`, downloaded if it is not here yet; blocks."""
+    """Return the file named after `llamacpp/`, downloaded if necessary; blocks."""
     source = parse_spec(spec)
     if isinstance(source, HubFile):
         return download(source.repo, source.file, revision=source.revision)
@@ -73,25 +62,25 @@ def locate_gguf(spec: str) -> Path:
 
 
 def locate_folder(spec: str) -> Path:
-    """Return the folder that follows `transformers/`, downloaded if it is not here yet; blocks."""
+    """Return the folder named after `transformers/`, downloaded if necessary; blocks."""
     folder = Path(spec).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"folder {spec!r} contains no config.json, so it is not a model")
         return folder
-    found = hub_repository(spec)
-    if found is None:
-        raise ModelNotFound(
-            f"there is no folder {spec!r}: transformers/ takes a folder or REPOSITORY[@REVISION]"
-        )
-    repository, revision = found
-    return download(repository, revision=revision, patterns=_MODEL_PARTS)
+    if found := hub_repository(spec):
+        repository, revision = found
+        return download(repository, revision=revision, patterns=_MODEL_PARTS)
+    raise ModelNotFound(
+        f"there is no folder {spec!r}: transformers/ takes a folder or REPOSITORY[@REVISION]"
+    )
 
 
 def hub_repository(spec: str) -> tuple[str, str | None] | None:
     """Return repository and revision of `REPOSITORY[@REVISION]`, or `None` if it is a path."""
-    match = _HUB_FOLDER.match(spec)
-    if match is None or spec.startswith((".", "/", "~")) or Path(spec).exists():
+    # gpt2   google/flan-t5-xl   google/flan-t5-xl@main
+    match = re.fullmatch(r"(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[^@]+))?", spec)
+    if not match or spec.startswith((".", "/", "~")) or Path(spec).exists():
         return None
     return match["repo"], match["revision"]
 
@@ -107,8 +96,8 @@ def download(
 ) -> Path:
     """Return a file of a hub repository, or the folder of the files that match; blocks.
 
-    Files that are in the hub's cache are not downloaded again; with `cached_only` none is.
-    `package` is what to install where the hub's library is missing.
+    Files in the hub's cache are not downloaded again; with `cached_only` nothing is downloaded.
+    `package` is the package to install if the hub's library is missing.
     """
     try:
         from huggingface_hub import errors, hf_hub_download, snapshot_download
@@ -116,11 +105,11 @@ def download(
         raise ConfigurationError(
             f"downloading {repo} needs huggingface_hub: pip install {package}"
         ) from error
-    from httpx import HTTPError  # what the hub's library raises without a network
+    from httpx import HTTPError  # the hub's library raises it without a network
 
     name = f"{repo}:{file}" if file else repo
     try:
-        if file is not None:
+        if file:
             return Path(hf_hub_download(repo, file, revision=revision))
         return Path(
             snapshot_download(
@@ -166,14 +155,12 @@ def folder_digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def file_digest(
-    path: Path, remembered: Path | None = None, *, min_bytes: int = MIN_REMEMBERED_BYTES
-) -> str:
+def file_digest(path: Path, remembered: Path | None = None, *, min_bytes: int = 64 * 2**20) -> str:
     """Return the SHA-256 of a file, in hex; of a split GGUF model, of all its parts in order.
 
-    Hashing a 42 GB file takes half a minute, so digests of files of at least `min_bytes` are
-    remembered in the file `remembered` by path, size, inode and times of change. That file is a
-    convenience: what cannot be read is hashed, what cannot be written is hashed again next time.
+    Hashing a 42 GB file takes half a minute, so digests of files of at least `min_bytes` (smaller
+    ones take a twentieth of a second) are remembered in the file `remembered` by path, size, inode
+    and times of change. If that file cannot be read or written, the model is hashed again.
     """
     digests = [_digest(part, remembered or digests_file(), min_bytes) for part in parts(path)]
     if len(digests) == 1:
@@ -183,8 +170,8 @@ def file_digest(
 
 def parts(path: Path) -> list[Path]:
     """Return the files of a model: itself, or all parts of a split one (`-00001-of-00003.gguf`)."""
-    match = _PART.search(path.name)
-    if match is None:
+    match = re.search(r"-(\d{5})-of-(\d{5})\.gguf$", path.name)
+    if not match:
         return [path]
     stem, total = path.name[: match.start()], int(match[2])
     return [
@@ -193,7 +180,7 @@ def parts(path: Path) -> list[Path]:
 
 
 def digests_file() -> Path:
-    """Return where digests are remembered: in the platform's folder for caches."""
+    """Return the file of remembered digests, in the platform's folder for caches."""
     return Path(platformdirs.user_cache_dir("textassay", appauthor=False)) / "gguf-digests.json"
 
 
@@ -209,16 +196,15 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     began = time.time_ns()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    # a file that changes now could change again without its facts telling
-    settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
+    # file systems may give two writes within two seconds the same time of change
+    settled = _facts(path) == facts and began - facts[2] > 2e9
     if facts[0] >= min_bytes and settled:
         known = _remember(store)  # again: hashing takes minutes, and others hash as well
-        known.pop(str(path), None)
         known[str(path)] = {"sha256": digest, "facts": list(facts)}
         # an unwritable folder costs the next start a hash, nothing else
         with contextlib.suppress(OSError):
             store.parent.mkdir(parents=True, exist_ok=True)
-            write_json(store, dict(list(known.items())[-MAX_REMEMBERED:]))
+            write_json(store, known)
     return digest
 
 

@@ -1,7 +1,7 @@
 """JSON schema to GBNF, and the grammar that llama.cpp makes of it.
 
-What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies
-the whole schema or is not given. Objects are written with their properties in the schema's order.
+Keywords that the grammar cannot enforce are refused by name rather than dropped: every answer
+satisfies the whole schema. Objects are written with their properties in the schema's order.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,6 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.errors import ConfigurationError
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
-_NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"} | {
-    "$schema",
-    "$id",
-    "$comment",
-    "$defs",
-    "definitions",
-}
 # llama.cpp writes repetitions out as rules, and integers are enumerated here: grammars beyond these
 # numbers are large and slow to parse.
 _MAX_REPEATS = 1000
@@ -45,8 +39,8 @@ _PRIMITIVES = {
     # At most sixteen digits: parsers that read numbers as doubles round longer ones.
     "integer": '"-"? ("0" | [1-9] [0-9]{0,15})',
     "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
-    # Unicode scalar values by name: a complement would let through what is no UTF-8, and each such
-    # byte comes out as a character of its own, beyond a string's maxLength.
+    # Unicode scalar values by name: a complement would allow bytes that are not UTF-8, and each of
+    # them becomes a character of its own, beyond a string's maxLength.
     "char": (
         r"[\x20-\x21\x23-\x5b\x5d-\x7e\u0080-\uD7FF\uE000-\U0010FFFF] | "
         r'"\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})'
@@ -55,12 +49,6 @@ _PRIMITIVES = {
     "array": '"[" ws (value ("," ws value)*)? ws "]"',
     "object": '"{" ws (string ws ":" ws value ("," ws string ws ":" ws value)*)? ws "}"',
     "value": "object | array | string | number | boolean | null",
-}
-_NEEDS = {
-    "string": ("char",),
-    "array": ("ws", "value"),
-    "object": ("ws", "string", "value"),
-    "value": ("object", "array", "string", "number", "boolean", "null"),
 }
 
 
@@ -73,7 +61,7 @@ class JsonGrammar:
         self._handle = self._lib.llama_sampler_init_grammar(
             weights.vocabulary, gbnf.encode(), b"root"
         )
-        # llama.cpp must be asked: a grammar it does not take crashes the process when it is used.
+        # Without this check, a refused grammar crashes the process when it is used.
         if not self._handle:
             raise ConfigurationError(
                 f"llama.cpp does not accept the grammar: {recent_log() or 'it gives no reason'}"
@@ -114,7 +102,7 @@ class JsonGrammar:
 
 
 class _Unusable(Exception):
-    """A part of the schema; becomes a `ConfigurationError` that names the place."""
+    """A part of the schema cannot be enforced; becomes a `ConfigurationError`."""
 
 
 def json_grammar(schema: Mapping[str, Any]) -> str:
@@ -153,7 +141,16 @@ class _GrammarWriter:
             raise _Unusable(f"{place} is {json.dumps(schema, default=str)[:60]}, not a schema")
         if depth > _MAX_DEPTH:
             raise _Unusable(f"{place} is nested more than {_MAX_DEPTH} deep")
-        keys = set(schema) - _NOTES
+        notes = {
+            "title",
+            "description",
+            "default",
+            "examples",
+            "deprecated",
+            "readOnly",
+            "writeOnly",
+        }
+        keys = set(schema) - notes - {"$schema", "$id", "$comment", "$defs", "definitions"}
         if "$ref" in keys:
             self._only(keys, {"$ref"}, place)
             return self._reference(schema["$ref"], place, depth)
@@ -227,7 +224,7 @@ class _GrammarWriter:
     def _pairs(self, pairs: list[tuple[str, bool]]) -> str:
         """Return the rule of all properties in order, with commas; optional ones may be absent."""
         names = [self.rule(f"pair{len(self.rules)}x{i}", body) for i, (body, _) in enumerate(pairs)]
-        following = ""  # what may follow once a property is written, from the last to the first
+        following = ""  # the rule after a property, built from the last to the first
         starts: list[str] = []
         for name, (_, needed) in zip(reversed(names), reversed(pairs), strict=True):
             starts = [f"{name} {following}", *([] if needed else starts)]
@@ -246,16 +243,16 @@ class _GrammarWriter:
         self.primitive("ws")
         if most == 0:
             return '"[" ws "]"'
-        more = f'("," ws {item}){{{max(least - 1, 0)},{"" if most is None else most - 1}}}'
+        more = f'("," ws {item}){{{max(least - 1, 0)},{most and most - 1}}}'
         return f'"[" ws {item} {more} ws "]"' if least else f'"[" ws ({item} {more})? ws "]"'
 
     def _string(self, schema: Mapping[str, Any], keys: set[str], place: str) -> str:
         self._only(keys, {"type", "minLength", "maxLength"}, place)
         least, most = self._range(schema, "minLength", "maxLength", place)
         self.primitive("string")
-        if not least and most is None:
+        if not least and most == "":
             return "string"
-        return rf'"\"" char{{{least},{"" if most is None else most}}} "\""'
+        return rf'"\"" char{{{least},{most}}} "\""'
 
     def _write_bounded(
         self, schema: Mapping[str, Any], keys: set[str], kind: str, place: str
@@ -324,11 +321,12 @@ class _GrammarWriter:
         return self.rule(f"part{len(self.rules)}", body)
 
     def primitive(self, name: str) -> str:
-        """Add a built-in rule with those it needs; return its name."""
+        """Add a built-in rule and the rules that it names; return its name."""
         if name not in self.rules:
             self.rules[name] = _PRIMITIVES[name]
-            for needed in _NEEDS.get(name, ()):
-                self.primitive(needed)
+            for word in re.findall(r"[a-z]+", _PRIMITIVES[name]):
+                if word in _PRIMITIVES:
+                    self.primitive(word)
         return name
 
     @staticmethod
@@ -352,20 +350,21 @@ class _GrammarWriter:
     @staticmethod
     def _range(
         schema: Mapping[str, Any], low: str, high: str, place: str
-    ) -> tuple[int, int | None]:
-        least, most = schema.get(low, 0), schema.get(high)
-        for word, value in ((low, least), (high, 0 if most is None else most)):
+    ) -> tuple[int, int | Literal[""]]:
+        """Return both bounds of a repetition as a grammar writes them; no upper one is empty."""
+        for word in (low, high):
+            value = schema.get(word, 0)
             if type(value) is not int or not 0 <= value <= _MAX_REPEATS:
                 raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MAX_REPEATS}")
-        if most is not None and most < least:
+        least, most = schema.get(low, 0), schema.get(high, "")
+        if most != "" and most < least:
             raise _Unusable(f"{place}/{high} is below {low}")
         return least, most
 
 
 def _literal(value: object, place: str) -> str:
     try:
-        # ASCII escapes are one spelling out of several; accepting all of them would need a rule a
-        # letter.
+        # ASCII escapes are one spelling of several; to accept all would need a rule per letter.
         text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise _Unusable(f"{place} is {value!r}, which is not a JSON value") from error

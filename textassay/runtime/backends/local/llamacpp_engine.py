@@ -1,16 +1,16 @@
 """Evaluates texts with llama.cpp: exactly on one sequence, or on several at once.
 
 Exact mode keeps the longest common prefix of the request before. A score is the same bits whatever
-ran before, because what would change it is ruled out: flash attention (its result depends on how a
-sequence was cut), a batch of few rows (see `plan_batches`), company in the batch, and weights
-repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten
-when their request ends.
+ran before, because everything that could change it is excluded: flash attention (its result depends
+on how a sequence was cut), a batch of few rows (see `plan_batches`), other requests in the batch,
+and weights repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are
+forgotten when their request ends.
 
-Throughput mode is for GPUs, where one short sequence leaves most of the chip idle. What shares a
-batch changes the rounding, so scores differ a little from exact mode's and between runs. Texts to
-score are taken in groups (`score_together`): sequence 0 evaluates what a group shares, and the
-others start as copies of it. Answers are written side by side (`write_together`), each on a
-sequence of its own.
+Throughput mode is for GPUs, where one short sequence leaves most of the chip idle. Other sequences
+in a batch change the rounding, so scores differ a little from exact mode's and between runs. Texts
+to score are taken in groups (`score_together`): sequence 0 evaluates the prefix that a group
+shares, and the others start as copies of it. Answers are written side by side (`write_together`),
+each on a sequence of its own.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ from textassay.runtime.errors import ConfigurationError, FatalModelError, Textas
 
 BATCH = 512
 MIN_ROWS = 9
-"""Fewest rows that go through the kernels together; CPU kernels need 8 and CUDA's 9."""
+"""Fewest rows that go through the kernels together; CPU kernels need 8, CUDA kernels 9."""
 MIN_LIMIT = 4 * MIN_ROWS
 """Least batch size and least number of outputs a plan works with."""
-_LOGITS_BYTES = 64 * 2**20
 
 
 class Abandoned(Exception):
@@ -74,12 +73,12 @@ def reusable(shared: int, first: int, length: int) -> int:
 def plan_batches(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
     """Return the batches that evaluate tokens `kept` to `length` with logits from `first` on.
 
-    They are cut in a way that cannot change the result. llama.cpp runs other kernels for few rows
-    than for many, and they round differently: for one row with every type, for fewer than eight
+    They are cut in a way that cannot change the result. llama.cpp has other kernels for few rows
+    than for many, which round differently: for one row with every type, for fewer than eight
     with the K-quants (measured on CPUs, 0.2 in a log-probability of a random model), and on CUDA
-    for up to eight (`MMVQ_MAX_BATCH_SIZE` in ggml-cuda/mmvq.cuh). So no batch holds fewer than
-    `MIN_ROWS` tokens, none asks for the logits of fewer, and what a shorter sequence left behind is
-    not built upon. A sequence that is shorter itself is always evaluated whole.
+    for up to eight (`MMVQ_MAX_BATCH_SIZE` in ggml-cuda/mmvq.cuh). So a batch has `MIN_ROWS` tokens
+    or more, asks for the logits of as many, and never continues a shorter sequence. A sequence that
+    is shorter itself is always evaluated whole.
     A batch has at most `batch` tokens and `outputs` rows of logits, each at least `MIN_LIMIT`.
     """
     output = first_output(first, length)
@@ -121,14 +120,13 @@ class LlamaEngine:
         self.weights, self._lib = weights, library()
         self.n_ctx, self.sequences, self.batch_tokens = n_ctx, sequences, batch
         self.evaluated_tokens = 0
-        """Tokens really decoded so far, for checks of prefix sharing."""
+        """Tokens decoded so far, for checks of prefix sharing."""
         self.decodes = 0
         """Batches decoded so far, for checks of how well they are filled."""
-        # llama.cpp reserves memory for that many rows of logits; a vocabulary of 128,000 tokens
-        # takes half a megabyte for each.
-        self.most_outputs = max(
-            MIN_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
-        )
+        # llama.cpp reserves memory for that many rows of logits, here up to 64 MB; a row of a
+        # vocabulary of 128,000 tokens takes half a megabyte.
+        in_memory = 64 * 2**20 // (4 * weights.size)
+        self.most_outputs = max(MIN_LIMIT, sequences, min(batch, in_memory))
         """Most logit rows one batch may ask for; llama.cpp aborts the process beyond it."""
         self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
         forget_log()
@@ -150,7 +148,7 @@ class LlamaEngine:
         params = lib.llama_context_default_params()
         # llama.cpp divides it among the sequences and keeps multiples of 256.
         params.n_ctx = -(-self.n_ctx // 256) * 256 * self.sequences
-        # Equal, so that a batch is never split inside llama.cpp, where `plan_batches` has no say.
+        # Equal, so that llama.cpp does not split a batch of `plan_batches`.
         params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.sequences
         params.n_outputs_max = self.most_outputs
@@ -159,13 +157,13 @@ class LlamaEngine:
         params.flash_attn_type = on if flash else off
         params.type_k = params.type_v = lib.GGML_TYPE_F32 if kv == "f32" else lib.GGML_TYPE_F16
         params.kv_unified = self.sequences == 1
-        # a sliding window that was let go cannot be rewound to a shared prefix
+        # a sliding window that was dropped cannot be rewound to a shared prefix
         params.swa_full = True
         params.no_perf = True
         return params
 
     def score(self, evaluations: list[Evaluation], abandoned: Callable[[], bool] = never) -> None:
-        """Evaluate one after the other and fill in what they found."""
+        """Evaluate texts one after the other and fill in their log-probabilities."""
         for evaluation in evaluations:
             for position, rows in self.rows(evaluation.ids, evaluation.first, abandoned):
                 evaluation.take(position, rows)
@@ -198,15 +196,13 @@ class LlamaEngine:
     def last_row(
         self, ids: Ids, abandoned: Callable[[], bool] = never, *, sequence: int = 0
     ) -> LogitRow:
-        """Evaluate `ids` and return a copy of the logits of what follows, shape (vocabulary,)."""
-        last: LogitRow | None = None
-        for _, rows in self.rows(ids, len(ids) - 1, abandoned, sequence=sequence):
-            last = rows[-1].copy()
-        assert last is not None
+        """Evaluate `ids` and return a copy of the logits of the next token, shape (vocabulary,)."""
+        *_, (_, rows) = self.rows(ids, len(ids) - 1, abandoned, sequence=sequence)
+        last: LogitRow = rows[-1].copy()
         return last
 
     def rewind(self, sequence: int, kept: int) -> int:
-        """Forget all but the first `kept` tokens of a sequence; return how many really stay."""
+        """Forget all but the first `kept` tokens of a sequence; return how many could be kept."""
         self.cached[sequence] = self.cached[sequence][:kept]
         # Recurrent models keep a state rather than tokens, and can forget all of it or nothing.
         if not self._lib.llama_memory_seq_rm(self._memory, sequence, kept, -1):
@@ -303,14 +299,10 @@ def _pointer(array: NDArray[Any], kind: Any) -> Any:
     return array.ctypes.data_as(ctypes.POINTER(kind))
 
 
-_WORTH_A_COPY = 64
-"""Tokens that a copy must save: a copy takes the time of a whole sequence's memory."""
-
-
 def score_together(
     engine: LlamaEngine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
 ) -> None:
-    """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
+    """Evaluate texts in groups of one per sequence; fill in their log-probabilities."""
     # Sorted by ids, neighbors share their longest prefixes, and a group is evaluated from its
     # common one.
     ordered = sorted(evaluations, key=lambda evaluation: sort_key(evaluation.ids))
@@ -351,7 +343,7 @@ def _evaluate_prefix(engine: LlamaEngine, prefix: Ids, abandoned: Callable[[], b
 
 
 class _Tail(NamedTuple):
-    """What is left to evaluate of one sequence, from `start` on."""
+    """The rest of one sequence that is not evaluated yet, from `start` on."""
 
     sequence: int
     evaluation: Evaluation
@@ -359,7 +351,7 @@ class _Tail(NamedTuple):
 
 
 def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
-    """Fill one batch with the tails in order, decode it and read it; return what is left."""
+    """Fill one batch with the tails in order, decode it and read it; return the remaining tails."""
     engine.batch.clear()
     taken: list[tuple[Evaluation, int, int]] = []
     left: list[_Tail] = []
@@ -387,8 +379,8 @@ def write_together(
 ) -> None:
     """Write all samples of all requests; a sequence that has finished takes the next one at once.
 
-    Exact mode has one sequence, and so writes one after the other. A request that fails keeps its
-    error and leaves the others alone.
+    Exact mode has one sequence, and writes one sample after the other. A request that fails keeps
+    its error and does not affect the others.
     """
     waiting: deque[_SampledToken] = deque()
     for generation in generations:
@@ -414,14 +406,14 @@ def _write_all(
     engine: LlamaEngine, waiting: deque[_SampledToken], abandoned: Callable[[], bool]
 ) -> None:
     growing: dict[int, _SampledToken] = {}
-    first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
+    first_rows: dict[int, LogitRow] = {}  # logits after each prompt, for its further samples
     try:
         while waiting or growing:
             if abandoned():
                 raise Abandoned
             while waiting and len(growing) < engine.sequences:
                 sample = waiting.popleft()
-                if sample.generation.error is not None:
+                if sample.generation.error:
                     continue
                 ids, request = sample.generation.ids, id(sample.generation)
                 free = [s for s in range(engine.sequences) if s not in growing]
@@ -444,10 +436,11 @@ def _begin(
     known: LogitRow | None,
     abandoned: Callable[[], bool],
 ) -> LogitRow:
-    """Bring a sequence to `ids`, perhaps by a copy of another's memory; return the next logits."""
+    """Bring a sequence to `ids`, if useful by copying another one; return the next logits."""
     shared = [common_prefix(cached, ids) for cached in engine.cached]
     donor = max(range(engine.sequences), key=shared.__getitem__)
-    if shared[donor] >= shared[sequence] + _WORTH_A_COPY:
+    # a copy takes the time of a whole sequence's memory
+    if shared[donor] >= shared[sequence] + 64:
         engine.share(sequence, donor)
         shared[sequence] = shared[donor]
     if known is not None and engine.rewind(sequence, shared[sequence]) == len(ids):
@@ -471,10 +464,10 @@ def _step(engine: LlamaEngine, growing: dict[int, _SampledToken]) -> None:
 
 
 def _goes_on(sample: _SampledToken, row: LogitRow) -> bool:
-    """Grow a sample by a token; return whether it goes on, and its request has not failed."""
-    if sample.generation.error is None:
+    """Grow a sample by a token; return whether it continues and its request has not failed."""
+    if not sample.generation.error:
         try:
-            return sample.draft.grow(row) is not None
+            return sample.draft.grow(row)
         except TextassayError as error:  # belongs to this request alone
             sample.generation.error = error
     return False

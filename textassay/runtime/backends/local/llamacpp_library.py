@@ -1,8 +1,8 @@
 """The one file that imports llama_cpp: the shared library, its log, and loaded model files.
 
-llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
-added to the error that is raised. Nothing is printed: llama.cpp's own output on standard error is
-switched off for the process.
+llama.cpp gives the reason for refusing a file only in its log, so the log is collected here, per
+thread, and added to the error that is raised. llama.cpp's own output on standard error is switched
+off for the process.
 
 Any thread may tokenize and spell with loaded weights (llama.h: "The API is thread-safe"); loading
 and freeing is the owner thread's. Checks come before calls, since llama.cpp aborts the process
@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from textassay.runtime.backends.local.tokens import Ids, Vocabulary
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused
 
 BEHIND_API = "model='openai/gpt-4.1-mini'"
-"""A model that needs no file and no compiler, as messages name it."""
+"""A model that needs no file and no compiler, for messages."""
 INSTALL = (
     'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which'
     " compiles it and needs a C++ compiler (Debian, Ubuntu: apt-get install g++; macOS:"
@@ -38,47 +38,43 @@ INSTALL = (
     " lines for CUDA and Metal). Models behind an API need none of this, such as " + BEHIND_API
 )
 
-# ggml's log levels; a continued message carries no level of its own and may belong to either.
-_WARNING, _ERROR, _CONTINUED = 3, 4, 5
-_SPINCOUNT = "3000"
-_GPU_DEVICE = 1  # GGML_BACKEND_DEVICE_TYPE_GPU
-_SPIN_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _lock = threading.Lock()
-_loaded: Any = None
 _callback: Any = None  # the C side keeps a bare pointer to it: must live as long as the process
 _log_lines: dict[int, deque[str]] = {}
 
 
 def library() -> Any:
     """Return llama.cpp's C functions; the first call loads the shared library."""
-    global _loaded, _callback
     with _lock:
-        if _loaded is not None:
-            return _loaded
-        try:
-            with _short_spins():
-                import llama_cpp.llama_cpp as functions
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
-            ) from error
-        except (OSError, RuntimeError) as error:
-            raise ConfigurationError(
-                f"llama-cpp-python does not load ({error}); {INSTALL}"
-            ) from error
-        atexit.register(_close_null_files)
-        _callback = functions.llama_log_callback(_keep)
-        functions.llama_log_set(_callback, ctypes.c_void_p(0))
-        functions.llama_backend_init()
-        _loaded = functions
-        return functions
+        return _load()
+
+
+@cache
+def _load() -> Any:
+    global _callback
+    try:
+        with _short_spins():
+            import llama_cpp.llama_cpp as functions
+    except ModuleNotFoundError as error:
+        raise _missing() from error
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(f"llama-cpp-python does not load ({error}); {INSTALL}") from error
+    atexit.register(_close_null_files)
+    _callback = functions.llama_log_callback(_keep)
+    functions.llama_log_set(_callback, ctypes.c_void_p(0))
+    functions.llama_backend_init()
+    return functions
+
+
+def _missing() -> ConfigurationError:
+    return ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}")
 
 
 def _close_null_files() -> None:
-    """Close what llama_cpp opens on import, so that Python does not warn of it at exit."""
+    """Close the files that llama_cpp opens on import; Python would warn of them at exit."""
     module = sys.modules.get("llama_cpp._utils")
     for name in ("outnull_file", "errnull_file"):
-        if (file := getattr(module, name, None)) is not None:
+        if file := getattr(module, name, None):
             file.close()
 
 
@@ -91,10 +87,10 @@ def _short_spins() -> Iterator[None]:
     long as one. libgomp reads the variable once, when it is loaded, so it is set for the import
     alone and no other library or child process sees it.
     """
-    if any(name in os.environ for name in _SPIN_VARIABLES):
+    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
         yield
         return
-    os.environ["GOMP_SPINCOUNT"] = _SPINCOUNT
+    os.environ["GOMP_SPINCOUNT"] = "3000"
     try:
         yield
     finally:
@@ -106,9 +102,7 @@ def library_version() -> str:
     try:
         return importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError as error:
-        raise ConfigurationError(
-            f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
-        ) from error
+        raise _missing() from error
 
 
 def offloads() -> bool:
@@ -141,7 +135,7 @@ def free_gpu_bytes() -> int | None:
     free_bytes = []
     for index in range(ggml.ggml_backend_dev_count()):
         device = ggml.ggml_backend_dev_get(index)
-        if ggml.ggml_backend_dev_type(device) == _GPU_DEVICE:
+        if ggml.ggml_backend_dev_type(device) == 1:  # GGML_BACKEND_DEVICE_TYPE_GPU
             free, total = ctypes.c_size_t(), ctypes.c_size_t()
             ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
             free_bytes.append(free.value)
@@ -149,12 +143,12 @@ def free_gpu_bytes() -> int | None:
 
 
 def has_amx() -> bool:
-    """Return whether this build has AMX kernels; those of gcc 12 crash on quantized models."""
+    """Return whether this build has AMX kernels, which crash on quantized models under gcc 12."""
     return b"AMX_INT8 = 1" in library().llama_print_system_info()
 
 
 def forget_log() -> None:
-    """Drop what was logged on this thread so far."""
+    """Drop this thread's log."""
     _log_lines.pop(threading.get_ident(), None)
 
 
@@ -165,14 +159,14 @@ def recent_log() -> str:
 
 
 def _keep(level: int, text: bytes, _: Any) -> None:
-    if level in (_WARNING, _ERROR, _CONTINUED):
+    # warnings, errors, and continued messages, which may belong to either
+    if level in (3, 4, 5):
         _log_lines.setdefault(threading.get_ident(), deque(maxlen=40)).append(
             text.decode("utf-8", "replace")
         )
 
 
 KvType = Literal["f16", "f32"]
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Weights(Vocabulary):
@@ -191,7 +185,7 @@ class Weights(Vocabulary):
                 f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else "")
             )
         with path.open("rb") as file:
-            # llama.cpp's own message for a foreign file speaks of magic numbers and versions.
+            # llama.cpp's own message for a foreign file names magic numbers and versions.
             if file.read(4) != b"GGUF":
                 raise ConfigurationError(
                     f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF"
@@ -255,7 +249,7 @@ class Weights(Vocabulary):
         self.special_texts = {
             text.decode("utf-8", "replace"): i for i, text in texts.items() if text
         }
-        # llama.cpp takes these for the token even in plain text
+        # llama.cpp reads these as the token even in plain text
         self.always_parsed = tuple(
             text for text, i in self.special_texts.items() if attributes[i] & user_defined
         )
@@ -290,7 +284,7 @@ class Weights(Vocabulary):
 
     def _encode_valid(self, text: str) -> Ids:
         data = text.encode()
-        # No token stands for less than a byte; the rest is for a space that is put in front.
+        # A token has at least a byte; the rest is for a space that is put in front.
         room = len(data) + 16
         buffer = np.empty(room, np.int32)
         pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
@@ -318,9 +312,10 @@ class Weights(Vocabulary):
 
 
 def _read_buffer(write: Callable[[Any, int], int], size: int) -> bytes:
-    """Return what a function of llama.cpp writes into a buffer, which is made as large as it takes.
+    """Return the bytes that a function of llama.cpp writes into a buffer.
 
-    Where the buffer is too small, it returns the length that it needs, some functions as negative.
+    If the buffer is too small, the function returns the length that it needs, some as a negative
+    number, and is called again with a larger one.
     """
     while True:
         buffer = ctypes.create_string_buffer(size)
@@ -340,14 +335,13 @@ def check_memory(
     free: Callable[[], int | None] | None = None,
     free_on_gpu: Callable[[], int | None] = free_gpu_bytes,
 ) -> None:
-    """Refuse a context whose keys and values cannot fit into the memory that is free now.
+    """Refuse a context whose keys and values do not fit into the free memory.
 
-    Asked before llama.cpp allocates it, since the kernel answers by killing. The weights have taken
-    their own memory already; keys and values of `gpu_layers` lie on the GPU (-1 for all layers).
+    To be called after the weights are loaded, and before llama.cpp allocates the context: the
+    kernel may kill the process. Keys and values of `gpu_layers` layers are on the GPU (-1 for all).
     """
     needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
     layers = library().llama_model_n_layer(weights.handle)
-    # Keys and values of a layer lie where the layer does.
     share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
     context = f"a context of {n_ctx} tokens x {sequences}"
     _check(
@@ -383,20 +377,14 @@ def free_bytes() -> int | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    free = next(
-        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
-    )
-    limit = _cgroup("memory.max")
-    used = _cgroup("memory.current")
-    if free is None or limit is None or used is None:
-        return free
-    # A container is killed at its own limit, however much the machine has left.
-    return min(free, limit - used)
-
-
-def _cgroup(name: str) -> int | None:
+    [free] = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    group = Path("/sys/fs/cgroup")
     try:
-        text = (_CGROUP / name).read_text(encoding="ascii").strip()
+        limit, used = (
+            (group / name).read_text(encoding="ascii").strip()
+            for name in ("memory.max", "memory.current")
+        )
     except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+        return free
+    # A container is killed at its own limit, however much memory the machine has.
+    return min(free, int(limit) - int(used)) if limit.isdigit() else free

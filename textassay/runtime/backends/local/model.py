@@ -30,6 +30,7 @@ from textassay.runtime.errors import (
     TextassayError,
 )
 from textassay.runtime.model import (
+    Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
@@ -44,33 +45,28 @@ from textassay.runtime.model import (
 AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
 
-NEAR = 40
-"""Characters that are given up for a cut at the end of a word."""
-GUESSES = 6
-"""Places to cut at that are guessed; prose takes three or four."""
-
-Q = TypeVar("Q", bound=Prompted)
-P = TypeVar("P")
+AnyPrompted = TypeVar("AnyPrompted", bound=Prompted)
+TokenPlan = TypeVar("TokenPlan")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a model's options say about every request."""
+    """The options of a model that apply to every request."""
 
     name: str
     truncate: Truncate
 
 
 ModelTask = ScoringPlan | Generation
-"""What a request becomes: text to score, or answers to write."""
+"""The task of a request: text to score, or answers to write."""
 
 
 class LoadedModel(ABC):
-    """A loaded model on its thread: turns requests into tasks, and answers those of a batch.
+    """A loaded model on its thread: turns requests into tasks, and answers batches of them.
 
     `limit` is its longest sequence in tokens, `longest_answer` the most tokens of an answer to a
-    request that names no limit; `grammar` turns a JSON schema into what makes a grammar for each
-    sample.
+    request that names no limit; `grammar` turns a JSON schema into a function that makes the
+    grammar of a sample.
     """
 
     def __init__(
@@ -90,7 +86,7 @@ class LoadedModel(ABC):
     @property
     @abstractmethod
     def evaluated_tokens(self) -> int:
-        """Tokens really evaluated so far; what tasks share counts once."""
+        """Tokens evaluated so far; a prefix that tasks share counts once."""
 
     @abstractmethod
     def run(
@@ -137,7 +133,7 @@ class LoadedModel(ABC):
             request,
             ids,
             most=request.max_tokens or min(room, self._longest_answer),
-            grammar=None if schema is None or self._grammar is None else self._grammar(schema),
+            grammar=self._grammar(schema) if self._grammar and schema is not None else None,
         )
         generation.truncated = truncated
         return generation
@@ -168,12 +164,17 @@ class LoadedModel(ABC):
 
 
 def fit_to_context(
-    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, rules: Rules
-) -> tuple[P, int]:
+    request: AnyPrompted,
+    plan: Callable[[AnyPrompted], TokenPlan],
+    length: Callable[[TokenPlan], int],
+    *,
+    limit: int,
+    rules: Rules,
+) -> tuple[TokenPlan, int]:
     """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 
-    Where the rules say so, the request's `truncatable` text is cut at its end if needed; `length`
-    gives the tokens that a plan needs in the context.
+    If the rules allow it, the request's `truncatable` text is cut at its end; `length` returns the
+    tokens that a plan needs in the context.
     """
     whole = plan(request)
     needed = length(whole)
@@ -188,7 +189,7 @@ def fit_to_context(
     # question.
     if not any(request.truncatable in text for text in _texts(request)):
         raise RequestRefused(
-            f"{problem}, and the text that may be cut does not occur in the prompt as it stands"
+            f"{problem}, and the text that may be cut does not occur unchanged in the prompt"
         )
     best = _longest(request, plan, length, limit=limit, needed=needed)
     if best is None:
@@ -197,20 +198,24 @@ def fit_to_context(
 
 
 def _longest(
-    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, needed: int
-) -> P | None:
+    request: AnyPrompted,
+    plan: Callable[[AnyPrompted], TokenPlan],
+    length: Callable[[TokenPlan], int],
+    *,
+    limit: int,
+    needed: int,
+) -> TokenPlan | None:
     """Return the plan with the longest beginning of the source that fits.
 
-    Tokenizing is what costs, so the first places to cut at are guessed from tokens per character,
-    and none is tried twice; after that the rest is halved, whatever the text is like.
+    Tokenizing takes time, so six places to cut at are guessed from tokens per character (prose
+    takes three or four), none of them twice; then the rest is halved, which ends for any text.
     """
     source = request.truncatable or ""
     # Characters per token of the whole prompt: close enough for a first guess in any language.
     per_token = sum(map(len, _texts(request))) / needed
     best, low, high = None, 0, len(source)
-    place, guesses = high - (needed - limit) * per_token, GUESSES
+    place, guesses = high - (needed - limit) * per_token, 6
     while low < high:
-        # Guesses first, then halving, which ends even if tokens per character vary wildly.
         guess = min(max(int(place), low), high - 1)
         kept = _beginning(source, guess if guesses else (low + high) // 2)
         guesses = max(0, guesses - 1)
@@ -225,13 +230,12 @@ def _longest(
 
 
 def _texts(request: Prompted) -> list[str]:
-    prompt = request.prompt
-    return [message.content for message in request.messages] if prompt is None else [prompt]
+    return [message.content for message in request.messages] or [request.prompt or ""]
 
 
 def _beginning(source: str, characters: int) -> str:
     """Return the first characters of a longer source, ending with a word if one ends nearby."""
-    near = range(characters, max(0, characters - NEAR - 1), -1)
+    near = range(characters, max(0, characters - 41), -1)  # gives up 40 characters at most
     return source[: next((place for place in near if source[place].isspace()), characters)]
 
 
@@ -242,7 +246,7 @@ def _next_place(source: str, kept: int, stop: int) -> int:
     )
 
 
-def _cut(request: Q, kept: str) -> Q:
+def _cut(request: AnyPrompted, kept: str) -> AnyPrompted:
     """Return the request with the first occurrence of its source cut to this beginning."""
     source = request.truncatable or ""
     if request.prompt is not None:
@@ -254,37 +258,58 @@ def _cut(request: Q, kept: str) -> Q:
     return request.model_copy(update={"messages": tuple(messages)})
 
 
-E = TypeVar("E", bound=LoadedModel)
+Loaded = TypeVar("Loaded", bound=LoadedModel)
 
 
-class LocalModel(InProcessModel, Generic[E]):
+class LocalModel(InProcessModel, Generic[Loaded]):
     """A model on one thread of its own; the first use, or `open`, loads it."""
 
-    def __init__(self, name: str, queue: WorkQueue[E, PromptedRequest, AnyResponse]) -> None:
+    _follows_schemas = True
+
+    def __init__(self, name: str, queue: WorkQueue[Loaded, PromptedRequest, AnyResponse]) -> None:
         self.name, self._queue = name, queue
-        self._engine: E | None = None
-        # For a model that was not closed. At exit the queue joins its thread by itself.
+        self._engine: Loaded | None = None
+        # For a model that is not closed. At exit the queue joins its thread itself.
         weakref.finalize(self, queue.stop).atexit = False
 
     @property
+    def capabilities(self) -> Capabilities:
+        """The abilities; the default context length is known once the model is open."""
+        return Capabilities(
+            n=True,
+            logprobs=True,
+            json_schema=self._follows_schemas,
+            seed=True,
+            choices=True,
+            continuation=True,
+            functions=False,
+            context_length=self._context_length,
+        )
+
+    @property
+    @abstractmethod
+    def _context_length(self) -> int | None:
+        """Longest sequence in tokens; `None` if it is unknown or unlimited."""
+
+    @property
     def evaluated_tokens(self) -> int:
-        """Tokens really evaluated so far; what requests of a batch or in turn share counts once."""
-        return 0 if self._engine is None else self._engine.evaluated_tokens
+        """Tokens evaluated so far; a prefix that requests share counts once."""
+        return self._engine.evaluated_tokens if self._engine else 0
 
     async def open(self) -> Self:
-        """Find, or download, the model and load it; does nothing if that is done."""
+        """Find, or download, the model and load it, unless it is loaded already."""
         engine = await self._queue.open()
-        if self._engine is None:
+        if not self._engine:
             self._engine = engine
             self._has_opened()
         return self
 
     def _has_opened(self) -> None:
-        """Do what is due once the model is loaded: nothing."""
+        """Called once the model is loaded."""
 
-    def _require_loaded(self) -> E:
+    def _require_loaded(self) -> Loaded:
         """Return the loaded model, or raise `ConfigurationError`."""
-        if self._engine is None:
+        if not self._engine:
             raise ConfigurationError(
                 f"model {self.name!r} is not open: its files decide what it is (await model.open())"
             )
@@ -309,13 +334,13 @@ class LocalModel(InProcessModel, Generic[E]):
     async def _ask(self, request: PromptedRequest) -> AnyResponse:
         if request.images:
             raise CapabilityError(f"{self.name!r} runs in this process and takes no images")
-        if self._engine is None:
+        if not self._engine:
             await self.open()
         [answer] = await self._queue.ask([request])
         return answer
 
     async def aclose(self) -> None:
-        """Stop, failing what is queued with `ModelClosed`, and free the memory."""
+        """Stop, fail queued requests with `ModelClosed`, and free the memory."""
         await self._queue.aclose()
         self._engine = None
 

@@ -1,10 +1,10 @@
-"""What is read from logits: log-probabilities of given text, and sampled answers.
+"""Reads logits: log-probabilities of given text, and sampled answers.
 
-A continuation is tokenized together with its prompt, and what counts as continuation begins where
-the two tokenizations part: a prompt that ends in a space may lose that space to the first word. All
-choices of a request are counted from the earliest such place, so that their probabilities are of
-events that exclude each other. Sampled tokens depend on the logits and the seed alone, so an answer
-can be repeated whatever else was asked in between.
+A continuation is tokenized together with its prompt, and begins at the first token that differs
+from the tokens of the prompt alone: a prompt that ends in a space may lose that space to the first
+word. All choices of a request are counted from the earliest such place, so that their probabilities
+belong to events that exclude each other. Sampled tokens depend on the logits and the seed alone, so
+an answer can be repeated whatever else was asked in between.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Path = tuple[int, ...]
 def log_total(row: LogitRow) -> float:
     """Return the natural log of the sum of exponentials of a row, the softmax normalizer.
 
-    Exponentials are in single precision, their sum in double: within 1e-6 of double precision
-    throughout, in a tenth of the time.
+    Exponentials are in single precision, their sum is in double precision: the result is within
+    1e-6 of one in double precision, in a tenth of the time.
     """
     # Subtracted first: the exponential of a logit above 88 overflows single precision.
     top = float(row.max())
@@ -63,18 +63,18 @@ class Evaluation:
     """A token sequence, the positions that need log-probabilities, and later their values."""
 
     ids: Ids
-    """What is evaluated: everything up to the last position that predicts something wanted."""
+    """The sequence up to the last position whose prediction is wanted."""
     first: int
-    """Position of the first prediction wanted: what follows `ids[first]`."""
+    """First position whose prediction is wanted: the token after `ids[first]`."""
     targets: list[Ids]
     """Ids wanted at positions `first`, `first + 1`, ...; the last belongs to the last of `ids`."""
     encoded: Ids = field(default_factory=lambda: np.empty(0, np.int32))
-    """What an encoder reads; then `ids` are the decoder's."""
+    """Input of an encoder, if there is one; then `ids` are the decoder's."""
     logprobs: list[NDArray[np.float64]] = field(default_factory=list)
     """Log-probabilities, one array for each of `targets`."""
 
     def take(self, position: int, rows: NDArray[np.float32]) -> None:
-        """Read what is wanted out of the logits of `position` and those after it."""
+        """Read the wanted log-probabilities from the logits of `position` and the next ones."""
         for offset, row in enumerate(rows):
             place = position + offset - self.first
             if place >= 0:
@@ -92,11 +92,11 @@ class Evaluation:
 
 
 class PromptIds(Protocol):
-    """A tokenized prompt that knows what follows it."""
+    """A tokenized prompt that a text may follow."""
 
     ids: Ids
     encoded: Ids
-    """What an encoder reads; then `ids` are what the decoder begins with."""
+    """Input of an encoder, if there is one; then the decoder begins with `ids`."""
 
     def followed_by(self, text: str) -> Ids:
         """Return the ids of prompt and text together."""
@@ -104,7 +104,7 @@ class PromptIds(Protocol):
 
 
 class ScoringPlan(ABC):
-    """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
+    """A tokenized request for scores: the texts to evaluate, and the answer from their values."""
 
     evaluations: list[Evaluation]
     length: int
@@ -117,8 +117,8 @@ class ScoringPlan(ABC):
 
     @property
     def key(self) -> bytes:
-        """What tasks that share a prefix begin with."""
-        # The longest one decides what stays in the cache, and so what the next task can share.
+        """Sort key by which tasks with a common prefix are neighbors."""
+        # The longest text stays in the cache, and its prefix can be shared with the next task.
         return sort_key(max((one.ids for one in self.evaluations), key=len))
 
     @abstractmethod
@@ -233,9 +233,9 @@ class ChoicesPlan(ScoringPlan):
 
 
 def _base(prompt: PromptIds, joints: Sequence[Ids]) -> int:
-    """Return the place from which on continuations are counted."""
-    # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
-    # continuation begins where the ids part.
+    """Return the place at which continuations begin."""
+    # The text may change the prompt's last tokens ("the" + "re"): the continuation begins where
+    # the ids differ.
     base = min(common_prefix(prompt.ids, joint) for joint in joints)
     if base == 0:
         raise RequestRefused(
@@ -248,8 +248,8 @@ def _base(prompt: PromptIds, joints: Sequence[Ids]) -> int:
 def _ending(path: Path, whole: Mapping[Path, float]) -> float:
     """Return the log-probability that the text ends with a path rather than begins a longer one.
 
-    The path of 1 may be the beginning of that of 10: what goes to the longer ones is taken off, or
-    the probabilities would add up to more than 1.
+    The path of "1" may begin the path of "10": the probability of longer paths is subtracted, as
+    the sum of all would exceed 1 otherwise.
     """
     longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
     nearest = [
@@ -275,12 +275,8 @@ def _finite(logprob: float, token: str) -> float:
     return min(0.0, logprob)
 
 
-_NUCLEUS_GUESS = 256
-_MIN_TEMPERATURE = 1e-30  # still a number in single precision
-
-
 class Grammar(Protocol):
-    """What an answer must keep to, and how far it has come in it."""
+    """A grammar of an answer, and the position in it."""
 
     def allows(self, token: int) -> bool:
         """Return whether `token` may come next."""
@@ -300,7 +296,7 @@ class Grammar(Protocol):
 
 
 class Sampler:
-    """Draws tokens for one sample by the request's seed and the sample's number, or by any."""
+    """Draws the tokens of one sample, by the request's seed and the sample's number if given."""
 
     def __init__(
         self,
@@ -313,18 +309,17 @@ class Sampler:
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
         # A sequence of two numbers: adding the sample's number to the seed would make sample 1 of
         # seed 7 equal to sample 0 of seed 8.
-        entropy = None if seed is None else [seed[0] % 2**64, seed[1]]
+        entropy = [seed[0] % 2**64, seed[1]] if seed else None
         self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
     def pick(self, row: LogitRow) -> int:
         """Return the next token's id.
 
-        The grammar is asked about the drawn token first, and about all tokens only if it refuses
-        that one. A second draw among the allowed ones then gives the same distribution as a draw
-        among them to begin with.
+        The grammar checks the drawn token first, and all tokens only if it refuses that one. A
+        second draw among the allowed tokens has the same distribution as a first draw among them.
         """
         token = self._draw(row)
-        if self._grammar is None or self._grammar.allows(token):
+        if not self._grammar or self._grammar.allows(token):
             return token
         allowed = self._grammar.allowed()
         if not allowed.any():
@@ -335,34 +330,37 @@ class Sampler:
 
     def accept(self, token: int) -> None:
         """Advance the grammar by `token`."""
-        if self._grammar is not None:
+        if self._grammar:
             self._grammar.accept(token)
 
     def _draw(self, row: LogitRow) -> int:
         if self._temperature == 0:
             return int(row.argmax())
         with np.errstate(over="ignore"):  # at tiny temperatures all but the best become exp(-inf)
-            weights = np.exp(
-                (row - row.max()) / np.float32(max(self._temperature, _MIN_TEMPERATURE))
-            )
-        order = nucleus(weights, self._top_p) if self._top_p < 1 else None
-        kept = weights if order is None else weights[order]
-        cumulated = np.cumsum(kept, dtype=np.float64)
+            # 1e-30 is still a number in single precision
+            weights = np.exp((row - row.max()) / np.float32(max(self._temperature, 1e-30)))
+        if self._top_p == 1:
+            return self._place_in(weights)
+        order = nucleus(weights, self._top_p)
+        return int(order[self._place_in(weights[order])])
+
+    def _place_in(self, weights: LogitRow) -> int:
+        """Draw a place with a probability in proportion to its weight."""
+        cumulated = np.cumsum(weights, dtype=np.float64)
         place = int(np.searchsorted(cumulated, self._rng.random() * cumulated[-1], side="right"))
         # Rounding can put the draw at the very end of the sum.
-        place = min(place, len(kept) - 1)
-        return place if order is None else int(order[place])
+        return min(place, len(weights) - 1)
 
 
 def nucleus(weights: LogitRow, top_p: float) -> NDArray[np.intp]:
-    """Return the fewest tokens that hold `top_p` of the probability, the likeliest first.
+    """Return the fewest tokens with `top_p` of the probability, the likeliest first.
 
-    `weights` are probabilities up to a factor, shape (vocabulary,). Sorts the likeliest few only,
-    and more of them until they hold enough: a full sort of 128,000 tokens takes longer than a small
-    model's step.
+    `weights` are probabilities up to a factor, shape (vocabulary,). Only the likeliest few are
+    sorted, and more of them until they suffice: a full sort of 128,000 tokens takes longer than a
+    small model's step.
     """
     target = top_p * float(weights.sum(dtype=np.float64))
-    count = min(_NUCLEUS_GUESS, len(weights))
+    count = min(256, len(weights))
     while True:
         border = np.partition(weights, len(weights) - count)[len(weights) - count]
         # whole runs of equals, so that order never depends on `count`
@@ -391,13 +389,13 @@ class PartialAnswer:
         self.tokens: list[int] = []
         self.finish: FinishReason | None = None
 
-    def grow(self, row: LogitRow) -> int | None:
-        """Pick the next token from its logits; return it, or `None` once the answer is finished."""
+    def grow(self, row: LogitRow) -> bool:
+        """Append the next token, picked from its logits; return whether the answer continues."""
         total = log_total(row)
         token = self._sampler.pick(row)
         if token in self._vocabulary.end_ids:
             self.finish = "stop"
-            return None
+            return False
         self._sampler.accept(token)
         if self._alternatives is not None:
             self._logprobs.append((len(self._bytes), self._to_logprob(row, token, total)))
@@ -408,11 +406,11 @@ class PartialAnswer:
             self.finish = "stop"
         elif len(self.tokens) >= self._most:
             self.finish = "length"
-        return token if self.finish is None else None
+        return not self.finish
 
     def _find_stop(self, fresh: int) -> bool:
         for stop in self._stops:
-            # A stop may begin in earlier tokens, so the search goes back by its own length.
+            # A stop may begin in earlier tokens
             place = self._bytes.find(stop, max(0, len(self._bytes) - fresh - len(stop)))
             if place >= 0:
                 del self._bytes[place:]
@@ -437,9 +435,9 @@ class PartialAnswer:
 
         Invalid UTF-8 becomes U+FFFD; a character that is cut off at the end is dropped.
         """
-        # Not told that this is the end, the decoder holds an unfinished character back.
+        # Without `final`, the decoder holds an unfinished character back.
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._bytes))
-        # Tokens that lie behind a stop went with its text.
+        # The tokens of a stop are dropped with its text.
         kept = [entry for start, entry in self._logprobs if start < max(1, len(self._bytes))]
         return Sample(
             text=text,
@@ -449,10 +447,10 @@ class PartialAnswer:
 
 
 class Generation:
-    """The answers to one request, against one model.
+    """The answers to one request.
 
-    `ids` are what is evaluated before an answer, which has at most `most` tokens; `grammar` gives
-    one for each sample.
+    `ids` are evaluated before an answer, which has at most `most` tokens; `grammar` makes the
+    grammar of a sample.
     """
 
     def __init__(
@@ -465,13 +463,11 @@ class Generation:
         grammar: Callable[[], Grammar] | None = None,
     ) -> None:
         self._vocabulary, self.request, self.ids, self._most = vocabulary, request, ids, most
-        # Another draw of the same request must be another sample, and the same each time.
-        self._seed = None if request.seed is None else request.seed + request.draw
         self._new_grammar = grammar
         self._grammars: list[Grammar] = []
         self.drafts: list[PartialAnswer] = []
         self.error: TextassayError | None = None
-        """Why it failed, if it did beside others that did not."""
+        """The error of this request, if it failed and others did not."""
         self.truncated = 0
         """Tokens of the source that were left out."""
 
@@ -480,27 +476,28 @@ class Generation:
 
     @property
     def key(self) -> bytes:
-        """What tasks that share a prefix begin with."""
+        """Sort key by which tasks with a common prefix are neighbors."""
         return sort_key(self.ids)
 
     def begin(self) -> list[PartialAnswer]:
         """Begin all samples."""
-        for number in range(self.request.n):
-            grammar = None if self._new_grammar is None else self._new_grammar()
-            if grammar is not None:
-                self._grammars.append(grammar)
+        request = self.request
+        if self._new_grammar:
+            self._grammars = [self._new_grammar() for _ in range(request.n)]
+        for number in range(request.n):
             sampler = Sampler(
-                temperature=1.0 if self.request.temperature is None else self.request.temperature,
-                top_p=self.request.top_p,
-                seed=None if self._seed is None else (self._seed, number),
-                grammar=grammar,
+                temperature=1.0 if request.temperature is None else request.temperature,
+                top_p=request.top_p,
+                # Another draw of the same request must be another sample, and the same each time.
+                seed=None if request.seed is None else (request.seed + request.draw, number),
+                grammar=self._grammars[number] if self._grammars else None,
             )
-            self.drafts.append(PartialAnswer(self._vocabulary, self.request, self._most, sampler))
+            self.drafts.append(PartialAnswer(self._vocabulary, request, self._most, sampler))
         return self.drafts
 
     def response(self, name: str) -> Response:
-        """Return the answers, once written, or raise why they could not be."""
-        if self.error is not None:
+        """Return the answers, once written, or raise the error of the request."""
+        if self.error:
             raise self.error
         usage = Usage(
             calls=1,

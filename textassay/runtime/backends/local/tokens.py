@@ -1,15 +1,15 @@
 """Prompts to token ids: chat templates, control tokens, and texts that begin alike.
 
-Control tokens are read out of the template's own words, never out of evaluated text. Each stretch
-of text between two control tokens is tokenized in one piece, template words and evaluated text
-together, since that is how the model saw them in training.
+Control tokens are read from the template's own words, never from evaluated text. Each stretch of
+text between two control tokens is tokenized in one piece, template words and evaluated text
+together, as in training.
 
-Criteria are asked about the same source in turn, so most of a prompt has been tokenized before.
-Whether its ids can be reused depends on what may be merged across the place where two texts part. A
-**border** is the space between two words, letter-space-letter. If no token of the vocabulary holds
-a letter followed by a space, nothing is ever merged across a border, neither by byte-level BPE nor
-by SentencePiece's BPE, and the pre-tokenizers of BPE start afresh there: the ids of a text are then
-those of its part before the border followed by those of the rest.
+Criteria are asked about the same source in turn, so most of a prompt has been tokenized before. Its
+ids can be reused if no token crosses the place where two texts begin to differ. A **border** is the
+space between two words, letter-space-letter. If no token of the vocabulary contains a letter
+followed by a space, neither byte-level BPE nor SentencePiece's BPE ever merges across a border, and
+the pre-tokenizers of BPE start afresh there: the ids of a text are the ids of its part before the
+border followed by the ids of the rest.
 """
 
 from __future__ import annotations
@@ -33,15 +33,10 @@ from textassay.runtime.model import ChatMessage, Prompted
 
 Ids = NDArray[np.int32]
 
-MIN_REUSED = 64
-"""Characters below which looking for an earlier text takes as long as tokenizing again."""
 MAX_REMEMBERED = 256
 """Texts whose ids are kept: the prompts of as many sources may be asked in turn."""
 
-_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # noncharacters: no text has a use for them
-# A byte of 0x80 or above may be the end of any letter.
-_LETTER_AND_SPACE = re.compile(rb"[A-Za-z\x80-\xff] ")
-# Every kind of text that pre-tokenizers treat specially, between borders.
+# All kinds of text that pre-tokenizers treat specially, between borders.
 _PROBE = (
     "The quick brown fox's tail isn't 1234567 cm long, e.g. here\n\nand  there (see below) "
     "“quoted” words — Über straße être кошка и собака 中文 字 word x y z\ttab end. Next one"
@@ -49,7 +44,7 @@ _PROBE = (
 
 
 class Vocabulary(ABC):
-    """What a model knows of text: ids, and how text becomes ids and ids become text."""
+    """The tokens of a model: turns text into ids, and ids into text."""
 
     size: int
     bos: int | None
@@ -59,11 +54,11 @@ class Vocabulary(ABC):
     end_ids: frozenset[int]
     """Tokens that end an answer."""
     merges_pairs: bool
-    """Whether ids come from merging neighbors until no token of the vocabulary is made."""
+    """Whether ids come from merging neighbors as long as that makes a token of the vocabulary."""
     special_texts: Mapping[str, int]
     """Text of each token that is parsed in templates, with its id."""
     always_parsed: Sequence[str]
-    """The ones that are always taken for one token."""
+    """Texts that are always taken for one token."""
 
     @abstractmethod
     def strips(self, token: int) -> tuple[bool, bool]:
@@ -71,14 +66,14 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes a token stands for; special ones give their name, or nothing."""
+        """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
 
     @abstractmethod
     def _encode_valid(self, text: str) -> Ids:
         """Return the ids of a text that is valid Unicode."""
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of plain text: nothing is added, and nothing in it is a control token."""
+        """Return the ids of plain text, which adds no tokens and contains no control tokens."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -88,7 +83,7 @@ class Vocabulary(ABC):
         return self._encode_valid(text)
 
     def text(self, token: int) -> str:
-        """Return a token as text; bytes that are no whole character come out as U+FFFD."""
+        """Return a token as text; bytes of incomplete characters become U+FFFD."""
         return self.piece(token).decode("utf-8", "replace")
 
 
@@ -108,25 +103,24 @@ def sort_key(ids: Ids) -> bytes:
 
 
 class ChatTemplate:
-    """The template that a model brings: messages to text, rendered in a sandbox.
+    """The template in a model's file: messages to text, rendered in a sandbox.
 
-    A model without a template, or with one that does not compile, is an error that names the way
-    around: no other template is put in its place.
+    If the file has no template, or it does not compile, an error says what to do: no other template
+    takes its place.
     """
 
     def __init__(self, source: str | None, *, file: str, bos: str = "", eos: str = "") -> None:
         self.source, self._file = source or "", file
         self._tokens = {"bos_token": bos, "eos_token": eos}
-        self._failed: str | None = None if source else "it has none (no tokenizer.chat_template)"
-        if source:
-            try:
-                self._template = _environment().from_string(source)
-            except jinja2.TemplateError as error:
-                self._failed = f"it does not compile: {error}"
+        self._failed = "" if source else "it has none (no tokenizer.chat_template)"
+        try:
+            self._template = _environment().from_string(self.source)
+        except jinja2.TemplateError as error:
+            self._failed = f"it does not compile: {error}"
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """Return the text the model was trained on for these messages, ready for its answer."""
-        if self._failed is not None:
+        """Return the messages as the model saw them in training, up to its answer."""
+        if self._failed:
             raise CapabilityError(
                 f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a"
                 " plain prompt instead of messages (Request(prompt=...)), or take an"
@@ -144,9 +138,9 @@ class ChatTemplate:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    # Templates come with model files from anywhere, so they run in a sandbox. The settings are
-    # those of transformers, for which they are written: with others a prompt has line breaks or
-    # blanks that the model never saw in training.
+    # Model files come from anywhere, so their templates run in a sandbox. They are written for the
+    # settings of transformers: with others a prompt has line breaks or blanks that the model never
+    # saw in training.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
@@ -168,10 +162,10 @@ def _refuse(message: str) -> None:
 
 
 class TokenizedPrompt:
-    """A tokenized prompt that knows how its ids change when text follows it."""
+    """A tokenized prompt whose ids may change if text follows it."""
 
     encoded: Ids = np.empty(0, np.int32)
-    """What an encoder reads: nothing."""
+    """Input of an encoder, empty here."""
 
     def __init__(self, tokenizer: PromptTokenizer, head: Ids, text: str) -> None:
         self._tokenizer, self._head, self._text = tokenizer, head, text
@@ -200,8 +194,7 @@ class PromptTokenizer:
         self._vocabulary, self._template = vocabulary, template
         special = dict(vocabulary.special_texts)
         # User-defined tokens that neither end a text nor occur in the template are ordinary words
-        # of the vocabulary (runs of spaces, say): reading them as the library does is what training
-        # did.
+        # of the vocabulary (runs of spaces, say): the library reads them as in training.
         harmless = {
             text
             for text in vocabulary.always_parsed
@@ -219,8 +212,8 @@ class PromptTokenizer:
         """Tokenize a request's prompt or messages."""
         bos = self._vocabulary.bos if self._vocabulary.adds_bos else None
         head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
-        if request.prompt is not None:
-            return TokenizedPrompt(self, self._join(head), request.prompt)
+        if not request.messages:
+            return TokenizedPrompt(self, self._join(head), request.prompt or "")
         pieces, text = self._messages(request.messages)
         # Many templates write the token that begins a text themselves; no training text has two.
         if head and pieces and pieces[0][0] == bos:
@@ -230,11 +223,11 @@ class PromptTokenizer:
     def plain(self, text: str, *, remember: bool = True) -> Ids:
         """Return the ids of text in which nothing is a control token.
 
-        `remember` says whether texts to come may begin like this one.
+        `remember` says whether later texts may begin like this one.
         """
-        if self._pattern is None or not self._has_parsed_names(text):
+        if not self._pattern or not self._has_parsed_names(text):
             return self.encoder.encode(text, remember=remember)
-        # The library takes user-defined tokens out of any text; cut in two, their names stay text
+        # The library finds user-defined tokens in any text, but not if their names are cut in two.
         pieces, start = [], 0
         for match in self._pattern.finditer(text):
             if match.group() in self._parsed_in_text:
@@ -248,14 +241,15 @@ class PromptTokenizer:
         return any(name in text for name in self._parsed_in_text)
 
     def last_border(self, text: str) -> int:
-        """Return up to where the ids of a text do not depend on what follows, or 0."""
+        """Return the end of the part whose ids do not depend on the text that follows, or 0."""
         return 0 if self._has_parsed_names(text) else self.encoder.last_border(text)
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the chat, and the plain text after it."""
         written = "".join(message.content for message in messages)
-        mark = next((mark for mark in _MARKS if mark not in written), None)
-        if mark is None:
+        # a noncharacter, which texts have no use for
+        mark = next(filter(lambda mark: mark not in written, map(chr, range(0xFDD0, 0xFDF0))), "")
+        if not mark:
             raise RequestRefused(
                 "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF"
             )
@@ -275,7 +269,7 @@ class PromptTokenizer:
 
     def _break_special(self, message: ChatMessage, mark: str) -> ChatMessage:
         """Break special tokens' names in a message, so that only the template's own are parsed."""
-        if self._pattern is None:
+        if not self._pattern:
             return message
         content = self._pattern.sub(
             lambda match: match.group()[0] + mark + match.group()[1:], message.content
@@ -304,7 +298,7 @@ class PromptTokenizer:
 
 
 class Encoded(NamedTuple):
-    """A text with its ids and, for each id, where its bytes end in the text."""
+    """A text with its ids and, for each id, the place in the text at which its bytes end."""
 
     text: str
     ids: Ids
@@ -320,17 +314,18 @@ class PrefixEncoder:
         self._encoded: dict[str, Encoded] = {}  # the oldest first
 
     def encode(self, text: str, *, remember: bool = True) -> Ids:
-        """Return the ids of a text, the same as those of the vocabulary itself.
+        """Return the same ids of a text as the vocabulary itself.
 
-        `remember` says whether texts to come may begin like this one.
+        `remember` says whether later texts may begin like this one.
         """
-        if not remember or len(text) < MIN_REUSED or not self.has_borders:
+        # for a short text, looking for an earlier one takes as long as tokenizing
+        if not remember or len(text) < 64 or not self.has_borders:
             return self._vocabulary.encode(text)
         if text in self._encoded:
             return self._encoded[text].ids
         earlier, shared = self._best_match(text)
         encoded = self._extend(earlier, shared, text) if earlier else self._anew(text)
-        if encoded is None:
+        if not encoded:
             return self._vocabulary.encode(text)
         self._remember(encoded)
         return encoded.ids
@@ -343,20 +338,22 @@ class PrefixEncoder:
         return _border_before(text, len(text)) if self.has_borders else 0
 
     def after_border(self, text: str, border: int) -> str:
-        """Return what to tokenize in place of `text[border:]`.
+        """Return the text to tokenize in place of `text[border:]`.
 
-        SentencePiece's models put a space in front of every text, so the border's own is left out.
+        SentencePiece's models put a space before every text, so the border's own is left out.
         """
         return text[border + self._added_space if border else 0 :]
 
     @cached_property
     def has_borders(self) -> bool:
-        """Whether nothing in this vocabulary crosses a border."""
+        """Whether no token of this vocabulary crosses a border."""
         if not self._vocabulary.merges_pairs:
             return False
-        if any(_LETTER_AND_SPACE.search(piece) for piece in self._pieces):
+        # A byte of 0x80 or above may be the end of any letter.
+        crosses = re.compile(rb"[A-Za-z\x80-\xff] ").search
+        if any(map(crosses, self._pieces)):
             return False
-        # The library takes these out of a text first; what is beside one is tokenized separately.
+        # The library finds these in a text first, and tokenizes the text before and after one.
         for name in self._vocabulary.always_parsed:
             if name in (" ", "▁") or not name or name[0].isalpha() or name[-1].isalpha():
                 return False
@@ -372,7 +369,7 @@ class PrefixEncoder:
 
     @cached_property
     def _added_space(self) -> int:
-        """1 if a space is put in front of every text, else 0."""
+        """1 if a space is put before every text, else 0."""
         return int(self._lengths[self._vocabulary.encode("word")].sum()) - len("word")
 
     def _splits_at_borders(self) -> bool:
@@ -392,16 +389,16 @@ class PrefixEncoder:
     def _best_match(self, text: str) -> tuple[Encoded | None, int]:
         """Return the earlier text with the longest common prefix, and the last border in it."""
         place = bisect_left(self._texts, text)
-        best, longest = None, 0
+        best, longest = "", 0
         for neighbor in self._texts[max(0, place - 1) : place + 1]:
             shared = _common_length(neighbor, text)
             if shared > longest:
                 best, longest = neighbor, shared
         border = _border_before(text, longest)
-        return (self._encoded[best], border) if best is not None and border else (None, 0)
+        return (self._encoded[best], border) if border else (None, 0)
 
     def _extend(self, earlier: Encoded, border: int, text: str) -> Encoded | None:
-        """Return a text's ids: up to the border the earlier text's, then its own."""
+        """Return a text's ids: the earlier text's up to the border, then its own."""
         at = len(text[:border].encode())
         kept = int(np.searchsorted(earlier.ends, at, side="right"))
         # The border is not between two tokens of the earlier text, so none of its ids can be kept.
@@ -410,7 +407,7 @@ class PrefixEncoder:
         try:
             tail = self._vocabulary.encode(self.after_border(text, border))
         except RequestRefused:
-            return None  # the whole text is refused likewise, and its error counts from its start
+            return None  # the whole text is refused, too, and its error counts from its start
         ids = np.concatenate([earlier.ids[:kept], tail])
         ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
         return self._verify(Encoded(text, ids, ends))
@@ -421,10 +418,9 @@ class PrefixEncoder:
 
     @staticmethod
     def _verify(encoded: Encoded) -> Encoded | None:
-        """Return it unless its pieces do not spell the text, as when a character has no token."""
+        """Return it unless its pieces do not spell the text, as if a character has no token."""
         spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
-        # Without the exact place of each id in the text, later texts could be joined at the wrong
-        # one.
+        # Without the exact place of each id, later texts could be joined at a wrong one.
         return encoded if spelled == len(encoded.text.encode()) else None
 
     def _remember(self, encoded: Encoded) -> None:

@@ -1,10 +1,11 @@
 """`TransformersModel`: a model of the transformers library, in this process.
 
-Reading (device, number format, tokenizer, weights) is shared with the tools that run such models.
+Tools that run such models share the functions that read them (device, number format, tokenizer,
+weights).
 
-Rows of a batch are padded on the left, so that the last positions, which are wanted, stand under
-each other. What all rows of a batch begin with is evaluated once. A prompt that several texts
-follow goes through an encoder once.
+Rows of a batch are padded on the left, so that their last positions, whose logits are wanted, are
+aligned. A prefix of all rows is evaluated once. A prompt that several texts follow goes through an
+encoder once.
 """
 
 from __future__ import annotations
@@ -45,25 +46,13 @@ from textassay.runtime.errors import (
     FatalModelError,
     TextassayError,
 )
-from textassay.runtime.model import Capabilities, Prompted, PromptedRequest, Request, Response
+from textassay.runtime.model import Prompted, PromptedRequest, Request, Response
 from textassay.runtime.settings import TransformersSettings
 
 NO_LIMIT = 2**31 - 1
 """The length of a model whose positions are relative."""
 ENCODER = "an encoder"
-"""What `read_weights` needs of a model whose hidden states are read."""
-_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-_VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "spm.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-    "vocab.json",
-)
-# <0x0A>: how SentencePiece's vocabularies name a byte that is part of no other token
-_BYTE = re.compile(r"^<0x([0-9A-Fa-f]{2})>$")
+"""The `needs` of `read_weights` for a model whose hidden states are read."""
 
 
 def device_named(torch: Any, name: str) -> Any:
@@ -84,7 +73,7 @@ def device_named(torch: Any, name: str) -> Any:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal; whoever loads checks the rest."""
+    """Keep progress bars and load reports off the terminal."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
@@ -115,13 +104,11 @@ class TransformersVocabulary(Vocabulary):
         self._backend = backend
         self.size = int(backend.get_vocab_size())
         self._added = backend.get_added_tokens_decoder()
-        begins = self._added_tokens("x")[0]
+        begins, self.end_mark = self._added_tokens("x")
         self.bos = begins[0] if begins else None
         self.adds_bos = bool(begins)
-        self.end_mark = self._added_tokens("x")[1]
         eos = tokenizer.eos_token_id
-        self.eos = eos if isinstance(eos, int) else None
-        self.end_ids = frozenset(() if self.eos is None else (self.eos,))
+        self.end_ids = frozenset([eos] if isinstance(eos, int) else [])
         added = self._added.items()
         self.special_texts = {token.content: number for number, token in added if token.content}
         self.always_parsed = [token.content for _, token in added if not token.special]
@@ -143,17 +130,18 @@ class TransformersVocabulary(Vocabulary):
         return np.array(self._backend.encode(text, add_special_tokens=False).ids, np.int32)
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes a token stands for; special ones give their name, or nothing."""
+        """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
         if token in self._added and self._added[token].special and not special:
             return b""
         name = self._backend.id_to_token(token)
-        if name is None:  # rows of a padded output layer that stand for no token
+        if name is None:  # a row of a padded output layer without a token
             return b""
         if token in self._added:
             return str(name).encode()
         if self._byte_level:
             return bytes(_BYTES[c] for c in name if c in _BYTES)
-        if match := _BYTE.match(name):
+        # SentencePiece's vocabularies have a name for each byte
+        if match := re.fullmatch("<0x([0-9A-Fa-f]{2})>", name):
             return bytes([int(match[1], 16)])
         return str(name).replace("\u2581", " ").encode()
 
@@ -201,9 +189,10 @@ def _config(folder: Path, label: str) -> dict[str, Any]:
 def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
     """Return the longest sequence; models with relative positions (T5) set no limit themselves."""
     relative = "relative_attention_num_buckets" in config
-    known = [config[name] for name in _LENGTHS if isinstance(config.get(name), int)]
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    known = [config[name] for name in names if isinstance(config.get(name), int)]
     own = NO_LIMIT if relative or not known else min(known)
-    if requested is not None and requested > own:
+    if requested and requested > own:
         raise ConfigurationError(f"n_ctx of {label} is at most {own}, not {requested}")
     return requested or own
 
@@ -211,35 +200,39 @@ def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
 def _number_format(torch: Any, dtype: str, device: Any) -> Any:
     if dtype != "auto":
         return getattr(torch, dtype)
-    # half precision is slow on most CPUs, and costs accuracy that nobody asked to lose
-    return torch.float32 if device is not None and device.type == "cpu" else "auto"
+    # half precision is slow on most CPUs, and less accurate
+    return torch.float32 if device and device.type == "cpu" else "auto"
 
 
 def read_tokenizer(transformers: Any, folder: Path, label: str, *, kind: Any = None) -> Any:
     """Return the tokenizer in a model's folder; `kind` is its class, by default the library's."""
-    # without any of these transformers makes up a tokenizer that knows no word
-    if not any((folder / name).is_file() for name in _VOCABULARIES):
+    # without any of these transformers invents a tokenizer that knows no word
+    files = (
+        *("tokenizer.json", "vocab.txt", "spm.model", "spiece.model"),
+        *("sentencepiece.bpe.model", "tokenizer.model", "vocab.json"),
+    )
+    if not any((folder / name).is_file() for name in files):
         raise ConfigurationError(
-            f"{label} has no tokenizer: {str(folder)!r} contains no {', no '.join(_VOCABULARIES)}"
+            f"{label} has no tokenizer: {str(folder)!r} contains no {', no '.join(files)}"
         )
     try:
         return (kind or transformers.AutoTokenizer).from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # whatever a damaged file makes the libraries raise
+    except Exception as error:  # the libraries raise anything for damaged files
         raise unreadable("the tokenizer", label, error) from error
 
 
 def read_weights(kind: Any, folder: Path, label: str, *, needs: str, **options: Any) -> Any:
     """Return a model of the class `kind` from a folder, unless its file lacks weights.
 
-    `needs` says what the weights must be of; `options` are passed on.
+    `needs` names the weights in messages; `options` are passed on.
     """
     try:
         model, report = kind.from_pretrained(
             folder, local_files_only=True, output_loading_info=True, **options
         )
-    except Exception as error:  # whatever a damaged or foreign file makes the libraries raise
+    except Exception as error:  # the libraries raise anything for damaged or foreign files
         raise unreadable(needs, label, error) from error
-    # What a file lacks is filled with random numbers; a pooler of an encoder is read by nobody.
+    # Missing weights are filled with random numbers; the pooler of an encoder is not used.
     missing = [name for name in report["missing_keys"] if needs != ENCODER or "pooler" not in name]
     if missing:
         raise ConfigurationError(
@@ -249,34 +242,25 @@ def read_weights(kind: Any, folder: Path, label: str, *, needs: str, **options: 
 
 
 def unreadable(what: str, label: str, error: Exception) -> ConfigurationError:
-    """Return the error of a file that a library cannot read, with the library's first line."""
+    """Return the error of a file that a library cannot read, with the first line of its message."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return ConfigurationError(f"cannot read {what} of {label}: {reason}")
 
 
-MIN_SHARED = 16
-"""Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second
-pass."""
-MAX_LOGITS = 2**26
-"""Most logits held at once, 256 MB in single precision."""
-
-
-MAX_ANSWER = 1024
-"""Longest answer in tokens, if the request names none: some models have no length to bound it."""
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
-"""How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
-and its like were trained on plain instructions."""
+"""Template of encoder-decoder models without one of their own: FLAN-T5 and others were trained on
+plain instructions."""
 
 
 class EncodedPrompt:
-    """A prompt that goes through an encoder: what follows it is all that the decoder writes."""
+    """A prompt for an encoder; the decoder reads and writes only the text after it."""
 
     def __init__(self, tokenizer: PromptTokenizer, encoded: Ids, start: int) -> None:
         self._tokenizer, self.encoded = tokenizer, encoded
         self.ids: Ids = np.array([start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
-        """Return the decoder's ids for a text, which begins there and needs no leading space."""
+        """Return the decoder's ids of a text, which need no leading space there."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 
@@ -293,7 +277,7 @@ class LoadedTransformers(LoadedModel):
     def __init__(
         self, rules: Rules, spec: str, settings: TransformersSettings, n_ctx: int | None
     ) -> None:
-        """Find, or download, a model and load it; raises what `LocalModel.open` raises."""
+        """Find, or download, a model and load it; raises the errors of `LocalModel.open`."""
         folder, label = locate_folder(spec), rules.name
         self.digest = folder_digest(folder)
         torch, transformers = self._torch, _ = _library("torch"), _library("transformers")
@@ -316,8 +300,7 @@ class LoadedTransformers(LoadedModel):
             )
         # In evaluation mode: dropout would make each score a random number.
         self._model = model = (model if place is None else model.to(place)).eval()
-        # where inputs go
-        self.device = model.device if place is None else place
+        self.device = model.device if place is None else place  # of inputs
         self.description = {
             "class": type(model).__name__,
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -349,11 +332,12 @@ class LoadedTransformers(LoadedModel):
             if not isinstance(self.start, int):
                 raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
             tokenize = partial(_encode_prompt, tokenizer, vocabulary.end_mark, self.start)
-        super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=MAX_ANSWER)
+        # some models have no length that bounds an answer
+        super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=1024)
 
     @property
     def evaluated_tokens(self) -> int:
-        """Tokens evaluated so far; what the rows of a batch share counts once."""
+        """Tokens evaluated so far; a prefix that the rows of a batch share counts once."""
         return self._evaluated_tokens
 
     def run(
@@ -369,8 +353,7 @@ class LoadedTransformers(LoadedModel):
                     f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
                     "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
                 ) from error
-        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
-        # failed.
+        # Outside of the `except`: its traceback would keep the tensors of the failed batch.
         half = len(tasks) // 2
         return [*self.run(tasks[:half], abandoned), *self.run(tasks[half:], abandoned)]
 
@@ -394,7 +377,7 @@ class LoadedTransformers(LoadedModel):
     # ---- scoring ----
 
     def _batches(self, sequences: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
-        """Yield batches of like lengths whose padded tokens and logits stay within bounds."""
+        """Yield batches of similar lengths whose padded tokens and logits stay within bounds."""
         batch: list[Evaluation] = []
         # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
         for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.ids))):
@@ -402,7 +385,8 @@ class LoadedTransformers(LoadedModel):
             rows = max(one.predicted for one in [*batch, sequence])
             count = len(batch) + 1
             full = count * longest > self._batch_tokens
-            if batch and (full or count * rows * self._vocabulary_size > MAX_LOGITS):
+            # 256 MB in single precision
+            if batch and (full or count * rows * self._vocabulary_size > 2**26):
                 yield batch
                 batch = []
             batch.append(sequence)
@@ -426,7 +410,7 @@ class LoadedTransformers(LoadedModel):
             self._take(one, logits[number, width - one.predicted :])
 
     def _shared_tokens(self, batch: Sequence[Evaluation]) -> int:
-        """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
+        """Return how many leading tokens all rows share, 0 if too few for a pass of their own."""
         if len(batch) < 2:
             return 0
         # Never past the first wanted position: logits of the shared part are not computed.
@@ -435,20 +419,20 @@ class LoadedTransformers(LoadedModel):
         for one in batch[1:]:
             same = first[:limit] == one.ids[:limit]
             limit = int(np.argmin(same)) if not same.all() else limit
-        return limit if limit >= MIN_SHARED else 0
+        return limit if limit >= 16 else 0
 
     def _score_seq2seq(self, batch: list[Evaluation]) -> None:
         hidden, mask, rows = self._encode([one.encoded for one in batch])
         tokens, _ = self._pad([one.ids for one in batch], left=False)
         self._evaluated_tokens += sum(len(one.ids) for one in batch)
-        # a position never sees the padding behind it, so the decoder needs no mask
+        # no position sees the padding after it, so the decoder needs no mask
         logits = self._decode(hidden[rows], mask[rows], tokens).logits
         for number, one in enumerate(batch):
             first, last = one.first, len(one.ids)
             self._take(one, logits[number, first:last])
 
     def _take(self, evaluation: Evaluation, logits: Any) -> None:
-        """Keep the log-probabilities of the wanted tokens, of logits (positions, vocabulary)."""
+        """Store the wanted tokens' log-probabilities, from logits (positions, vocabulary)."""
         logits = logits.float()
         totals = logits.logsumexp(dim=-1)
         if not bool(totals.isfinite().all()):
@@ -507,7 +491,7 @@ class LoadedTransformers(LoadedModel):
             tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.device)
         if mask is None:
             mask = self._torch.ones_like(tokens)
-        if past is not None and shared:
+        if shared:
             before = mask.new_ones((len(mask), shared))
             mask = self._torch.cat([before, mask], dim=1)
         more: dict[str, Any] = {}
@@ -539,7 +523,7 @@ class LoadedTransformers(LoadedModel):
 
 
 class _Generator:
-    """Answers of several requests that grow together, one token per step and row."""
+    """Writes answers of several requests together, one token per step and row."""
 
     def __init__(
         self, engine: LoadedTransformers, prompts: Sequence[Ids], owners: Sequence[int]
@@ -553,8 +537,7 @@ class _Generator:
         alive = list(range(len(drafts)))
         while True:
             rows = logits.float().cpu().numpy()
-            picked = [drafts[draft].grow(rows[row]) for row, draft in enumerate(alive)]
-            unfinished = [row for row, token in enumerate(picked) if token is not None]
+            unfinished = [row for row, draft in enumerate(alive) if drafts[draft].grow(rows[row])]
             if not unfinished:
                 return
             # Finished rows leave the batch: otherwise each row would cost as much as the longest
@@ -562,7 +545,7 @@ class _Generator:
             if len(unfinished) < len(alive):
                 self._select(unfinished)
                 alive = [alive[row] for row in unfinished]
-            logits = self._step([token for token in picked if token is not None])
+            logits = self._step([drafts[draft].tokens[-1] for draft in alive])
 
     def _begin(self) -> Any:
         """Evaluate each prompt once; return the logits that follow, one row per answer."""
@@ -613,12 +596,12 @@ class TransformersModel(LocalModel[LoadedTransformers]):
 
     The first use, or `open`, loads it.
 
-    Decoder-only models (GPT-2, OPT, Llama, ...) and encoder-decoder models (T5, FLAN-T5, BART,
-    ...). Requests that wait are evaluated in batches of like lengths; a score depends on its batch
+    It may be decoder-only (GPT-2, OPT, Llama, ...) or an encoder-decoder (T5, FLAN-T5, BART, ...).
+    Requests that wait are evaluated in batches of similar lengths; a score depends on its batch
     by rounding alone (below 1e-4 in float32).
 
-    A continuation's log-probabilities are of its own tokens; the end mark that an encoder-decoder
-    model would write after it is not among them.
+    The log-probabilities of a continuation do not include the end mark that an encoder-decoder
+    model would write after it.
 
     Args:
         name: The name the user gave, such as `transformers/google/flan-t5-xl`.
@@ -628,6 +611,8 @@ class TransformersModel(LocalModel[LoadedTransformers]):
             refuses it.
         **settings: Fields of `TransformersSettings`.
     """
+
+    _follows_schemas = False
 
     def __init__(
         self,
@@ -649,7 +634,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What determines a score: the files' content, number format, kind of device and library.
+        """All that determines a score: content of the files, number format, device and library.
 
         Known once the model is open.
         """
@@ -660,23 +645,13 @@ class TransformersModel(LocalModel[LoadedTransformers]):
             **model.description,
             "n_ctx": model.length if model.length != NO_LIMIT else None,
             "truncate": self._rules.truncate,
-            "seed": None,  # part of what kept answers are filed under
+            "seed": None,  # part of the keys of stored answers
         }
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Everything but JSON schemas, and a length that is known once the model is open."""
-        length = self._n_ctx if self._engine is None else self._engine.length
-        return Capabilities(
-            n=True,
-            logprobs=True,
-            json_schema=False,
-            seed=True,
-            choices=True,
-            continuation=True,
-            functions=False,
-            context_length=None if length == NO_LIMIT else length,
-        )
+    def _context_length(self) -> int | None:
+        length = self._engine.length if self._engine else self._n_ctx
+        return None if length == NO_LIMIT else length
 
     async def generate(self, request: Request) -> Response:
         """Return `n` sampled answers; a JSON schema is refused."""

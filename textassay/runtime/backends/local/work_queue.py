@@ -1,9 +1,9 @@
-"""A work queue: one thread that owns a model and answers what tasks of any event loop ask.
+"""A work queue: one thread that owns a model and answers requests of tasks in any event loop.
 
-Requests wait while the thread is busy, so batches grow with the load and a lone request is not held
-up. An `Order` says which requests run next, and which of them together: `PrefixOrder` for models
-that keep the prefix of the last prompt, `LengthOrder` for those that pad a batch to its longest
-row. Knows nothing of models.
+Requests wait while the thread is busy, so batches grow with the load and a single request runs at
+once. An `Order` chooses the requests of the next batch: `PrefixOrder` for models that keep the
+prefix of the last prompt, `LengthOrder` for models that pad a batch to its longest row. Knows
+nothing of models.
 """
 
 from __future__ import annotations
@@ -26,30 +26,26 @@ from textassay.runtime.calls.sharing import current_chain
 from textassay.runtime.errors import ModelClosed
 
 PATIENCE = 512
-"""Turns after which a request may go first though others share more with what ran last, and until
-another one may."""
+"""Turns that a request may wait while others go first that share more with the last one; at most
+one request in as many turns is preferred for it."""
 MAX_BATCH = 256
-"""Most requests in a batch of like length."""
-_EXIT_SECONDS = 10.0
-_PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
-_SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
+"""Most requests in a batch of similar length."""
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class BatchRunner(Protocol):
-    """What a queue owns; all calls come from its thread."""
+    """The model of a queue, which calls it on its thread alone."""
 
     def prepare(self, item: Any, /) -> Any:
-        """Return what `run` and the order need of a request; an error is that request's own."""
+        """Return a request as `run` and the order take it; an error is raised for it alone."""
         ...
 
     def run(self, batch: Sequence[Any], abandoned: Callable[[], bool], /) -> Sequence[Any]:
-        """Return the results of prepared requests in order, an exception where one has failed.
+        """Return the results of prepared requests in order, or the exception of one that failed.
 
-        Once `abandoned()` is true nobody waits for them, and it may raise whatever it likes.
+        Once `abandoned()` is true no caller waits for them, and `run` may raise any error.
         """
         ...
 
@@ -58,7 +54,7 @@ class BatchRunner(Protocol):
         ...
 
 
-E = TypeVar("E", bound=BatchRunner)
+Engine = TypeVar("Engine", bound=BatchRunner)
 
 
 class QueuedRequest(Generic[Item, Result]):
@@ -78,7 +74,7 @@ class QueuedRequest(Generic[Item, Result]):
         self.has_next = self.chain is not None and self.chain.has_next
 
     def deliver(self, result: Result | BaseException) -> None:
-        """Hand the result, or the exception, to the caller unless that has given up."""
+        """Give the result, or the exception, to the caller unless it was canceled."""
         if not self.future.set_running_or_notify_cancel():
             return
         if isinstance(result, BaseException):
@@ -88,7 +84,7 @@ class QueuedRequest(Generic[Item, Result]):
 
 
 class Order(ABC):
-    """Prepared requests that wait, and in which order and batches they run."""
+    """Prepared requests that wait, and the order and batches in which they run."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Any, int, QueuedRequest[Any, Any]]] = []
@@ -108,16 +104,16 @@ class Order(ABC):
         """Take the next batch; canceled requests are dropped, so it may be empty."""
 
 
-class WorkQueue(Generic[E, Item, Result]):
+class WorkQueue(Generic[Engine, Item, Result]):
     """Answers single requests in batches, on one thread that opens, runs and closes an engine.
 
     Usable from any number of tasks, threads and event loops. A request that is canceled before it
-    has run leaves the queue; an engine may stop early once nobody waits for its batch.
+    has run leaves the queue; an engine may stop early once no caller waits for its batch.
     """
 
     def __init__(
         self,
-        open_engine: Callable[[], E],
+        open_engine: Callable[[], Engine],
         order: Order,
         *,
         name: str,
@@ -128,7 +124,7 @@ class WorkQueue(Generic[E, Item, Result]):
         self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
         self._inbox: deque[QueuedRequest[Item, Result]] = deque()
-        self._opening: Future[E] | None = None
+        self._opening: Future[Engine] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._submitted = 0
@@ -137,8 +133,8 @@ class WorkQueue(Generic[E, Item, Result]):
         self.requests = 0
         """Requests answered so far."""
 
-    async def open(self) -> E:
-        """Return the engine, opened once for all who wait for it; their canceling stops nothing."""
+    async def open(self) -> Engine:
+        """Return the engine, opened once for all callers; canceling one does not stop it."""
         with self._wake:
             opening = self._start()
         return opening.result() if opening.done() else await await_shared(opening)
@@ -150,7 +146,7 @@ class WorkQueue(Generic[E, Item, Result]):
             return [await asyncio.wrap_future(future) for future in futures]
         finally:
             for future in futures:
-                future.cancel()  # does nothing to those that are done
+                future.cancel()  # has no effect on futures that are done
 
     def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
         """Queue requests and return a future for each, which may be canceled."""
@@ -165,12 +161,12 @@ class WorkQueue(Generic[E, Item, Result]):
             self._wake.notify()
             chain = entries[0].chain if entries else None
             if self._next_turn_seconds and chain is not None:
-                # The thread may be waiting for the next request when there will be none.
+                # The thread may wait for a next request that never comes.
                 chain.on_end(self._look_again)
         return [entry.future for entry in entries]
 
     def stop(self) -> None:
-        """Ask the thread to end, from any thread; what is unanswered fails with `ModelClosed`."""
+        """Ask the thread to end, from any thread; open requests fail with `ModelClosed`."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -178,13 +174,13 @@ class WorkQueue(Generic[E, Item, Result]):
     async def aclose(self) -> None:
         """Stop, and wait until the thread has closed the engine; safe to call twice."""
         self.stop()
-        if self._thread is not None:
+        if self._thread:
             await asyncio.to_thread(self._thread.join)
 
-    def _start(self) -> Future[E]:
+    def _start(self) -> Future[Engine]:
         if self._closed:
             raise ModelClosed(f"model {self._name!r} is closed")
-        if self._opening is None:
+        if not self._opening:
             self._opening = Future()
             self._thread = threading.Thread(
                 target=self._work,
@@ -192,15 +188,15 @@ class WorkQueue(Generic[E, Item, Result]):
                 name=f"textassay-{self._name}",
                 daemon=True,
             )
-            # A library's memory goes away under a thread that outlives the interpreter.
+            # A thread that outlives the interpreter would use a library's freed memory.
             atexit.register(self._join_at_exit)
             self._thread.start()
         return self._opening
 
     def _join_at_exit(self) -> None:
         self.stop()
-        if self._thread is not None:
-            self._thread.join(_EXIT_SECONDS)
+        if self._thread:
+            self._thread.join(10.0)
 
     def _look_again(self) -> None:
         with self._wake:
@@ -208,10 +204,10 @@ class WorkQueue(Generic[E, Item, Result]):
 
     # ---- on the thread ----
 
-    def _work(self, opening: Future[E]) -> None:
+    def _work(self, opening: Future[Engine]) -> None:
         try:
             engine = self._open()
-        except BaseException as error:  # handed to whoever waits for the engine
+        except BaseException as error:  # given to the callers that wait for the engine
             self._fail(opening, error)
         else:
             opening.set_result(engine)
@@ -226,14 +222,14 @@ class WorkQueue(Generic[E, Item, Result]):
         finally:
             atexit.unregister(self._join_at_exit)
 
-    def _open(self) -> E:
+    def _open(self) -> Engine:
         engine = self._open_engine()
         if self._closed:
             engine.close()
             raise self._was_closed()
         return engine
 
-    def _fail(self, opening: Future[E], error: BaseException) -> None:
+    def _fail(self, opening: Future[Engine], error: BaseException) -> None:
         with self._wake:
             self._opening = None  # so that the next request tries again
             waiting, self._inbox = self._inbox, deque()
@@ -241,11 +237,11 @@ class WorkQueue(Generic[E, Item, Result]):
         for entry in waiting:
             entry.deliver(error)
 
-    def _collect(self, engine: E) -> bool:
-        """Prepare what has arrived, once there is anything to do; return whether to continue."""
+    def _collect(self, engine: Engine) -> bool:
+        """Wait for work, and prepare new requests; return whether to continue."""
         with self._wake:
             self._wake.wait_for(lambda: self._inbox or len(self._order) or self._closed)
-        # Those that are there now, and no more: callers could ask as fast as they are prepared.
+        # No more than are there now: callers could ask as fast as requests are prepared.
         for _ in range(len(self._inbox)):
             if self._closed:
                 break
@@ -255,11 +251,11 @@ class WorkQueue(Generic[E, Item, Result]):
             try:
                 entry.prepared = engine.prepare(entry.item)
                 self._order.add(entry)
-            except Exception as error:  # belongs to whoever asked
+            except Exception as error:  # belongs to the caller
                 entry.deliver(error)
         return not self._closed
 
-    def _run(self, engine: E, batch: list[QueuedRequest[Item, Result]]) -> None:
+    def _run(self, engine: Engine, batch: list[QueuedRequest[Item, Result]]) -> None:
         def abandoned() -> bool:
             return self._closed or all(entry.future.cancelled() for entry in batch)
 
@@ -268,18 +264,17 @@ class WorkQueue(Generic[E, Item, Result]):
             results = engine.run([entry.prepared for entry in batch], abandoned)
             if len(results) != len(batch):
                 raise ValueError(f"{self._name}: {len(batch)} requests, but {len(results)} answers")
-        except Exception as error:  # belongs to whoever asked
+        except Exception as error:  # belongs to the callers
             results = [self._was_closed() if self._closed else error] * len(batch)
         self.batches, self.requests = self.batches + 1, self.requests + len(batch)
         for entry, result in zip(batch, results, strict=True):
             entry.deliver(result)
 
     def _await_next_turn(self, batch: list[QueuedRequest[Item, Result]]) -> None:
-        """Wait until a chain's next request is there, or none will come, but not for long.
+        """Wait a moment for a chain's next request, unless the chain has ended.
 
-        It is asked only after the answer has reached the event loop, and by then another request
-        would have overwritten the prefix that both share. Whether it shares more than others do is
-        for the order to say.
+        It is sent only after the answer has reached the event loop, and by then another request
+        would have overwritten the prefix that both share. The order decides whether it runs next.
         """
         chain = batch[0].chain
         if len(batch) > 1 or chain is None or not batch[0].has_next:
@@ -295,7 +290,7 @@ class WorkQueue(Generic[E, Item, Result]):
                     self._next_turn_seconds,
                 )
 
-    def _end(self, engine: E) -> None:
+    def _end(self, engine: Engine) -> None:
         with self._wake:
             self._closed, self._opening = True, None
             waiting, self._inbox = [*self._order, *self._inbox], deque()
@@ -308,10 +303,10 @@ class WorkQueue(Generic[E, Item, Result]):
 
 
 class PrefixOrder(Order):
-    """Next goes what shares the longest prefix with what ran last, then its neighbors in order.
+    """Runs the request that shares the longest prefix with the last one, then its neighbors.
 
-    Once in `PATIENCE` turns the request goes first that has waited longest, if it has waited that
-    long, so nobody starves. Prepared requests have a `key`, in bytes.
+    Once in `PATIENCE` turns, a request that has waited for as many turns goes first, so that none
+    starves. Prepared requests have a `key`, in bytes.
     """
 
     def __init__(self, most: int = 1) -> None:
@@ -328,7 +323,7 @@ class PrefixOrder(Order):
         self._arrivals.append((self._turn, key, entry))
 
     def take(self) -> list[QueuedRequest[Any, Any]]:
-        """Take the next request, and those that follow it in order."""
+        """Take the next request and its successors in order."""
         batch: list[QueuedRequest[Any, Any]] = []
         self._turn += 1
         place = self._next() if self._waiting else 0
@@ -366,11 +361,11 @@ class PrefixOrder(Order):
 
 
 class LengthOrder(Order):
-    """Batches of like length, sized by tokens with padding.
+    """Batches of similar length, sized by tokens with padding.
 
-    Every batch holds the oldest waiting request, so none starves, and its nearest neighbors in
-    length, so little is padding. A prepared request's length is its number of tokens; one
-    with more than `batch_tokens` makes a batch of its own.
+    Every batch has the oldest waiting request, so that none starves, and its nearest neighbors in
+    length, so that padding is short. A prepared request's length is its number of tokens; one
+    with more than `batch_tokens` is a batch of its own.
     """
 
     def __init__(self, *, batch_tokens: int = 8192) -> None:
@@ -382,7 +377,7 @@ class LengthOrder(Order):
         self._waiting.append((len(entry.prepared), entry.number, entry))
 
     def take(self) -> list[QueuedRequest[Any, Any]]:
-        """Take the oldest request and those of like length."""
+        """Take the oldest request and others of similar length."""
         waiting = [one for one in self._waiting if not one[2].future.cancelled()]
         own = waiting[0][0] if waiting else 0
         batch: dict[int, QueuedRequest[Any, Any]] = {}
@@ -391,8 +386,8 @@ class LengthOrder(Order):
         for length, number, entry in sorted(waiting, key=lambda one: abs(one[0] - own)):
             padded = max(longest, length) * (len(batch) + 1)
             padding = padded - tokens - length
-            # Small batches do not fill the device anyway, so padding them costs no time.
-            is_wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
+            # Small batches do not fill the device, so padding them costs no time.
+            is_wasteful = padded > 512 and padding > 0.15 * padded
             is_full = len(batch) == MAX_BATCH or padded > self._batch_tokens
             if batch and (is_full or is_wasteful):
                 break
@@ -402,17 +397,17 @@ class LengthOrder(Order):
         return list(batch.values())
 
 
-async def await_shared(future: Future[T]) -> T:
-    """Await a thread's future that others may await too: canceling one waiter leaves it alone."""
+async def await_shared(future: Future[Result]) -> Result:
+    """Await a thread's future; canceling one of several waiters does not affect it."""
     loop = asyncio.get_running_loop()
-    # told that there is a result rather than given it: asyncio would complain at length of an error
-    # that nobody looks at, when the loop ends before a waiter that gave up is told
-    there_is_one = asyncio.Event()
+    # an event rather than the result: asyncio would log an error that no task retrieves, if the
+    # loop ends before a canceled waiter is woken
+    is_done = asyncio.Event()
 
-    def tell(_: Future[T]) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it all who waited
-            loop.call_soon_threadsafe(there_is_one.set)
+    def wake(_: Future[Result]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it all waiters
+            loop.call_soon_threadsafe(is_done.set)
 
-    future.add_done_callback(tell)
-    await there_is_one.wait()
+    future.add_done_callback(wake)
+    await is_done.wait()
     return future.result()
