@@ -5,12 +5,12 @@
     python -m benchmarks.check_errors --recorded DATA [--splits 20]   recorded judges, halves
 
 Planted judges: data of a known world are drawn again and again, and a judge of a known kind rates
-them. Whether it deserves a yes follows from the world; some stand exactly at a limit of a rule,
-where errors are most likely. A verdict is an error if it is yes (or yes with correction) where the
-judge deserves less.
+them. Whether it deserves a yes follows from the world; some judges are exactly at a limit of a
+rule, where errors are most likely. A verdict is an error if it is yes (or yes with correction)
+where the judge deserves less.
 
-Recorded judges: the verdict from a random half of the sources is held against the verdict from the
-other half. It holds unless one of them claims what the other one's estimate denies: `yes` or
+Recorded judges: the verdict from a random half of the sources is compared with the verdict from
+the other half. It holds unless one of them claims what the other one's estimate denies: `yes` or
 `corrected` in one half and `no` in the other. `unknown` claims nothing.
 """
 
@@ -29,7 +29,7 @@ import numpy as np
 
 from textassay.checking.pair import JudgedPair
 from textassay.checking.sources import read_pairs
-from textassay.checking.verdicts import CLOSE, FOLLOWS, HELPS, RIGHT, TOLERANCE, USES, Use, assess
+from textassay.checking.verdicts import LIMITS, USES, Use, assess
 from textassay.runtime.errors import TextassayError
 
 Floats = np.ndarray[Any, Any]
@@ -149,16 +149,18 @@ KINDS = (
                                     / np.bincount(w.groups))[w.groups]
             if np.bincount(w.groups).max() > 1 else 3 + 0.8 * w.noise(),
             ("compare", "texts", "gate"), ("compare",)),
-    Planted("at the limit: r of half the variance", False, _numbers(_at(FOLLOWS - 0.005)),
+    Planted("at the limit: r of half the variance", False, _numbers(_at(LIMITS.follows - 0.005)),
             ("means",)),
-    Planted("at the limit: r that helps", False, _numbers(_at(HELPS - 0.005)), ALL,
+    Planted("at the limit: r that helps", False, _numbers(_at(LIMITS.helps - 0.005)), ALL,
             ("means",)),
     Planted("at the limit: bias", False,
-            lambda w, y: y + 4 * TOLERANCE + 0.2 * w.noise(), ("means",)),
-    Planted("at the limit: error", False, lambda w, y: y + 4 * CLOSE * w.noise(), ("texts",)),
+            lambda w, y: y + 4 * LIMITS.tolerance + 0.2 * w.noise(), ("means",)),
+    Planted("at the limit: error", False,
+            lambda w, y: y + 4 * LIMITS.close * w.noise(), ("texts",)),
     Planted("at the limit: misses", True, _flipped(0.2, 0.02), ("gate",)),
     Planted("at the limit: alarms", True, _flipped(0.02, 0.2), ("gate",)),
-    Planted("at the limit: agreement", True, _flipped(1 - RIGHT, 1 - RIGHT), ("texts",)),
+    Planted("at the limit: agreement", True,
+            _flipped(1 - LIMITS.right, 1 - LIMITS.right), ("texts",)),
 )  # fmt: skip
 GOOD = (
     Planted("good", False, lambda w, y: y + 0.2 * w.noise(), ()),

@@ -1,12 +1,14 @@
 """The first minute of a newcomer with a CSV of two columns: one command, a verdict in words.
 
-    python -m benchmarks.first_minute [--judgekeeper PATH] [--install] [--json]
+    python -m benchmarks.first_minute [--judgekeeper PATH] [--promptfoo PATH] [--install] [--json]
 
 Writes 200 rows of a planted judge's and people's yes and no, runs `textassay check FILE` in a
 process of its own, and prints the seconds, the first line, the words of the README before its first
-command, and what has to be known beforehand. With `--judgekeeper`, the command of a peer that is
-installed in an environment of its own runs on the same file. `--install` also times
-`pip install` of each into a new environment, from the index and the cache that pip has.
+command, and what has to be known beforehand. With `--judgekeeper` and `--promptfoo`, the commands
+of peers that are installed in environments of their own run on the same rows. promptfoo has no
+command for a judge's and people's columns: its provider `echo` says what the judge said, and an
+assertion compares that with people. `--install` also times `pip install` of the Python packages
+into new environments, from the index and the cache that pip has.
 """
 
 from __future__ import annotations
@@ -71,10 +73,33 @@ def words_before_first_command(readme: str) -> int:
     return len(re.findall(r"\w[\w'.-]*", prose))
 
 
+PROMPTFOO = """\
+prompts: ["{{judge}}"]
+providers: [echo]
+tests: file://%s
+defaultTest: {assert: [{type: equals, value: "{{human}}"}]}
+"""
+
+
 def measure(
-    tool: str, command: Sequence[str], concepts: Sequence[str], file: Path, readme: str | None
+    tool: str,
+    command: Sequence[str],
+    concepts: Sequence[str],
+    file: Path,
+    readme: str | None,
+    *,
+    verdict: str = r"[A-Za-z]{2}",
 ) -> Minute:
-    """Run a command a few times; the fastest run counts."""
+    """Run a command a few times; the fastest run counts.
+
+    Args:
+        tool: Its name.
+        command: What is typed before the file.
+        concepts: What has to be known or named.
+        file: The last argument; the command runs beside it.
+        readme: What a newcomer reads first.
+        verdict: Pattern in the line of the output that says the result.
+    """
     best, done = float("inf"), None
     for _ in range(RUNS):
         began = time.perf_counter()
@@ -89,7 +114,7 @@ def measure(
         typed=" ".join([Path(command[0]).name, *command[1:], "FILE"]),
         exit_status=done.returncode,
         seconds=best,
-        verdict=next((line.strip() for line in lines if re.search(r"[A-Za-z]{2}", line)), ""),
+        verdict=next((line.strip() for line in lines if re.search(verdict, line)), ""),
         concepts=tuple(concepts),
         words_before=None if readme is None else words_before_first_command(readme),
     )
@@ -116,6 +141,7 @@ def main() -> None:
     """Measure, and print a line for each tool."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--judgekeeper", type=Path, help="judgekeeper of an environment of its own")
+    parser.add_argument("--promptfoo", type=Path, help="promptfoo of node_modules/.bin")
     parser.add_argument("--install", action="store_true", help="time pip install as well")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -135,10 +161,22 @@ def main() -> None:
             write_verdicts(wider, with_ids=True)
             more = (*named, "id column")
             minutes.append(measure("judgekeeper", command, more, wider, readme_of(peer)))
+        if given.promptfoo is not None:
+            config = Path(folder) / "promptfooconfig.yaml"
+            config.write_text(PROMPTFOO % file.name, encoding="utf-8")
+            peer = given.promptfoo.absolute()
+            command = [str(peer), "eval", "--no-cache", "--no-progress-bar", "-c"]
+            named = ("config file", "prompt", "provider", "test", "assert")
+            text = (peer.parents[1] / "promptfoo" / "README.md").read_text(encoding="utf-8")
+            minutes.append(measure("promptfoo", command, named, config, text, verdict="passed"))
     if given.install:
         packages = {"textassay": str(ROOT), "judgekeeper": "judgekeeper"}
-        took = {tool: install_seconds(packages[tool]) for tool in {one.tool for one in minutes}}
-        minutes = [replace(one, install_seconds=took[one.tool]) for one in minutes]
+        took = {
+            tool: install_seconds(package)
+            for tool, package in packages.items()
+            if any(one.tool == tool for one in minutes)
+        }
+        minutes = [replace(one, install_seconds=took.get(one.tool)) for one in minutes]
     if given.json:
         print(json.dumps({"rows": [asdict(one) for one in minutes]}))
         return
@@ -153,8 +191,9 @@ def main() -> None:
             f" {len(one.concepts)} concepts ({', '.join(one.concepts)}){installed}"
         )
         print(f"  $ {one.typed}\n  {one.verdict}")
-    if given.judgekeeper is None:
-        print("\njudgekeeper was not measured: give the path of its command with --judgekeeper")
+    for peer in ("judgekeeper", "promptfoo"):
+        if getattr(given, peer) is None:
+            print(f"\n{peer} was not measured: give the path of its command with --{peer}")
 
 
 if __name__ == "__main__":

@@ -109,16 +109,22 @@ async def test_the_graph_of_the_readme_takes_the_median_and_passes_on_what_is_mi
         assert (score.outcome == "scored") == (expected is not None)
 
 
-def test_a_sentence_is_scored_by_a_decision_model(tmp_path, monkeypatch) -> None:
-    """Against a server on this machine in place of the provider."""
-    command = shlex.split(readme_blocks("console")[0].removeprefix("$ "))
+def test_a_sentence_is_scored_by_any_model_and_by_a_decision_model(tmp_path, monkeypatch) -> None:
+    """Against servers on this machine in place of the providers."""
+    chat, decisions = (
+        shlex.split(line.removeprefix("$ ")) for line in readme_blocks("console")[0].splitlines()
+    )
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "data.jsonl", [json.loads(readme_blocks("json")[0])])
     with deciding_in_thread(Decisions()) as address:
-        command[command.index("--api-base") + 1] = address
-        textassay(*command[1:]).ok()
+        decisions[decisions.index("--api-base") + 1] = address
+        textassay(*decisions[1:]).ok()
     (run,) = (tmp_path / "runs").iterdir()
     assert {row["outcome"] for row in rows_of(run)} == {"scored"}
+    chat[chat.index("openai/gpt-4.1-mini")] = "direct/judge"
+    with served(reply=lambda body, draw: "Rating: 2") as judge:
+        textassay(*chat[1:], "--api-base", judge.url, "--out", "runs/chat").ok()
+    assert [row["value"] for row in rows_of(Path("runs/chat"))] == [2]
 
 
 def test_the_commands_of_the_readme_score_compare_and_show(tmp_path, monkeypatch) -> None:

@@ -270,10 +270,14 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
         "label-studio", [Example(id="e1", output="A.")], tasks.load("general"), tmp_path / "tasks"
     )
     [task] = json.loads(written[0].read_text())
-    columns = {**task["data"], "id": 9, "annotator": 3, "annotation_id": 4, "fluency": 4,
-               "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Too long."}  # fmt: skip
+    # as label_studio_sdk.converter 2.1.2 writes <Rating>, <Number>, <Choices> and two regions
+    columns = {**task["data"], "id": 9, "annotator": 3, "annotation_id": 4, "lead_time": 1.5,
+               "fluency": [{"rating": 4}], "words": [{"number": 7}], "plain": 3,
+               "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Too long.",
+               "parts": [{"start": 0, "end": 2, "rating": 1}, {"start": 3, "end": 5, "rating": 2}],
+               }  # fmt: skip
     (tmp_path / "min.json").write_text(json.dumps([columns]))
-    cells = {name: json.dumps(value) if isinstance(value, dict) else value
+    cells = {name: json.dumps(value) if isinstance(value, dict | list) else value
              for name, value in columns.items()}  # fmt: skip
     for name, delimiter in (("export.csv", ","), ("export.tsv", "\t")):
         with (tmp_path / name).open("w", newline="") as file:
@@ -283,8 +287,12 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
     for name in ("min.json", "export.csv", "export.tsv"):
         rows, notes = interchange.read("label-studio", tmp_path / name)
         assert rows[0]["id"] == "e1"
-        assert rows[0]["annotators"] == {"fluency": [4.0], "tone": [["a", "b"]], "clear": ["yes"]}
+        assert rows[0]["annotators"] == {
+            "fluency": [4.0], "words": [7.0], "plain": [3.0], "tone": [["a", "b"]],
+            "clear": ["yes"],
+        }  # fmt: skip
         assert "comment (texts and regions): 1" in notes[0]
+        assert "parts (texts and regions): 1" in notes[0]
 
 
 @pytest.mark.parametrize(("word", "advised"), [("4/5", "the number alone"), ("N/A", "missing=")])

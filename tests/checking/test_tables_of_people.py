@@ -194,6 +194,32 @@ def test_one_row_per_score_becomes_a_judge_per_name():
     ]  # fmt: skip
 
 
+RATINGS_IN_ONE_CELL = {
+    "a list": lambda a, b: [a, b],
+    "a list with a gap": lambda a, b: [a, b, None],
+    "a list as text": lambda a, b: f"[{a}, {b}]",
+    "a list as numpy writes it": lambda a, b: f"[{a} {b}]",
+    "objects": lambda a, b: [{"rater": "ann", "score": a}, {"rater": "bob", "score": b}],
+}
+
+
+@pytest.mark.parametrize("kind", RATINGS_IN_ONE_CELL)
+@pytest.mark.parametrize("name", ["human", "annotations", "ratings"])
+def test_ratings_of_several_raters_in_one_cell_are_a_column_each(kind, name):
+    cell = RATINGS_IN_ONE_CELL[kind]
+    row = only_row([{"gpt": t.judge, name: cell(*t.raters[:2])} for t in texts()])
+    raters = row.pair.raters[:, :2]
+    assert raters.tolist() == [list(map(float, t.raters[:2])) for t in texts()]
+    assert row.pair.kind == "number"
+
+
+def test_objects_within_objects_are_columns_and_never_labels():
+    rows = [{"eval": {"llm": {"score": t.judge}, "human": {"score": t.raters[0]}}} for t in texts()]
+    row = only_row(rows)
+    assert (row.pair.judge, row.pair.human) == ("eval.llm.score", "eval.human.score")
+    assert row.pair.kind == "number"
+
+
 def test_texts_on_which_labels_are_split_are_left_out_and_counted():
     rows = [
         {"judge": "yes" if n % 2 else "no", "rater_1": "yes" if n % 2 else "no",
@@ -273,6 +299,22 @@ def test_names_that_do_not_say_whose_a_column_is_are_asked_for(tmp_path, header)
 def test_a_table_without_people_says_what_is_needed(tmp_path):
     table = written(tmp_path / "a.csv", ["text", "judge"], lambda t: (f"t{t.number}", t.judge))
     with pytest.raises(ConfigurationError, match="no column with people's ratings"):
+        textassay.check(table)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Quelltext", "Rater A", "Rater B", "Maschine"),
+        ("text", "annotator_1", "annotator_2", "bot"),
+    ],
+)
+def test_what_wrote_the_texts_is_no_judge_of_them(tmp_path, header):
+    table = written(
+        tmp_path / "a.csv", header,
+        lambda t: (f"t{t.number}", t.raters[0], t.raters[1], "WXYZ"[t.number % 4]),
+    )  # fmt: skip
+    with pytest.raises(ConfigurationError, match="no column with a judge's scores"):
         textassay.check(table)
 
 

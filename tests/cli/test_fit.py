@@ -56,6 +56,7 @@ def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
     drawn = textassay("graph", ev).ok()
     assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["criteria", "ratings", "scores"]
     textassay("graph", ev, "--task", "dialogue").ends(2, "leave out --task dialogue")
+    textassay("show", ev).ends(2, f"textassay report {ev} --out FILE")
 
 
 def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):

@@ -341,7 +341,8 @@ def test_an_aspect_abstains_where_its_material_is_missing(
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
-    harness.score(data, run, server, "--task", "rag", method=method, aspects=aspects)
+    shown = harness.score(data, run, server, "--task", "rag", method=method, aspects=aspects)
+    assert "if references holds it, map it: --field NAME=context" in shown.out
     scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}
     assert lacking == {("a", "groundedness"), ("a", "context_relevance")}

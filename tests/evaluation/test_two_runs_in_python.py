@@ -78,6 +78,14 @@ async def test_the_rows_that_got_worse_have_names(both):
     assert "worse on 3 scores, better on 1 and equal on 20" in str(changes)
 
 
+async def test_rows_without_ids_in_common_cannot_be_named(tmp_path):
+    without = [{name: cell for name, cell in row.items() if name != "id"} for row in OLD]
+    changed = [{**row, "output": f"{row['output']} So it was."} for row in without]
+    old = await judged(without, out=tmp_path / "old")
+    new = await judged(changed, out=tmp_path / "new")
+    assert "no id is on both sides" in str(new.changes(old))
+
+
 async def test_a_run_writes_its_page(both, tmp_path):
     new, old = both
     path = new.report(tmp_path / "page.html", old, title="Two versions")

@@ -371,6 +371,9 @@ def _of_columns(
             if name in _OF_THE_TOOL or name in TEXTS or cell in (None, ""):
                 continue
             value = _parse_cell(cell)
+            # a rating or a number is a list of one object for each region; a text is one
+            if _is_listed_object(value) and len(value) == 1:
+                value = value[0]
             if isinstance(value, Mapping):
                 value = _answer(value)
             is_word = isinstance(value, str) and name not in labels and find_pair(value) is None

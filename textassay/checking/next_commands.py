@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def _rooms(
             str(path),
             *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()),
         )
-    if any("." in name for name in used):
+    if any("." in name or re.search(r"\w\[\d+\]", name) for name in used):
         return ()
     fields = {judge: f"metrics.{_ASPECT}"}
     kind = "annotators" if len(people) > 1 else "human"
@@ -114,9 +115,9 @@ def _rooms(
         if output is None:
             return ()
         fields[output] = "output"
-    if group is not None and group != "group":
+    if group not in (None, "group"):
         fields[group] = "group"
-    if system is not None and system != "system":
+    if system not in (None, "system"):
         fields[system] = "system"
     typed = [part for theirs, ours in fields.items() for part in ("--field", f"{theirs}={ours}")]
     return (str(path), str(path), *typed)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from textassay.table import Estimate
 
 
-def swapped(figure: Estimate) -> tuple[float | None, float | None, float | None]:
-    """Return value, upper and lower end: what its negative or complement is made of."""
-    return figure.value, figure.high, figure.low
-
-
 def complement(figure: Estimate) -> Estimate:
     """Return 1 minus a share."""
-    return Estimate(*(None if one is None else 1 - one for one in swapped(figure)))
+    return _subtracted(1, figure, 1)
+
+
+def negative(figure: Estimate, unit: float = 1) -> Estimate:
+    """Return a figure in units of another, with the sign turned around."""
+    return _subtracted(0, figure, unit)
+
+
+def _subtracted(start: float, figure: Estimate, unit: float) -> Estimate:
+    ends = figure.value, figure.high, figure.low
+    return Estimate(*(None if one is None else start - one / unit for one in ends))
 
 
 def interval(figure: Estimate) -> str:

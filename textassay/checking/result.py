@@ -95,11 +95,7 @@ class Check(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that `textassay check --json` prints."""
-        return {
-            "format": 1,
-            "rows": [row.as_dict() for row in self.rows],
-            "next": list(self.next),
-        }
+        return {"format": 1, "rows": [row.as_dict() for row in self.rows], "next": list(self.next)}
 
     def sentences(self) -> list[str]:
         """Return the verdict, the figures behind it, and the reason for each use, in words."""
@@ -117,7 +113,7 @@ class Check(Displayed):
                 row.groups,
                 main_figure(row)[1],
                 row.constant.get("accuracy"),
-                *(_cell(row.uses[use].answer) for use in USES),
+                *(Alert(WORDS["no"]) if one == "no" else WORDS[one] for one in row.answers),
             )
             for row in self.rows
         ]
@@ -192,10 +188,6 @@ def _reasons(row: VerdictRow) -> Iterator[str]:
         yield f"{upper(FOR[use])}: {WORDS[row.uses[use].answer]}. {row.uses[use].why}"
 
 
-def _cell(answer: UseAnswer) -> str:
-    return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
-
-
 def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
     for row in rows:
         if row.pair.unscored:
@@ -209,15 +201,11 @@ def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
 
 def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     """Return rows with the judge first that may do the most, then the one nearest to people."""
-    return tuple(
-        sorted(
-            rows,
-            key=lambda row: (
-                -sum(_RANKS[row.uses[use].answer] for use in USES),
-                -(main_figure(row)[1].value or -1),
-            ),
-        )
-    )
+
+    def rank(row: VerdictRow) -> tuple[float, float]:
+        return -sum(_RANKS[one] for one in row.answers), -(main_figure(row)[1].value or -1)
+
+    return tuple(sorted(rows, key=rank))
 
 
 def _listed(parts: Sequence[str], last: str = "and") -> str:

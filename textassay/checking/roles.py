@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,15 +18,6 @@ from textassay.checking import vocabulary
 from textassay.checking.table_reader import CellReader, RawTable, polarity, read_cells
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
-_JUDGE, _PEOPLE = vocabulary.levels("judge"), vocabulary.levels("people")
-_GENERIC, _POOLED = vocabulary.words("generic"), vocabulary.words("pooled")
-_OTHER = vocabulary.words("other")
-_QUALITIES = vocabulary.words("qualities")
-_GROUP, _SYSTEM = vocabulary.names("group"), vocabulary.names("system")
-_RATER_NAMES, _JUDGE_NAMES = vocabulary.names("rater"), vocabulary.names("judge_name")
-_ITEM_NAMES = vocabulary.names("item")
-_MAX_NAMES = 100
-"""Raters, or judges, of a table with a row for each rating."""
 _OURS = ("human", "annotators", "metrics")
 """Fields of our own format."""
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
@@ -73,7 +64,7 @@ def find_roles(
     judge = [_known(name, table, "judge") for name in judge]
     human = [_known(name, table, "human") for name in human]
     group = _known(group, table, "group") if group else None
-    group = group or _named(_GROUP, table, lambda name: _repeats(table.columns[name]))
+    group = group or _named("group", table, lambda name: _repeats(table.columns[name]))
     ours = {name for name in columns if name.partition(".")[0] in _OURS}
     own_format = {name.partition(".")[0] for name in ours} > {"metrics"}
     candidates = [
@@ -85,7 +76,7 @@ def find_roles(
         and name != group
     ]
     system = _named(
-        _SYSTEM, table, lambda name: name != group and _is_name_of_systems(columns.get(name))
+        "system", table, lambda name: name != group and _is_name_of_systems(columns.get(name))
     )
     candidates = [name for name in candidates if name != system]
     judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
@@ -105,10 +96,11 @@ def _known(name: str, table: RawTable, what: str) -> str:
     raise UnknownName(f"column for {what}", name, list(table.columns))
 
 
-def _named(names: Iterable[str], table: RawTable, fits: Callable[[str], bool]) -> str | None:
-    """Return the first column that has one of the names and fits."""
+def _named(what: str, table: RawTable, fits: Callable[[str], bool]) -> str | None:
+    """Return the first column that has one of the names of `words.toml` and fits."""
     by_name = {re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in table.columns}
-    return next((by_name[one] for one in names if one in by_name and fits(by_name[one])), None)
+    names = (one for one in vocabulary.names(what) if one in by_name)
+    return next((by_name[one] for one in names if fits(by_name[one])), None)
 
 
 def _repeats(cells: Sequence[object]) -> bool:
@@ -118,12 +110,10 @@ def _repeats(cells: Sequence[object]) -> bool:
 
 
 def _is_name_of_systems(cells: CellReader | None) -> bool:
-    if cells is None or cells.kind not in ("words", "number"):
+    if cells is None:
         return False
-    known = {str(value) for value in cells.filled}
     # a column of yes and no may be called `bot`, too
-    are_names = cells.kind == "words" and polarity(known) is None
-    return are_names and 2 <= len(known) <= max(2, len(cells.filled) // 2)
+    return _are_names(cells) and 2 <= len(set(cells.filled)) <= max(2, len(cells.filled) // 2)
 
 
 def _may_rate(name: str, cells: CellReader) -> bool:
@@ -138,8 +128,8 @@ def _may_rate(name: str, cells: CellReader) -> bool:
             return False
     if name.partition(".")[0] in _OURS:
         return True
-    # "judge_confidence" and "user_id" rate nothing, whoever they are of
-    return name.partition(".")[0] != "meta" and not set(words) & _OTHER
+    # "judge_confidence" and "user_id" are no ratings, on either side
+    return name.partition(".")[0] != "meta" and not set(words) & vocabulary.words("other")
 
 
 def side_of(name: str) -> tuple[str | None, int]:
@@ -153,8 +143,8 @@ def side_of(name: str) -> tuple[str | None, int]:
     # o1, o3 and o4 are models; the pattern of words takes letters and digits apart
     if re.search(r"(?<![a-z0-9])(?:o[134]|gpt\d|r1)(?![a-z])", name.casefold()):
         words.add("gpt")
-    judge = _strength(words, _JUDGE)
-    people = _strength(words, _PEOPLE)
+    judge = _strength(words, vocabulary.levels("judge"))
+    people = _strength(words, vocabulary.levels("people"))
     if judge == people:
         return None, 0
     return ("judge", judge) if judge > people else ("human", people)
@@ -178,6 +168,11 @@ def _sides(
         judges = _strongest(sides, "judge")
     if open_people:
         people = _strongest(sides, "human")
+    are_ratings = any(columns[one].kind == "number" for one in people)
+    if open_judge and are_ratings and all(_are_names(columns[one]) for one in judges):
+        # "machine" may be what wrote the texts that people rate
+        judges = []
+        candidates = [one for one in candidates if not _are_names(columns[one])]
     if open_people:
         people = _fitting(columns, sides, "human", people, judges)
     if open_judge:
@@ -211,7 +206,7 @@ def _fitting(
 ) -> list[str]:
     """Return the columns of a side whose values can be compared with the other side's.
 
-    A column of names, such as `user`, is none; then weaker words of the same side count.
+    A column of names, such as `user`, cannot; then weaker words of the same side count.
     """
     if not found or not others:
         return found
@@ -239,6 +234,11 @@ def _alike(
     kinds = {_form(columns[name]) for name in known}
     fitting = [name for name in left if _form(columns[name]) in kinds]
     return fitting, [name for name in left if name not in fitting]
+
+
+def _are_names(cells: CellReader) -> bool:
+    """Return whether a column has words that are no yes and no."""
+    return cells.kind == "words" and polarity(map(str, set(cells.filled))) is None
 
 
 def _form(cells: CellReader) -> tuple[str, float]:
@@ -281,12 +281,13 @@ def _paired(
 ) -> list[tuple[str, list[str]]]:
     """Return each judge with the columns of people that rate the same thing."""
     people = _single_raters(people)
+    qualities = vocabulary.words("qualities")
     keys = {name: _rated(name) for name in people}
     matched = [(judge, fitting) for judge in judges if (fitting := _matching(judge, keys))]
     if matched and named and len(set(keys.values())) == 1:
         # a measure that was asked for and names nothing, such as a number of words
         known = {judge for judge, _ in matched}
-        others = (one for one in judges if one not in known and not set(words_of(one)) & _QUALITIES)
+        others = (one for one in judges if one not in known and not qualities & set(words_of(one)))
         matched += [(one, people) for one in others]
     if matched:
         found: list[tuple[str, list[str]]] = []
@@ -296,8 +297,8 @@ def _paired(
                 by_key.setdefault(keys[name], []).append(name)
             found += [(judge, names) for names in by_key.values()]
         return found
-    qualities = {key for key in keys.values() if key & _QUALITIES}
-    if len(qualities) > 1 or _are_aspects(people):
+    rated = {key for key in keys.values() if key & qualities}
+    if len(rated) > 1 or _are_aspects(people):
         names = ", ".join(map(repr, people))
         raise ConfigurationError(
             f"{table.name}: people's columns {names} seem to rate different things, and no name"
@@ -321,7 +322,7 @@ def _single_raters(people: list[str]) -> list[str]:
         for name in people
         if not (name.startswith("human.") and name.split(".", 1)[1] in rated_singly)
     ]
-    single = [name for name in people if not set(words_of(name)) & _POOLED]
+    single = [name for name in people if not vocabulary.words("pooled") & set(words_of(name))]
     return single if len(single) > 1 else people
 
 
@@ -331,10 +332,11 @@ def _rated(name: str) -> frozenset[str]:
     if first in ("human", "annotators"):
         words = words_of(rest if first == "human" else rest.rpartition(".")[0] or rest)
         return frozenset(words)
-    roles = frozenset().union(*_JUDGE, *_PEOPLE)
+    generic = vocabulary.words("generic")
+    roles = generic.union(*vocabulary.levels("judge"), *vocabulary.levels("people"))
     return frozenset(
         word for word in words_of(name)
-        if word not in roles and word not in _GENERIC and not word.isdigit() and len(word) > 1
+        if word not in roles and not word.isdigit() and len(word) > 1
     )  # fmt: skip
 
 
@@ -351,22 +353,23 @@ def by_rater(table: RawTable) -> RawTable:
 
     Such a table names the rater in one column, and an item occurs once for each of its raters.
     """
-    for names, side in ((_RATER_NAMES, "human"), (_JUDGE_NAMES, "judge")):
-        table = _spread(table, names, side)
+    for who, side in (("rater", "human"), ("judge_name", "judge")):
+        table = _spread(table, who, side)
     return table
 
 
-def _spread(table: RawTable, names: Iterable[str], side: str) -> RawTable:
-    who = _named(names, table, lambda name: _repeats(table.columns[name]))
-    item = _named(_ITEM_NAMES, table, lambda name: _repeats(table.columns[name]))
+def _spread(table: RawTable, named: str, side: str) -> RawTable:
+    who = _named(named, table, lambda name: _repeats(table.columns[name]))
+    item = _named("item", table, lambda name: _repeats(table.columns[name]))
     if who is None or item is None or who == item:
         return table
     cells = read_cells(who, table.columns[who])
     known = {str(value) for value in cells.filled}
-    # a column of verdicts may be called `judge`, too
-    if len(known) > _MAX_NAMES or (side == "judge" and cells.kind != "words"):
+    # more than 100 names are of texts rather than of raters
+    if len(known) > 100:
         return table
-    if cells.kind == "words" and polarity(known) is not None:
+    # a column of verdicts may be called `judge`, too
+    if not _are_names(cells) and (side == "judge" or cells.kind == "words"):
         return table
     keys = list(zip(map(str, table.columns[item]), map(str, table.columns[who]), strict=True))
     if len(set(keys)) < len(keys):

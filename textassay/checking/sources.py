@@ -34,8 +34,6 @@ _SCORES = "scores.jsonl"
 """File of the scores of a run, as `runtime/storage/run_files.py` calls it."""
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
-_LONGEST_NAME = 30
-"""Characters of the names of several raters that a table shows."""
 
 
 class FoundSource(NamedTuple):
@@ -286,7 +284,8 @@ def _shown(name: str) -> str:
 def _joined(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
     every = ", ".join(given)
-    return every if len(every) <= _LONGEST_NAME else f"{given[0]} and {len(given) - 1} more"
+    # the table has no room for more
+    return every if len(every) <= 30 else f"{given[0]} and {len(given) - 1} more"
 
 
 def _word(value: float | str) -> str:
@@ -306,7 +305,7 @@ def _numbers(values: Iterable[float | str | None], number: Mapping[str, int]) ->
 
 
 def _floats(cells: CellReader) -> Floats:
-    return np.array([math.nan if one is None else float(one) for one in cells.values], float)
+    return np.array(cells.values, float)  # None becomes NaN
 
 
 def _mean(raters: Floats) -> Floats:
@@ -322,7 +321,7 @@ def _majority(raters: Floats) -> Floats:
     if raters.shape[1] == 1:
         return raters[:, 0].copy()
     votes = (majority(None if math.isnan(one) else one for one in row) for row in raters.tolist())
-    return np.array([math.nan if one is None else one for one in votes], float)
+    return np.array(list(votes), float)  # None becomes NaN
 
 
 def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:

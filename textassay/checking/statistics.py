@@ -26,8 +26,6 @@ _DETECT = 2.80
 tries: 1.96 + 0.84."""
 _DRAWS = 400
 """Resamples of sources, and random orders of systems; the 2.5 % tail rests on ten of them."""
-_NUMBERS_AT_ONCE = 4_000_000
-_ALPHA = 0.05
 
 
 def mean_over(values: Floats, groups: Codes) -> Estimate:
@@ -183,7 +181,7 @@ def system_order(
     weight = weight / weight.sum()
     value = float(_right(judged[apart] * sign) @ weight)
     drawn = _right(drawn_j[:, apart] * sign) @ weight
-    low, high = np.nanpercentile(drawn, (100 * _ALPHA / 2, 100 * (1 - _ALPHA / 2)))
+    low, high = np.nanpercentile(drawn, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)))
     shuffled = np.stack([rng.permutation(judge[0]) for _ in range(_DRAWS)])
     by_luck = _right((shuffled[:, a] - shuffled[:, b])[:, apart] * sign) @ weight
     luck = (1 + int(np.count_nonzero(by_luck >= value - 1e-9))) / (1 + _DRAWS)
@@ -213,7 +211,7 @@ def _right(agreeing: Floats) -> Floats:
 def _drawn_means(tables: list[Floats], rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the systems' means in resamples of the sources, shape (draws, systems) each."""
     sources = len(tables[0])
-    step = max(1, _NUMBERS_AT_ONCE // sources)
+    step = max(1, 4_000_000 // sources)  # 32 MB of weights at a time
     parts = []
     for start in range(0, _DRAWS, step):
         size = min(step, _DRAWS - start)

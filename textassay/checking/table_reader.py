@@ -26,12 +26,6 @@ from textassay.runtime.labels import PAIRS
 
 TableColumnKind = Literal["number", "words", "text", "empty"]
 
-_SEPARATED = (".csv", ".tsv", ".txt")
-_MOSTLY = 0.8
-"""Share of the filled cells that must be numbers for the others to count as missing."""
-_LONGEST_WORD = 60
-"""Characters beyond which a cell is a text and no category."""
-_MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
 _YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
 _WITH_UNIT = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
@@ -105,7 +99,8 @@ def read_table(source: Any) -> RawTable:
         DataError: It cannot be read, or has no rows.
     """
     table: RowSource
-    if isinstance(source, str | PathLike) and _suffix(Path(source)) in _SEPARATED:
+    is_path = isinstance(source, str | PathLike)
+    if is_path and str(source).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         table = Csv(Path(source))
     else:
         from textassay.runtime.data.files import open_table
@@ -117,10 +112,6 @@ def read_table(source: Any) -> RawTable:
     if isinstance(table, Csv):
         _refuse_header(table.name, list(rows[0]))
     return RawTable(table.name, _flattened(rows), table.decimal or ".", table.notices)
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
@@ -146,17 +137,40 @@ def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a row: of objects each field, of lists of ratings one for each rater."""
     for key, value in row.items():
+        name = f"{above}{key}"
         if isinstance(value, Mapping):
-            for inner, item in value.items():
-                # one entry per rater
-                if isinstance(item, list | tuple):
-                    yield from ((f"{key}.{inner}.{at}", one) for at, one in enumerate(item, 1))
-                else:
-                    yield f"{key}.{inner}", item
+            yield from _leaves(value, f"{name}.")
+        elif items := _ratings_in(value, are_ratings=bool(above)):
+            # `human.1` would be the aspect 1 of our own format
+            numbered = (f".{at}" if above else f"[{at}]" for at in range(1, len(items) + 1))
+            yield from _leaves(dict(zip(numbered, items, strict=True)), name)
         else:
-            yield str(key), value
+            yield name, value
+
+
+def _ratings_in(value: Any, *, are_ratings: bool) -> Sequence[Any]:
+    """Return the items of a list of ratings, which a cell may hold as text; nothing for others."""
+    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
+        from textassay.runtime.data.cells import listed_objects
+
+        value = listed_objects(value)
+        if len(value) == 1:  # a judge writes `[4]`, too
+            return ()
+    elif hasattr(value, "tolist"):  # an array of a data frame
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        return ()
+    return value if are_ratings or all(map(_is_rating, value)) else ()
+
+
+def _is_rating(item: Any) -> bool:
+    """Return whether an item of a list is a rating, or an object that has one."""
+    if isinstance(item, Mapping):
+        return any(isinstance(one, int | float) for one in item.values())
+    return item is None or isinstance(item, int | float) or str(item).casefold() in _YES | _NO
 
 
 def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellReader:
@@ -169,8 +183,9 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     """
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
-    counts = Counter(text for text in texts if text is not None)
-    filled = {text: n for text, n in counts.items() if text.casefold() not in _MISSING}
+    counts = Counter(filter(None, texts))
+    missing = vocabulary.words("missing")
+    filled = {text: n for text, n in counts.items() if text.casefold() not in missing}
     if not filled:
         return CellReader(name, "empty", [None] * len(cells))
     unscored = {text for text in filled if _is_unscored(text, filled)}
@@ -182,8 +197,9 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     usable, total = sum(answers[text] for text in read), sum(answers.values())
     tops = {top for _, top in read.values()}
     without_verdict = sum(filled[text] for text in unscored)
-    # one scale for all of them: "4/5" beside "4/10" are two scales, and plain numbers have none
-    if not usable or usable < _MOSTLY * total or len(tops) > 1:
+    # where four of five cells are numbers, the others count as missing; and one scale for all of
+    # them: "4/5" beside "4/10" are two scales, and plain numbers have none
+    if not usable or usable < 0.8 * total or len(tops) > 1:
         return _words(name, texts, answers, without_verdict)
     values = [read[text][0] if text in read else None for text in texts]
     wrong = next((text for text in answers if text not in read), "")
@@ -205,11 +221,12 @@ def is_plain(cells: Iterable[Any]) -> bool:
     )
 
 
-def _text(cell: Any) -> str | None:
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return None
-    if type(cell).__name__ in ("NAType", "NaTType"):
-        return None
+def _text(cell: Any) -> str:
+    """Return what a cell says; nothing if it is a missing value."""
+    if isinstance(cell, float) and math.isnan(cell):
+        return ""
+    if type(cell).__name__ in ("NoneType", "NAType", "NaTType", "list", "tuple", "dict"):
+        return ""
     if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
         cell = cell.item()
     return str(cell).strip()
@@ -217,7 +234,7 @@ def _text(cell: Any) -> str | None:
 
 def _is_unscored(text: str, filled: Iterable[str]) -> bool:
     plain = text.casefold().strip("<>[]. ")
-    if plain not in _UNSCORED:
+    if plain not in vocabulary.words("unscored"):
         return False
     # `invalid` beside `valid` is a verdict
     opposite = next((pair[1] for pair in PAIRS if pair[0] == plain), None)
@@ -251,7 +268,7 @@ def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, f
 
 
 def _words(
-    name: str, texts: Sequence[str | None], answers: Mapping[str, int], unscored: int
+    name: str, texts: Sequence[str], answers: Mapping[str, int], unscored: int
 ) -> CellReader:
     plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
     known = set(plain.values())
@@ -259,9 +276,10 @@ def _words(
     if "none" in known and (known - {"none"}) <= (_YES | _NO):
         plain = {text: word for text, word in plain.items() if word != "none"}
         known.discard("none")
-    values = [None if text is None else plain.get(text) for text in texts]
+    values = [plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
-    is_label = len(known) <= MAX_LABELS and longest <= _LONGEST_WORD
+    # a longer cell is a text and no category
+    is_label = len(known) <= MAX_LABELS and longest <= 60
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"

@@ -21,9 +21,9 @@ from textassay.checking.phrases import (
     complement,
     ends,
     interval,
+    negative,
     percent,
     percent_interval,
-    swapped,
     upper,
 )
 from textassay.checking.statistics import (
@@ -47,42 +47,48 @@ Use = Literal["compare", "means", "gate", "texts"]
 USES: tuple[Use, ...] = get_args(Use)
 UseAnswer = Literal["yes", "corrected", "no", "unknown"]
 
-FOLLOWS = math.sqrt(0.5)
-"""Correlation from which at least half of the variance of the scores is shared with people's."""
-FOLLOWS_BLIND = math.sqrt(0.8)
-"""The same where nothing shows whether the judge favors a system: even if all that is not people's
-were favor, it would spread the systems half as far as people's view does."""
-HELPS = math.sqrt(0.05)
-"""Correlation from which a rating with the judge's help is worth at least 1.05: 1 / (1 - r²)."""
-ORDERED = 0.9
-"""Share of people's differences between systems that the judge must order as they do."""
-SIZE = 1.5
-"""Factor by which differences between systems may be larger or smaller than people's."""
-LUCK = 0.05
-"""Share of random orders of the systems that may do as well as the judge."""
-TOLERANCE = 0.05
-"""Error of a mean that may be reported uncorrected, as a share of the scale."""
-CAUGHT = 0.8
-"""Share of people's failures that a gate must stop, and of their passes that it must pass."""
-RIGHT = 0.9
-"""Share of single texts on which the judge must agree with the one person who rated them."""
-CLOSE = 0.1
-"""Typical error on single texts, root mean square, as a share of the scale."""
-SKILL = 0.5
-"""Share of the best constant's error that the judge may have left on single texts."""
-MIN_SOURCES = 10
-"""Sources below which there is no verdict: of fewer, intervals hold less than they promise wherever
-a single source carries most of the errors."""
-ENOUGH = math.ceil(math.log(0.05) / math.log(RIGHT))
-"""Sources below which no use is granted uncorrected: 95 % of tables with so many show an error of a
-judge that errs in one text of ten; of fewer, too many look perfect."""
-MAX_UNSCORED = 0.05
-"""Share of rated texts without a score above which only the comparison of systems is answered."""
-_MOST_R = 0.99
-"""Correlation beyond which what a rating is worth says nothing."""
-_RESAMPLES = 1000
-_MIN_RATERS = 3
-"""Raters that the alternative annotator test needs."""
+
+@dataclass(frozen=True, slots=True)
+class UseLimits:
+    """What the figures of a judge are compared with; docs/check.md says why."""
+
+    follows: float = math.sqrt(0.5)
+    """Correlation from which at least half of the variance of the scores is people's, too."""
+    follows_blind: float = math.sqrt(0.8)
+    """The same where nothing shows whether the judge favors a system: even if the rest were all
+    favor, it would spread the systems half as far as people's view does."""
+    helps: float = math.sqrt(0.05)
+    """Correlation from which a rating with the judge's help is worth 1.05 or more: 1 / (1 - r²)."""
+    ordered: float = 0.9
+    """Share of people's differences between systems that the judge must order as they do."""
+    size: float = 1.5
+    """Factor by which differences between systems may be larger or smaller than people's."""
+    luck: float = 0.05
+    """Share of random orders of the systems that may do as well as the judge."""
+    tolerance: float = 0.05
+    """Error of a mean that may be reported uncorrected, as a share of the scale."""
+    caught: float = 0.8
+    """Share of people's failures that a gate must stop, and of their passes that it must pass."""
+    right: float = 0.9
+    """Share of single texts on which the judge must agree with the one person who rated them."""
+    close: float = 0.1
+    """Typical error on single texts, root mean square, as a share of the scale."""
+    skill: float = 0.5
+    """Share of the best constant's error that the judge may have left on single texts."""
+    sources: int = 10
+    """Sources below which there is no verdict: with fewer, intervals hold less than they promise
+    wherever a single source carries most of the errors."""
+    enough: int = math.ceil(math.log(0.05) / math.log(0.9))
+    """Sources below which no use is granted uncorrected: 95 % of tables with so many show an error
+    of a judge that errs in one text of ten; with fewer, too many look perfect."""
+    unscored: float = 0.05
+    """Share of rated texts without a score above which only the comparison of systems is
+    answered."""
+    raters: int = 3
+    """Raters that the alternative annotator test needs."""
+
+
+LIMITS = UseLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,11 @@ class VerdictRow:
     """Difference of two systems' mean ratings that these sources would show in four of five
     tries; on people's scale, of labels as a share."""
     uses: dict[Use, UseVerdict]
+
+    @property
+    def answers(self) -> tuple[UseAnswer, ...]:
+        """The verdicts on the uses, in their order."""
+        return tuple(self.uses[use].answer for use in USES)
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -184,7 +195,7 @@ class _Assessment:
     def _agree(self, judge: Floats, human: Floats) -> LabelAgreement:
         names = self.pair.labels or ("fail", "pass")
         return label_agreement(
-            judge, human, labels=names, groups=self.groups, bootstrap=_RESAMPLES, seed=self.seed
+            judge, human, labels=names, groups=self.groups, bootstrap=1000, seed=self.seed
         )
 
     @staticmethod
@@ -276,10 +287,10 @@ class _Assessment:
             "gate": self._gate(),
             "texts": self._texts(),
         }
-        if self.sources < ENOUGH:
+        if self.sources < LIMITS.enough:
             found = {use: self._of_few(use, one) for use, one in found.items()}
         share = self.all.unscored / (self.all.unscored + len(self.x))
-        if share > MAX_UNSCORED:
+        if share > LIMITS.unscored:
             for use in USES[1:]:
                 if found[use].answer in ("yes", "corrected"):
                     found[use] = UseVerdict(
@@ -290,13 +301,13 @@ class _Assessment:
         return {use: found[use] for use in USES}
 
     def _of_few(self, use: Use, verdict: UseVerdict) -> UseVerdict:
-        """Return what so few sources can show: that a correction helps, not that none is needed."""
+        """Return the verdict for few sources, which cannot show that no correction is needed."""
         uncorrected = use in ("gate", "texts")
         if verdict.answer != "yes" and not (uncorrected and verdict.answer == "corrected"):
             return verdict
         why = (
             f"{verdict.why} But {self.sources} {self.unit} are too few: a judge that errs in one"
-            f" text of ten often makes no error in them. At least {ENOUGH} are needed."
+            f" text of ten often makes no error in them. At least {LIMITS.enough} are needed."
         )
         if uncorrected:
             return UseVerdict("unknown", why)
@@ -304,9 +315,9 @@ class _Assessment:
 
     def _of_all(self) -> UseVerdict | None:
         """Return what decides every use, if anything does."""
-        if self.sources < MIN_SOURCES:
+        if self.sources < LIMITS.sources:
             few = f"{self.sources} {self.unit} with a score and a rating"
-            return UseVerdict("unknown", f"There are {few}; at least {MIN_SOURCES} are needed.")
+            return UseVerdict("unknown", f"There are {few}; at least {LIMITS.sources} are needed.")
         if self.y.min() == self.y.max():
             return UseVerdict(
                 "unknown",
@@ -319,8 +330,8 @@ class _Assessment:
         if self.follow.is_below(0):
             return UseVerdict(
                 "no",
-                f"The judge runs against people ({self._followed()}). If a low value is the better"
-                " one in its column, turn it around first.",
+                f"The judge runs against people ({self._followed(self.follow)}). If a low value is"
+                " the better one in its column, turn it around first.",
             )
         return None
 
@@ -329,15 +340,15 @@ class _Assessment:
             return f'"{self.pair.labels[int(value)]}"'
         return f"{value:g}"
 
-    def _followed(self, figure: Estimate | None = None) -> str:
-        name = "r" if self.two else "MCC"
-        return f"{name} {interval(self.follow if figure is None else figure)}"
+    def _followed(self, figure: Estimate) -> str:
+        return f"{'r' if self.two else 'MCC'} {interval(figure)}"
 
     def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
-        if _above(figure, HELPS):
+        if _above(figure, LIMITS.helps):
             low, worth, high = (
-                f"{1 / (1 - min(float(end or 0), _MOST_R) ** 2):.1f}"
+                # beyond .99 the ratio says nothing
+                f"{1 / (1 - min(float(end or 0), 0.99) ** 2):.1f}"
                 for end in (figure.low, figure.value, figure.high)
             )
             return UseVerdict(
@@ -345,12 +356,12 @@ class _Assessment:
                 f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so a rating"
                 f" is worth up to {worth} [{low}, {high}].",
             )
-        falls_short = figure.value is None or figure.value < HELPS
+        falls_short = figure.value is None or figure.value < LIMITS.helps
         ending = (
-            f"A correction would not help: {self._followed(figure)}, needed is {HELPS:.2f}."
+            f"A correction would not help: {self._followed(figure)}, needed is {LIMITS.helps:.2f}."
             if falls_short
             else f"Whether a correction helps is open: {self._followed(figure)}, needed is"
-            f" {HELPS:.2f}; rate more {self.unit}."
+            f" {LIMITS.helps:.2f}; rate more {self.unit}."
         )
         return UseVerdict("no" if falls_short else "unknown", f"{does_not} {ending}")
 
@@ -366,8 +377,12 @@ class _Assessment:
             )
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"
-            if _above(figure, HELPS) and _above(right, ORDERED) and order.luck <= LUCK:
-                if _within(size, 1 / SIZE, SIZE):
+            if (
+                _above(figure, LIMITS.helps)
+                and _above(right, LIMITS.ordered)
+                and order.luck <= LIMITS.luck
+            ):
+                if _within(size, 1 / LIMITS.size, LIMITS.size):
                     return UseVerdict("yes", f"{upper(figures)}. {seen}")
                 times = "-" if size.value is None else f"{size.value:.2f}"
                 figures += (
@@ -375,7 +390,7 @@ class _Assessment:
                     f" [{ends(size, 2)}]"
                 )
             return self._with_seen(self._helped(figure, f"{upper(figures)}."))
-        if _above(figure, FOLLOWS_BLIND) and (order is None or not order.reversed):
+        if _above(figure, LIMITS.follows_blind) and (order is None or not order.reversed):
             return UseVerdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
@@ -396,7 +411,7 @@ class _Assessment:
         found = self._detectable()
         if found is None:
             return ""
-        what = f"{100 * found:.1f} points" if self.pair.kind == "label" else f"{found:.2f}"
+        what = _difference(found, as_share=self.pair.kind == "label")
         return (
             f"Ratings of {self.sources} {self.unit} would show a difference of {what} between two"
             " systems."
@@ -427,37 +442,43 @@ class _Assessment:
     def _means(self) -> UseVerdict:
         if not self.two:
             return self._shares()
-        low, high = (0.0, 1.0) if self.pair.kind == "label" else self.pair.scale
-        x = self._passes(self.x, self.pair.judge_cut) if self.pair.kind == "label" else None
-        values = self.pair.on_scale if x is None else x
+        if self.pair.kind == "label":
+            (low, high), values = (0.0, 1.0), self._passes(self.x, self.pair.judge_cut)
+        else:
+            (low, high), values = self.pair.scale, self.pair.on_scale
         off = mean_over(values - self.y, self.groups)
-        tolerance = TOLERANCE * (high - low)
-        what = self._off(off, float(values.mean()), float(self.y.mean()))
+        tolerance = LIMITS.tolerance * (high - low)
+        what = self._off(off, values)
         if self.pair.kind == "number" and not self.pair.same_scale:
             return self._helped(self.follow, f"Judge and people use different scales. {what}")
-        if _within(off, -tolerance, tolerance) and _above(self.follow, FOLLOWS):
-            return UseVerdict("yes", f"{what} It follows people closely: {self._followed()}.")
+        if _within(off, -tolerance, tolerance) and _above(self.follow, LIMITS.follows):
+            return self._trusted(what)
         return self._helped(self.follow, what)
 
-    def _off(self, off: Estimate, judge: float, people: float) -> str:
-        seen = detectable_mean(self._difference(), self.groups)
-        if self.pair.kind == "label":
+    def _off(self, off: Estimate, values: Floats) -> str:
+        judge, people = float(values.mean()), float(self.y.mean())
+        as_share = self.pair.kind == "label"
+        seen = self._detectable_from_zero(values - self.y, as_share=as_share)
+        seen_by = f"; {seen} would be seen" if seen else ""
+        if as_share:
             name = self.pair.labels[1]
-            seen_by = "" if seen is None else f"; {100 * seen:.1f} points would be seen"
             return (
                 f'It says "{name}" of {percent(judge)} of the texts, people of {percent(people)}:'
                 f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen_by}."
             )
-        seen_by = "" if seen is None else f"; {seen:.2f} would be seen"
         return (
             f"Its mean is {judge:.2f}, people's {people:.2f}: {off.value or 0:+.2f}"
             f" [{ends(off, 2)}]{seen_by}."
         )
 
-    def _difference(self) -> Floats:
-        if self.pair.kind == "number":
-            return np.asarray(self.pair.on_scale - self.y)
-        return self._passes(self.x, self.pair.judge_cut) - self.y
+    def _detectable_from_zero(self, values: Floats, *, as_share: bool) -> str:
+        """Return the mean that these sources would show to differ from 0; empty if none."""
+        found = detectable_mean(values, self.groups)
+        return "" if found is None else _difference(found, as_share=as_share)
+
+    def _trusted(self, what: str) -> UseVerdict:
+        closely = f"It follows people closely: {self._followed(self.follow)}."
+        return UseVerdict("yes", f"{what} {closely}")
 
     def _shares(self) -> UseVerdict:
         """Return the verdict on means of more than two labels, which are their shares."""
@@ -470,9 +491,9 @@ class _Assessment:
             f'The share of "{name}" is off most: {100 * (worst.value or 0):+.1f} points'
             f" [{ends(worst, 1, 100)}]."
         )
-        fits = all(_within(one, -TOLERANCE, TOLERANCE) for one in offs.values())
-        if fits and _above(self.follow, FOLLOWS):
-            return UseVerdict("yes", f"{what} It follows people closely: {self._followed()}.")
+        fits = all(_within(one, -LIMITS.tolerance, LIMITS.tolerance) for one in offs.values())
+        if fits and _above(self.follow, LIMITS.follows):
+            return self._trusted(what)
         return self._helped(self.follow, what)
 
     def _gate(self) -> UseVerdict:
@@ -518,20 +539,21 @@ class _Assessment:
     ) -> UseVerdict:
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
-        ahead = mean_over((judge == human).astype(float) - (human == best), self.groups)
         missed, failures = complement(through), int((human == 0).sum())
         alarms = complement(stopped)
         constant = float(np.mean(human == best))
         word = self._word(best)
         accuracy = self._measure(found, "accuracy")
-        seen = detectable_mean((judge == human).astype(float) - (human == best), self.groups)
+        gain = (judge == human).astype(float) - (human == best)
+        seen = self._detectable_from_zero(gain, as_share=True)
         what = (
             f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
             f" and stops {percent_interval(alarms)} of what they pass; it agrees in"
             f" {percent_interval(accuracy, 1)}, always {word} in {percent(constant, 1)}"
         )
-        what += "." if seen is None else f" ({100 * seen:.1f} points of difference would be seen)."
-        limits = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
+        what += f" ({seen} of difference would be seen)." if seen else "."
+        ahead = mean_over(gain, self.groups)
+        limits = (through, LIMITS.caught), (stopped, LIMITS.caught), (ahead, 0.0)
         if all(_above(one, limit) for one, limit in limits):
             return UseVerdict("yes", what)
         if all(one.value is not None and one.value >= limit for one, limit in limits):
@@ -540,7 +562,8 @@ class _Assessment:
                 f"{what} That would do, but the intervals reach beyond the limits; rate more"
                 f" {self.unit}.",
             )
-        needed = f"Needed: at most {100 * (1 - CAUGHT):.0f} % of each, and more than the constant."
+        most = percent(1 - LIMITS.caught)
+        needed = f"Needed: at most {most} of each, and more than the constant."
         return UseVerdict("no", f"{what} {needed}")
 
     def _word(self, best: float) -> str:
@@ -577,15 +600,12 @@ class _Assessment:
         best = float(np.bincount(human.astype(int)).argmax())
         wrong, constant = (judge != human).astype(float), (human != best).astype(float)
         agrees = self._measure(self.labels, "accuracy")
-        left = mean_over(wrong - SKILL * constant, self.groups)
+        left = mean_over(wrong - LIMITS.skill * constant, self.groups)
         what = (
             f"It agrees with the person in {percent_interval(agrees, 1)} of the texts, always"
-            f" {self._of_constant(best)} in {percent(1 - float(constant.mean()), 1)}."
+            f" {self._word(best)} in {percent(1 - float(constant.mean()), 1)}."
         )
-        return self._single(what, agrees, RIGHT, left)
-
-    def _of_constant(self, best: float) -> str:
-        return f'"{self.pair.labels[int(best)]}"'
+        return self._single(what, agrees, LIMITS.right, left)
 
     def _single_numbers(self) -> UseVerdict:
         raw = self._single_of(self.pair.on_scale)
@@ -600,20 +620,21 @@ class _Assessment:
         width = self.pair.scale[1] - self.pair.scale[0]
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
-        left = mean_over(squares - SKILL * constant, self.groups)
-        close = Estimate(*(None if one is None else -one / width for one in swapped(error)))
+        left = mean_over(squares - LIMITS.skill * constant, self.groups)
+        close = negative(error, width)
         what = (
             f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on"
             f" {self.pair.scale[0]:g} to {self.pair.scale[1]:g}, always saying"
             f" {self.y.mean():.2f} has {self.y.std():.2f}."
         )
-        return self._single(what, close, -CLOSE, left)
+        return self._single(what, close, -LIMITS.close, left)
 
     def _single(self, what: str, good: Estimate, limit: float, left: Estimate) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
-        beaten = Estimate(*(None if one is None else -one for one in swapped(left)))
+        beaten = negative(left)
         needed = (
-            f"Needed: an error of at most {100 * CLOSE:.0f} % of the scale and half the constant's."
+            f"Needed: an error of at most {percent(LIMITS.close)} of the scale and half the"
+            " constant's."
             if limit < 0
             else f"Needed: {percent(limit)} at least, and half the constant's errors."
         )
@@ -624,10 +645,10 @@ class _Assessment:
         return UseVerdict("no", f"{what} {needed}")
 
     def _beside_raters(self) -> UseVerdict | None:
-        """Return whether the judge may stand in for one of several raters; `None` if too few."""
+        """Return whether the judge may replace one of several raters; `None` if too few."""
         raters = self.pair.raters
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
-        if np.count_nonzero(shared >= MIN_ITEMS) < _MIN_RATERS:
+        if np.count_nonzero(shared >= MIN_ITEMS) < LIMITS.raters:
             return None
         values, what = self.pair.on_scale, ""
         if self.pair.kind == "number":
@@ -637,9 +658,9 @@ class _Assessment:
                 f" {rater:.2f}."
             )
             needed = " Needed is half the variance that a rater shares with the others."
-            if (follows.value or 0) < FOLLOWS * rater:
+            if (follows.value or 0) < LIMITS.follows * rater:
                 return UseVerdict("no", (what + needed).strip())
-            if not _above(follows, FOLLOWS * rater):
+            if not _above(follows, LIMITS.follows * rater):
                 return UseVerdict(
                     "unknown", f"{what.strip()}{needed} The interval reaches below it."
                 )
@@ -687,6 +708,10 @@ class _Assessment:
                 "unknown", f"{what} That would do, but so few {self.unit} do not show it."
             )
         return UseVerdict("no", f"{what} Needed: half of the raters, and more than the constant.")
+
+
+def _difference(size: float, *, as_share: bool) -> str:
+    return f"{100 * size:.1f} points" if as_share else f"{size:.2f}"
 
 
 def _above(figure: Estimate, limit: float) -> bool:

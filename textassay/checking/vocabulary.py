@@ -14,16 +14,19 @@ def _all() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+@cache
 def words(name: str) -> frozenset[str]:
     """Return a set of words, in lower case."""
     return frozenset(_all()[name])
 
 
+@cache
 def names(name: str) -> tuple[str, ...]:
     """Return whole names of columns, from the surest on."""
     return tuple(_all()[name])
 
 
+@cache
 def levels(name: str) -> tuple[frozenset[str], ...]:
     """Return words from the surest to the weakest."""
     return tuple(map(frozenset, _all()[name]))

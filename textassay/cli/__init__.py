@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import IntEnum
 
 from textassay.runtime.garbage import hold_off_gc
 
-INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
-CLOSED_PIPE = 141
-"""Status if the reader of the results closed the pipe: 128 + SIGPIPE, as shells report it.
 
-The signal itself stays off, since it would also kill a run whose server drops a connection."""
-MIN_OPEN_FILES = 64
-"""Files, connections and pipes that the smallest run needs open at once."""
-WANTED_OPEN_FILES = 4096
+class Status(IntEnum):
+    """What the exit status of a command says."""
+
+    UNSCORED = 1
+    """Finished, but something is unscored."""
+    BAD_REQUEST = 2
+    """Wrong arguments, configuration or data; nothing was asked."""
+    STOPPED = 3
+    """Stopped early; resuming continues it."""
+    INCONCLUSIVE = 4
+    """The interval of a gate spans its limit."""
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    """The reader of the results closed the pipe: 128 + SIGPIPE, as shells report it. The signal
+    itself stays off, since it would also kill a run whose server drops a connection."""
+
+
+MIN_OPEN_FILES, WANTED_OPEN_FILES = 64, 4096
+"""Files, connections and pipes open at once: least for a run, and the limit to ask for."""
 
 
 def main() -> None:
@@ -25,7 +38,8 @@ def main() -> None:
     try:
         _fill_closed_streams()
         _check_open_files()
-        _skip_plugins()
+        # pydantic would search the entry points of every installed package for plugins
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         hold_off_gc()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
@@ -36,16 +50,16 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
     except KeyboardInterrupt:
-        _end("interrupted", INTERRUPTED)
+        _end("interrupted", Status.INTERRUPTED)
     except BrokenPipeError:  # the reader of the results has seen enough, as `head` does
-        _end("", CLOSED_PIPE)
+        _end("", Status.CLOSED_PIPE)
     except SystemExit as end:
         # typer and rich catch it themselves and end with 1, which means something else here
         if not isinstance(end.__context__, BrokenPipeError):
             raise
-        _end("", CLOSED_PIPE)
+        _end("", Status.CLOSED_PIPE)
     except OSError as error:
-        _end(f"error: the results cannot be written: {error.strerror or error}", STOPPED)
+        _end(f"error: the results cannot be written: {error.strerror or error}", Status.STOPPED)
 
 
 def _fill_closed_streams() -> None:
@@ -79,16 +93,11 @@ def _check_open_files() -> None:
         _end(
             f"error: this shell allows {soft} open files, and a run needs {MIN_OPEN_FILES}; "
             f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
-            BAD_REQUEST,
+            Status.BAD_REQUEST,
         )
 
 
-def _skip_plugins() -> None:
-    """Keep pydantic from searching the entry points of every installed package for plugins."""
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def _end(message: str, status: int) -> None:
+def _end(message: str, status: Status) -> None:
     """Print one line and exit, with nothing left in a buffer that the interpreter would flush."""
     if message:
         print(message, file=sys.stderr)  # noqa: T201

@@ -178,10 +178,12 @@ def command(
 
         # help text and documentation of a command cannot differ
         text, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
+        # the width of the terminal folds lines, not the width of the source
+        paragraphs = (part.replace("\n", " ") for part in text.split("\n\n"))
         home.command(
             name,
             cls=Command,
-            help=escape_markup(text),
+            help=escape_markup("\n\n".join(paragraphs)),
             epilog=escape_markup(_epilog(examples, asks_models)),
             rich_help_panel=panel,
         )(run)

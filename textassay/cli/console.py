@@ -30,9 +30,6 @@ from textassay.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPE_WIDTH = 10_000
-"""Columns of a line that no terminal shows: nothing is cut or folded there."""
-
 
 class Messages:
     """How this process writes messages."""
@@ -50,7 +47,7 @@ def own_messages() -> Iterator[None]:
         Messages.as_json = False
 
 
-def results(*, pipe_width: int = PIPE_WIDTH) -> Console:
+def results(*, pipe_width: int = 10_000) -> Console:
     """Return the console for results: as wide as the terminal, or without a bound."""
     from rich.console import Console
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from textassay.cli import Status
 from textassay.cli.console import say
 from textassay.lazy import lazy_pattern
 from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 T = TypeVar("T")
-UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
 _FLAGS = {
     "options": "--set",
     "fields": "--field",
@@ -50,9 +50,7 @@ _PARAMETER = lazy_pattern(
 """A parameter as messages name it: `batch=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
-INCONCLUSIVE = 4
-"""Status of a gate whose interval spans the limit."""
-GATE_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
+GATE_STATUS = {"holds": 0, "fails": Status.UNSCORED, "inconclusive": Status.INCONCLUSIVE}
 """Part of the interface: CI distinguishes a regression from too few texts."""
 
 
@@ -117,17 +115,17 @@ def exits() -> Iterator[None]:
     # before all others: it wraps errors that would otherwise mean that nothing was asked
     except Stopped as stop:
         _explain("stopped", stop.__cause__ or stop)
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(Status.STOPPED) from None
     except _interruptions():
         say("interrupted", style="yellow")
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(Status.STOPPED) from None
     except _validation_error() as error:
         for problem in error.errors(include_url=False):
             say(f"error: {_flag(problem['loc'])}{_reason(problem)}", style="red")
-        raise typer.Exit(BAD_REQUEST) from None
+        raise typer.Exit(Status.BAD_REQUEST) from None
     except TextassayError as error:
         _explain("error", error)
-        raise typer.Exit(BAD_REQUEST) from None
+        raise typer.Exit(Status.BAD_REQUEST) from None
     # a fault in our code or in a method's: it must not look like a run that finished
     except Exception:
         traceback.print_exc()
@@ -135,7 +133,7 @@ def exits() -> Iterator[None]:
             "stopped by a bug in textassay; scores and answers that were written are kept",
             style="red",
         )
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(Status.STOPPED) from None
 
 
 def _flag(place: tuple[int | str, ...]) -> str:

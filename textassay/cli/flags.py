@@ -62,7 +62,7 @@ ScoresArgument = Annotated[
     Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")
 ]
 RatedData = Annotated[
-    Path | None, argument("DATA", "Examples with human ratings (default: those of the run).")
+    Path | None, argument("DATA", "Examples with human ratings (default: the data of the run).")
 ]
 RunArgument = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]
@@ -186,7 +186,7 @@ LOG = GroupColumn(
     log=Annotated[
         Literal["text", "json"] | None,
         option("", "Write progress and messages as text, or as one JSON object per line."),
-    ],
+    ]
 )
 """How a run is watched by programs."""
 
@@ -278,17 +278,10 @@ SAMPLING = GroupColumn(
 )
 """How answers are drawn."""
 
-SHARDING = build_flags(RunRequest, "shard")
-"""Which part of the data is judged."""
-
 WORKERS = GroupColumn(
     processes=Annotated[
         int | None,
-        option(
-            "N",
-            "Use N processes on this machine; they share the limits.",
-            panel="Scale",
-        ),
+        option("N", "Use N processes on this machine; they share the limits.", panel="Scale"),
     ],
     cluster=Annotated[
         str | None,
@@ -313,7 +306,7 @@ WORKERS = GroupColumn(
 
 SCORE = (
     CONFIG | SET | DRY_RUN | PROGRESS | LOG | CRITERIA | JURY | JUDGING | SAMPLING | READING
-    | SHARDING | WORKERS | RUNTIME
+    | build_flags(RunRequest, "shard") | WORKERS | RUNTIME
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
@@ -464,6 +457,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
             if table is not None:
                 raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
+            if key in ("set", "settings"):
+                raise ConfigurationError(
+                    f"--config {path}: there is no {key!r}; write settings such as timeout above"
+                    " all tables, and options of the method below [options]"
+                )
             raise UnknownName("key", key, allowed, where=str(path))
     for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):

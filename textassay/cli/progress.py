@@ -41,8 +41,6 @@ Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
 """Styles of `--progress`; `--log json` is the other one."""
 PLAIN_SECONDS = 10.0
-REDRAW_SECONDS = 0.25
-BAR_WIDTH = 24
 
 
 @asynccontextmanager
@@ -62,7 +60,7 @@ async def show_progress(
             def redraw(now: Progress) -> None:
                 display.update(Text(_format_counts(now)) if dry else _draw(now), refresh=True)
 
-            async with display_progress(progress, redraw, seconds=REDRAW_SECONDS):
+            async with display_progress(progress, redraw, seconds=0.25):
                 yield
     else:
         # in a pipe or a CI log every redraw would be a line of its own, so there are few
@@ -112,7 +110,7 @@ def _draw(now: Progress) -> Group:
     bar = Table.grid(padding=(0, 1))
     share = f"{now.done / now.total:4.0%} " if now.total else ""
     bar.add_row(
-        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
+        ProgressBar(total=now.total, completed=now.done, width=24),
         Text(share + " | ".join(format_speed(now)), no_wrap=True, overflow="ellipsis"),
     )
     wrong = problems(now)

@@ -95,7 +95,7 @@ class RatedInput:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The number of rows with other texts than were judged, for JSON; empty if there are none.
+        """The number of rows with other texts than were judged, for JSON; empty if none has.
 
         They and their ratings are in no figure.
         """
@@ -112,14 +112,14 @@ class RatedInput:
 
     @property
     def knows_data(self) -> bool:
-        """Whether there are data: those that were given, or those of the run."""
+        """Whether there are data, given or of the run."""
         is_given = self.data is not None or bool(self._given.keys() - {"task"})
         return is_given or self.own_data is not None
 
     def side(self, labels: LabelSets | None = None) -> RunSide:
         """Return the scores and their data for a comparison.
 
-        `labels` are those of the other side, whose words for labels are numbered there.
+        `labels` belong to the other side, where words for labels have their numbers.
         """
         from textassay.agreement.records import read_scores
         from textassay.estimation.columns import read_judged
@@ -156,14 +156,14 @@ class RatedInput:
         if len(drawn) > 1:
             raise ConfigurationError(
                 f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
-                "is not that of both; give the file of the last label plan: --labels FILE"
+                "is not the probability of both; give the file of the last plan: --labels FILE"
             )
 
     def source(self, labels: LabelReader | None = None) -> Path | Examples:
         """Return a run or file of scores as it is, and a data set with metrics opened.
 
-        The field map is that of DATA, so it is used if both are one file; marks of missing values
-        are those of both.
+        The field map belongs to DATA, so it is used if both are one file. Marks of missing values
+        apply to both.
         """
         from textassay.agreement.records import holds_metrics
 
@@ -248,7 +248,7 @@ class RatedInput:
         return scales_of(table, self._scales)
 
     def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
-        """Return digests of the sources with ratings, to recognize those of a calibration."""
+        """Return digests of the rated sources, to recognize a calibration that saw them."""
         from textassay.estimation.calibration import source_digest
 
         group = dict(zip(self.people.ids, self.people.groups, strict=True))
@@ -293,7 +293,7 @@ def with_ratings(
 
 
 def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> Iterator[Example]:
-    """Yield the rated rows whose text, if they have one, is that of the data."""
+    """Yield the rated rows without a text, or with the text of the data."""
     other = []
     for row in rows:
         if may_be_one_text(text_digest(row), texts.get(row.id, "")):

@@ -146,12 +146,11 @@ class Changes(Displayed, Sequence[ScoreChange]):
         """Return the changes, or the `most` largest losses and as many gains."""
         rows = self._first(most)
         worse, better = len(self.worse), len(self.better)
-        notes = [
-            Note(
-                f"a is worse on {worse:,} scores, better on {better:,} and equal on"
-                f" {self.unchanged:,}"
-            )
-        ]
+        counts = f"worse on {worse:,} scores, better on {better:,} and equal on {self.unchanged:,}"
+        if self.rows or self.unchanged:
+            notes = [Note(f"a is {counts}")]
+        else:
+            notes = [Note("no id is on both sides: give the texts of both runs the same ids")]
         if len(rows) < len(self.rows):
             notes.insert(0, more_rows(len(self.rows) - len(rows)))
         return table_of(ScoreChange, rows, notes, "texts whose scores differ")

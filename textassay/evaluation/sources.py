@@ -38,7 +38,8 @@ def check_present(path: str) -> None:
     """Refuse to read a run's data that are gone, and say what to do."""
     if not Path(path).exists():
         raise ConfigurationError(
-            f"the run's data are no longer at {path!r}: name the file that was judged as DATA"
+            f"the run's data are no longer at {path!r}; give the file that was judged (DATA in the"
+            " help of the command)"
         )
 
 

@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from string import ascii_letters
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 from unicodedata import normalize
@@ -141,12 +142,15 @@ class Rouge(Computed):
 
 @lru_cache(maxsize=4096)
 def _is_latin(text: str) -> bool:
-    """Return whether rouge-score's tokenizer reads a text: six letters in ten must be a-z.
+    """Return whether rouge-score's tokenizer reads a text: half of its words have one of a-z.
 
-    Sentences with many accents have more (French .67, Icelandic .64); texts in another script have
-    only names and brands.
+    Accented words have one; texts in another script have so many only if they are hardly more than
+    names, brands and addresses.
     """
-    return len(re.findall("[A-Za-z]", text)) >= 0.6 * _count_letters(text)
+    # letters of Thai, Khmer, Japanese, Chinese and the like, which put no blank between words
+    alone = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    words = re.findall(rf"[{alone}]|[^\W\d_{alone}]+", text)
+    return 2 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= len(words)
 
 
 def _count_letters(text: str) -> int:

@@ -100,6 +100,30 @@ def test_metrics_and_single_raters_may_be_labels():
 
 
 @pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"Note Anna": "annotators.c.anna", "Note Ben": "annotators.c.ben"}, ("anna", "ben")),
+        ({"Note Anna": "annotators.c", "Note Ben": "annotators.c"}, ("Note Anna", "Note Ben")),
+        ({"Note Anna": "annotators.c.anna"}, ("anna",)),
+    ],
+)
+def test_columns_are_mapped_to_raters_who_may_be_named(tmp_path, fields, names):
+    file = tmp_path / "data.csv"
+    file.write_text("id;output;Note Anna;Note Ben\na;x;4,5;3\nb;y;;2\n")
+    data = Examples(file, fields=fields)
+    rows = [(4.5, 3), (None, 2)]
+    read = [one.annotators.get("c") for one in data]
+    assert read == [row[: len(names)] if any(row[: len(names)]) else None for row in rows]
+    assert data.rater_names("c") == names
+
+
+def test_one_number_for_all_raters_is_refused_with_the_field_of_one_rater():
+    data = Examples([{"id": "a", "output": "x", "note": 4}], fields={"note": "annotators.c"})
+    with pytest.raises(DataError, match=r"the column of one rater is annotators\.ASPECT\.RATER"):
+        data.check()
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("id,output,human.tone\na,x,kind\nb,x,\nc,x,rude\n", [2, None, 0]),

@@ -46,6 +46,10 @@ def all_formats(folder: Path) -> Iterator[tuple[str, Any]]:
     yield "no newline at the end", saved(folder, text.rstrip(), "torn.jsonl")
     yield "gzip", saved(folder, gzip.compress(text.encode()), "data.jsonl.gz")
     yield "json", saved(folder, f"[{','.join(text.splitlines())}]", "data.json")
+    yield (
+        "a list in an object",
+        saved(folder, f'{{"version": 1, "data": [{",".join(text.splitlines())}]}}', "object.json"),
+    )
     yield "csv", saved(folder, table, "data.csv")
     yield "csv as Excel saves it", saved(folder, bom + table.encode(), "excel.CSV")
     yield "csv.gz", saved(folder, gzip.compress(table.encode()), "data.csv.gz")
@@ -133,6 +137,8 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.csv", "output,human.c\nx,no idea\n", "field 'human.c': should be a number or empty,"),
     ("data.json", "[]", "contains no examples"),
     ("data.json", '{"output": "x"}', "is not a list of objects"),
+    ("data.json", '{"a": [{"output": "x"}], "b": [{"output": "y"}]}', "is not a list of objects"),
+    ("data.json", '{"output": "x"}\n{"output": "y"}', "one object per line ends in .jsonl"),
     ("data.json", '[{"output": "x"}, {', "line 1: broken JSON"),
     ("data.ods", "", "unknown format"),
     ("data.parquet.gz", "", "unknown format"),
@@ -469,6 +475,14 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
     "a mark of a missing value": (b"id,output,human.c\na,x,N/A\n", "missing=('N/A',)"),
     "decimal commas between commas": (b'id,output,human.c\na,x,"4,5"\n', 4.5),
     "a cell too many": (b"id,output\na,x,y\n", "has 3 cells, but the header has 2"),
+    "an empty cell left out": (b"id,output,human.c,note\na,x,4.5\n", 4.5),
+    "a text cut in two": (b"id,output,human.c\na,It rained\nall day,4\n", "continue a text"),
+    "a text cut in three": (
+        b"id,output,human.c\na,It rained\nall day\nand night,4\n",
+        "line 3, field",
+    ),
+    "a text cut in the first column": (b"output,human.c\nIt rained\nall day,4\n", "continue a"),
+    "an output left out": (b"id,human.c,output\na,4.5\n", "field 'output': is missing"),
     "a column twice": (b"id,output,output\na,x,y\n", "two columns are called 'output'"),
 }
 
@@ -484,3 +498,21 @@ def test_spreadsheets_of_many_kinds_are_read_or_refused_with_what_helps(
         return
     (example,) = read(path)
     assert (example.id, example.output, example.human) == ("a", "x", {"c": expected})
+
+
+def test_rows_that_end_early_lack_their_last_cells_which_a_notice_counts(tmp_path: Path) -> None:
+    content = (
+        b"id,output,human.a,human.b\nr1,It rained,4\nr2,It snowed\nr3,It hailed,2,3\nr4,Sun,,1\n"
+    )
+    path = saved(tmp_path, content, "data.csv")
+    found = Examples(path)
+    (notice,) = found.check().notices
+    assert notice.endswith(
+        "2 rows lack the last cells, which count as missing (the first at line 2)"
+    )
+    assert [example.human for example in found] == [
+        {"a": 4.0},
+        {},
+        {"a": 2.0, "b": 3.0},
+        {"b": 1.0},
+    ]

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from textassay.runtime.labels import LabelScale
 
 
-SHOWN_EVERY = 2.0
-"""Seconds between two looks at the ratings."""
-LOGGED_EVERY = 10.0
-"""Seconds between two lines about them where standard error is not a terminal."""
-
-
 @command("annotate", panel=FIRST)
 def annotate(
     data: flags.Data,
@@ -69,8 +63,8 @@ def annotate(
     Raters see no scores, no system names and no answers of other raters.
 
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
-    again to continue. Decide how many ratings to collect before you look at an estimate: one that
-    is looked at after every batch misses more often than its interval says.
+    again to continue. Decide how many ratings to collect before you look at an estimate: an
+    interval that is looked at after every batch misses the mean more often than it says.
 
     Examples:
         textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl
@@ -170,7 +164,7 @@ async def _watch(ratings: CollectedRatings) -> None:
         # a line in a log whenever there are more answers
         shown = len(ratings.answers)
         while True:
-            await asyncio.sleep(LOGGED_EVERY)
+            await asyncio.sleep(10)
             if len(ratings.answers) != shown:
                 shown = len(ratings.answers)
                 say(f"{shown} answers")
@@ -178,7 +172,7 @@ async def _watch(ratings: CollectedRatings) -> None:
         while True:
             table = agreement_table(ratings.snapshot())
             live.update(to_terminal(table, console.width), refresh=True)
-            await asyncio.sleep(SHOWN_EVERY)
+            await asyncio.sleep(2)
 
 
 def agreement_table(ratings: Answers) -> Table:

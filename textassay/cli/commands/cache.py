@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import capture_warnings, say
-from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.exits import run_async
 from textassay.runtime.errors import StorageError
 from textassay.table import printable
 
@@ -43,7 +43,7 @@ def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
     document = {"sound": found.entries, "problems": list(found.problems)}
     text = "\n".join([f"{found.entries} answers are sound", *map(printable, found.problems)])
     typer.echo(json.dumps(document) if as_json else text)
-    return 0 if found.ok else UNSCORED
+    return 0 if found.ok else Status.UNSCORED
 
 
 @command("clear", group="cache")

@@ -53,7 +53,9 @@ def check(
     ] = None,
     seed: syntax.Seed = 0,
 ) -> int:
-    """Say whether a judge can be trusted: for comparing systems, for means, as a gate, for texts.
+    """Say for what a judge can be trusted: comparing systems, means, gates or single texts.
+
+    Finds the columns of the judge and of people by their names, and asks no model.
 
     Examples:
         textassay check answers.csv

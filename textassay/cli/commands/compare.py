@@ -31,7 +31,7 @@ def compare(
         Path | None,
         syntax.argument(
             "DATA",
-            "Their data: sources, and ratings if there are any (default: those of the runs).",
+            "Their data: sources, and ratings if there are any (default: the data of the runs).",
         ),
     ] = None,
     *,
@@ -66,8 +66,8 @@ def compare(
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
-    Texts are paired by id, or else by source; what has no counterpart, such as the texts of two
-    weeks of traffic, is compared as independent samples.
+    Texts are paired by id, or else by source. Texts without a counterpart, such as the traffic of
+    two weeks, are compared as independent samples.
 
     Examples:
         textassay compare runs/new runs/old
@@ -85,7 +85,8 @@ def compare(
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a, b = _runs(run_a, run_b, data, given, by)
+        a = RatedInput(run_a, data, given, by=by).side()
+        b = RatedInput(run_b, data, given, by=by).side(a.labels)
     elif data is not None:
         raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
     else:
@@ -101,14 +102,11 @@ def compare(
     if listed is not None:
         document["changes"] = found.changes.as_dicts(most=listed)
         tables.append(found.changes.table(most=listed))
+    notes = []
     if systems is not None:
         document["systems"] = list(systems)
-    print_tables(
-        tables,
-        document,
-        as_json=as_json,
-        notes=[] if systems is None else [Note(f"a is {systems[0]}, b is {systems[1]}")],
-    )
+        notes.append(Note(f"a is {systems[0]}, b is {systems[1]}"))
+    print_tables(tables, document, as_json=as_json, notes=notes)
     if fail_below is None:
         return 0
     verdict = gate(found.rows, fail_below)
@@ -116,19 +114,8 @@ def compare(
     return GATE_STATUS[verdict]
 
 
-def _runs(
-    run_a: Path, run_b: Path, data: Path | None, given: syntax.Given, by: str | None
-) -> tuple[RunSide, RunSide]:
-    first = RatedInput(run_a, data, given, by=by).side()
-    return first, RatedInput(run_b, data, given, by=by).side(first.labels)
-
-
 def _systems(
-    run: Path,
-    data: Path | None,
-    systems: tuple[str, str],
-    given: syntax.Given,
-    by: str | None,
+    run: Path, data: Path | None, systems: tuple[str, str], given: syntax.Given, by: str | None
 ) -> tuple[RunSide, RunSide]:
     from textassay.estimation.compare import of_system
 
@@ -213,8 +200,7 @@ def agreement(
     samples: Annotated[
         list[str] | None,
         syntax.option(
-            "1,3,8",
-            "Also show the agreement with so many of a run's samples per text; may repeat.",
+            "1,3,8", "Also show the agreement with so many of a run's samples per text; may repeat."
         ),
     ] = None,
     as_json: syntax.AsJson = False,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from textassay.cli import Status
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import results, say
-from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
+from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS
 from textassay.cli.progress import Style
 from textassay.cli.syntax import AsJson, Given, option
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
-CHECK_PAGE, PAGE = "check.html", "report.html"
 VERDICTS = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
 
 
@@ -67,16 +67,18 @@ def demo(
     if missing and only == "judge":
         say(missing)
         return 2
-    folder = out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+    folder = out or Path(tempfile.mkdtemp(prefix="textassay-demo-"))
     checked = judged = None
     if only != "judge":
-        checked = _check()
-        _write_check(checked, folder / CHECK_PAGE)
+        from textassay.demo.figures import check_figures
+
+        checked = check_figures()
+        _write_check(checked, folder / "check.html")
         if not as_json:
-            _print_check(checked, folder / CHECK_PAGE)
+            _print_check(checked, folder / "check.html")
     if only != "check" and not missing:
         judged = run_async(_judge(folder, given.get("progress") or "auto"))
-        page = folder / PAGE
+        page = folder / "report.html"
         _write_page(judged, page)
         if not as_json:
             _print_judged(judged, page)
@@ -84,29 +86,21 @@ def demo(
         say(f"The second part of the demo judges texts with a small local model. {missing}")
     if as_json:
         content: dict[str, Any] = {
-            "check": None if checked is None else checked.to_dict(),
-            "judge": None if judged is None else judged.to_dict(),
+            "check": checked and checked.to_dict(),
+            "judge": judged and judged.to_dict(),
         }
         typer.echo(json.dumps(content, allow_nan=False))
-    return UNSCORED if judged is not None and judged.unscored else 0
-
-
-def _check() -> Check:
-    """Check recorded judges by three experts' ratings; asks no model."""
-    from textassay.demo.figures import check_figures
-
-    return check_figures()
+    return Status.UNSCORED if judged and judged.unscored else 0
 
 
 def _print_check(found: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
     from textassay.checking.result import main_figure
-    from textassay.checking.verdicts import USES
 
     say_line = _printer()
     say_line(
         "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
-        " experts did, too (SummEval; ROUGE-L and the number of words stand beside the judges)."
+        " experts did, too (SummEval; ROUGE-L and the number of words are shown beside the judges)."
     )
     headline, what, *_ = found.sentences()
     say_line(f"\n{headline}\n{what}\n")
@@ -114,7 +108,7 @@ def _print_check(found: Check, page: Path) -> None:
         f"{'judge':<13}{'r with the experts':>18}   for systems  for means  as a gate  for texts"
     )
     for row in found.rows:
-        answers = (VERDICTS[row.uses[use].answer] for use in USES)
+        answers = (VERDICTS[one] for one in row.answers)
         figure = _number(main_figure(row)[1].value)
         say_line(f"{row.pair.judge:<13}{figure:>18}   " + "".join(
             f"{answer:<{width}}" for answer, width in zip(answers, (13, 11, 11, 9), strict=True)

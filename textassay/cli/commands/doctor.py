@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async, with_flags
+from textassay.cli.exits import run_async, with_flags
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.errors import (
     CapabilityError,
@@ -67,10 +67,6 @@ _SCHEMA: Json = {
     "additionalProperties": False,
 }
 
-GREEDY = (
-    "; methods that ask once send 0, and makers of some models that think advise against it: see"
-    " the model's card, and give --temperature"
-)
 """What to know of a model that thinks and takes a temperature."""
 
 
@@ -169,7 +165,10 @@ class Examiner:
         detail = "samples differ" if differ else "samples are equal: more than one may add nothing"
         thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
         if thinks and "temperature" not in self.refused:
-            detail += GREEDY
+            detail += (
+                "; methods that ask once send 0, and makers of some models that think advise"
+                " against it: see the model's card, and give --temperature"
+            )
         self._add("temperature", "yes" if differ else "unknown", detail)
         if "seed" in self.refused:
             return "no", "it is refused"
@@ -252,7 +251,7 @@ class Examiner:
         seen += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
         if learned.efforts:
             seen.append(f"takes the efforts {', '.join(learned.efforts)}")
-        self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "none is refused")
+        self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "all are accepted")
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -368,7 +367,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
         typer.echo(json.dumps({"model": name, "rows": rows}))
     # a model without log-probabilities or seeds is usable; one that answers in no form is not
     answers = any(f.verdict == "yes" for f in findings if f.ability in FORMS)
-    return 0 if answers else UNSCORED
+    return 0 if answers else Status.UNSCORED
 
 
 def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

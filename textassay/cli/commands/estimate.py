@@ -84,7 +84,7 @@ def estimate(
             estimate_means(
                 columns,
                 scales=rated.scales_of(columns),
-                by_system=by is not None,
+                by_system=by == "system",
                 confidence=confidence,
                 chosen=labels == CHOSEN,
                 calibration=learned,
@@ -257,9 +257,7 @@ def calibrate(
         textassay calibrate runs/second --apply calibrations/first -o runs/second-calibrated
     """
     from textassay.estimation.calibration import calibrate as calibrated
-    from textassay.estimation.calibration import curve_table, report_table
     from textassay.estimation.calibration import save as save_calibration
-    from textassay.estimation.columns import assumptions
     from textassay.runtime.storage.files import check_new_folder
 
     allowed = flags.read_allow_change(given.get("set"))
@@ -278,9 +276,8 @@ def calibrate(
     check_new_folder(out)
     rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
     tables = rated.columns()
-    made, reports = [], []
-    for table in tables:
-        aspect, report = calibrated(
+    learned = [
+        calibrated(
             table,
             scales=rated.scales_of(table),
             method=method,
@@ -288,23 +285,12 @@ def calibrate(
             seed=seed,
             allow_change=allowed,
         )
-        made.append(aspect)
-        reports.append(report)
-    drawn = [
-        table
-        for report in reports
-        for table in (report_table(report, coverage), curve_table(report))
-        if table is not None
+        for table in tables
     ]
-    notes = [*notes_of(tables)]
-    if labels == CHOSEN:
-        words = "the labels were chosen by hand, so the coverage of the intervals is not promised"
-        notes.append(Note(words, warning=True))
-    assumed = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
-    notes += [Note(f"assumed: {note}") for note in sorted(assumed)]
-    drawn[0] = replace(drawn[0], notes=(*notes, *drawn[0].notes))
+    reports = [report for _, report in learned]
+    drawn = _describe(tables, reports, coverage, chosen=labels == CHOSEN)
     save_calibration(
-        made,
+        [aspect for aspect, _ in learned],
         reports,
         "\n\n".join(map(to_text, drawn)) + "\n",
         out,
@@ -317,6 +303,29 @@ def calibrate(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
     )
+
+
+def _describe(
+    tables: Sequence[Columns], reports: Sequence[dict[str, Any]], coverage: float, *, chosen: bool
+) -> list[Table]:
+    """Return the tables of a calibration; the first has what to know of all of them."""
+    from textassay.estimation.calibration import curve_table, report_table
+    from textassay.estimation.columns import assumptions
+
+    drawn = [
+        table
+        for report in reports
+        for table in (report_table(report, coverage), curve_table(report))
+        if table is not None
+    ]
+    notes = [*notes_of(tables)]
+    if chosen:
+        words = "the labels were chosen by hand, so the coverage of the intervals is not promised"
+        notes.append(Note(words, warning=True))
+    assumed = {note for table in tables for note in assumptions(table, chosen=chosen)}
+    notes += [Note(f"assumed: {note}") for note in sorted(assumed)]
+    drawn[0] = replace(drawn[0], notes=(*notes, *drawn[0].notes))
+    return drawn
 
 
 def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: bool) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import UNSCORED, Stopped, run_async, with_flags
+from textassay.cli.exits import Stopped, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
@@ -45,8 +45,6 @@ FLAGS = (
     | flags.JUDGING.only("task", "aspects") | flags.SAMPLING | flags.READING | flags.RATINGS
     | flags.RUNTIME
 )  # fmt: skip
-OF_A_MODEL = ("dry_run", "n", "temperature", "max_cost")
-"""Flags without effect if no model is asked, beside those of `fit_request`."""
 PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))
 """Flags that are parameters of `textassay.fit`."""
 
@@ -120,26 +118,27 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
     strict = bool(by_model and typed.get("strict_columns"))
     data = Examples(typed["data"], needs_output=by_model, **reading, strict_columns=strict)
     rated = with_ratings(data, typed["ratings"], missing=marks)
-    return {**typed, "data": rated, **dict.fromkeys(reading)}
+    return {**{name: given for name, given in typed.items() if name not in reading}, "data": rated}
 
 
 def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
-    given = {name: typed[name] for name in PARAMETERS if typed.get(name) is not None}
+    given = {name: typed[name] for name in PARAMETERS if name in typed}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:
         if chosen:
             raise UnknownName("setting of fit without a model", next(iter(chosen)))
-        for name in OF_A_MODEL:
-            if typed.get(name) is not None:
+        # beside those of `fit_request`
+        for name in ("dry_run", "n", "temperature", "max_cost"):
+            if name in typed:
                 raise ConfigurationError(
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"
                     " are learned from without a model"
                 )
         return fit_request(**given)
     runtime, options = split_settings(chosen)
-    options |= {name: typed[name] for name in ("n", "temperature") if typed.get(name) is not None}
+    options |= {name: typed[name] for name in ("n", "temperature") if name in typed}
     settings = Settings(**runtime | settings_in(typed))
     return fit_request(**given, options=options, settings=settings)
 
@@ -175,7 +174,7 @@ async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
-    return UNSCORED if unscored else 0
+    return Status.UNSCORED if unscored else 0
 
 
 def _flags_to_apply(typed: Mapping[str, Any]) -> str:

@@ -48,10 +48,6 @@ ListRows = Sequence[Mapping[str, Any]]
 PAGE_WIDTH = 120
 """Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
 scripts."""
-_DEFAULT_WIDTH = 17
-_TABLE_WIDTH, _SHORT = 100, 2
-"""Columns of a terminal below which rows of more than two cells are paragraphs: beside three cells
-there is no room left for words."""
 
 
 group("list", "List methods, tasks and settings.", panel=MAKING)
@@ -144,14 +140,15 @@ def _show(rows: ListRows, as_json: bool) -> None:
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
     console, columns = results(pipe_width=PAGE_WIDTH), list(rows[0])
-    if console.width < _TABLE_WIDTH and len(columns) > _SHORT:
+    # beside three cells a narrow terminal has no room left for words: rows become paragraphs
+    if console.width < 100 and len(columns) > 2:
         console.print(Group(*(line for row in rows for line in _paragraph(row))))
         return
     table = plain_table(*columns, left=len(columns))
     for column in table.columns:
         if column.header == "default":
             # one long default must not take the room of the words beside it
-            column.max_width = _DEFAULT_WIDTH
+            column.max_width = 17
     for row in rows:
         table.add_row(*(Text(printable(_shown(row[column]))) for column in columns))
     console.print(table)

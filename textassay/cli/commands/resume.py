@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.exits import run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in
@@ -34,8 +34,8 @@ def resume(
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
-    Flags on the command line override the settings of the run, and so do those of
-    --config: headers, certificates and addresses per role are never taken from a run folder.
+    Flags and the settings of --config override the settings of the run. Headers, certificates and
+    addresses per role are never taken from a run folder.
 
     Examples:
         textassay resume runs/first
@@ -138,7 +138,7 @@ def merge(
             style="yellow",
         )
         # a partial merge is a finished run with scores missing, which is what status 1 says
-        return UNSCORED
+        return Status.UNSCORED
     return status
 
 

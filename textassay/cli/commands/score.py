@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import FIRST, SCORING, command, group
 from textassay.cli.console import capture_warnings, log_as_json, results, say, warn
-from textassay.cli.exits import UNSCORED, as_stopped, run_async, with_flags
+from textassay.cli.exits import as_stopped, run_async, with_flags
 from textassay.cli.progress import STYLES, Style, show_progress
-from textassay.evaluation.progress import Progress, known_cost
+from textassay.evaluation.progress import Progress, known_cost, sum_progress
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Score, Usage
@@ -145,8 +145,6 @@ FLAG_NAMES = {
     if (flag := flag_of(RunRequest, name)) is not None
 }
 """The fields of a request that are flags, with the names of these."""
-OPTION_FLAGS = ("n", "temperature", "seed")
-MAX_PROCESSES = 1024
 
 SHOWN_WARNINGS = (
     "textassay.runtime.calls.deciding",
@@ -195,9 +193,9 @@ def build_command(
         find(method)
     models = with_default_model(typed.get("model") or {}, method)
     method = method or default_method(models)
-    out, is_new = typed.get("out"), typed.get("out") is None and not is_dry
+    out, is_new = typed.get("out"), "out" not in typed and not is_dry
     if is_new:
-        if typed.get("shard") is not None:
+        if "shard" in typed:
             raise ConfigurationError(
                 "--shard needs --out RUN/shard-I, beside the folders of the other shards"
             )
@@ -206,9 +204,9 @@ def build_command(
     # flags such as --n are options of the method: they must be in the spec, which the manifest
     # records
     conversation_chars = options.pop("conversation_chars", None)
-    options |= {name: typed[name] for name in OPTION_FLAGS if typed.get(name) is not None}
+    options |= {name: typed[name] for name in ("n", "temperature", "seed") if name in typed}
     runtime |= settings_in(typed)
-    given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if typed.get(flag) is not None}
+    given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if flag in typed}
     given |= {"data": str(typed["data"]), **flags.data_options(typed)}
     given |= {"method": method, "models": models, "out": out}
     given["aspects"] = with_criteria(
@@ -236,25 +234,24 @@ def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
 
 
 def _workers(typed: Mapping[str, Any]) -> Processes | Cluster | None:
-    given, count = typed.get("cluster"), typed.get("processes")
-    if given is None and typed.get("workers") is not None:
+    if "workers" in typed and "cluster" not in typed:
         raise ConfigurationError("--workers goes with --cluster; see --processes")
-    if given is None and count is None:
+    if typed.keys().isdisjoint(("cluster", "processes")):
         return None
     from textassay.workers.driver import Cluster, Processes  # most runs need none
 
-    if given is not None:
-        if count is not None:
+    if "cluster" in typed:
+        if "processes" in typed:
             raise ConfigurationError(
                 "--cluster and --processes exclude each other; --workers N sets the number of"
                 " workers"
             )
-        return Cluster.parse(str(given), typed.get("workers"))
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
-        raise ConfigurationError(
-            f"--processes takes a number from 1 to {MAX_PROCESSES}, not {count!r}"
-        )
-    if typed.get("shard") is not None:
+        return Cluster.parse(str(typed["cluster"]), typed.get("workers"))
+    count = typed["processes"]
+    # more is a slip of the hand
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
+        raise ConfigurationError(f"--processes takes a number from 1 to 1024, not {count!r}")
+    if "shard" in typed:
         raise ConfigurationError("--shard and --processes exclude each other")
     return Processes(count)
 
@@ -278,27 +275,24 @@ async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
     if command.names_folder:
         say(f"run folder: {command.request.out}")
     with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
-        # a dry run only counts, which one process does as well
-        if command.workers is not None and not command.dry:
-            run = await _run_with_workers(command, command.workers)
-        elif (found := await _run(command, as_json=as_json)) is not None:
-            run = found
-        else:
+        if command.dry:
+            await _dry_run(command, as_json=as_json)
             return 0
+        if command.workers is None:
+            run = await _run(command)
+        else:
+            run = await _run_with_workers(command, command.workers)
     return print_result(run, as_json=as_json)
 
 
-async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
-    """Judge in this process; return the run, `None` for a dry one, whose estimate is printed."""
+async def _run(command: ScoreCommand) -> Run:
+    """Judge in this process."""
     from textassay.evaluation.session import finish
 
     began = False
     with as_stopped(command.request.out, lambda: began):
         async with _open_command(command) as session:
             _say_before(session, command)
-            if command.dry:
-                await _dry_run(session, command, as_json=as_json)
-                return None
 
             def progress() -> Progress:
                 return session.engine.progress
@@ -401,30 +395,33 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         print_notice(notice)
 
 
-async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
+async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
+    """Print what a run would ask; one process counts as well as several."""
     from textassay.methods.method import traits_of
 
-    choice, by_samples = traits_of(session.method).probabilities, None
-    # before the walk, whose answers settle it
-    is_open = choice is not None and choice.reads_logprobs is None
-    await _walk(session, command)
-    if is_open:
-        async with _open_command(command) as other:
-            instead = traits_of(other.method).probabilities
-            assert instead is not None  # it is the same method
-            instead.refuse()
-            await _walk(other, command)
-            by_samples = other.usage
+    async with _open_command(command) as session:
+        _say_before(session, command)
+        choice, by_samples = traits_of(session.method).probabilities, None
+        # before the walk, whose answers settle it
+        is_open = choice is not None and choice.reads_logprobs is None
+        await _walk(session, command)
+        if is_open:
+            async with _open_command(command) as other:
+                instead = traits_of(other.method).probabilities
+                assert instead is not None  # it is the same method
+                instead.refuse()
+                await _walk(other, command)
+                by_samples = other.usage
 
-    print_estimate(
-        session.usage,
-        session.engine.progress.done,
-        costs=session.engine.progress.costs,
-        waves=None if session.rounds is None else session.rounds.count,
-        by_samples=by_samples,
-        most_calls=traits_of(session.method).most_calls,
-        as_json=as_json,
-    )
+        print_estimate(
+            session.usage,
+            session.engine.progress.done,
+            costs=session.engine.progress.costs,
+            waves=None if session.rounds is None else session.rounds.count,
+            by_samples=by_samples,
+            most_calls=traits_of(session.method).most_calls,
+            as_json=as_json,
+        )
 
 
 async def _walk(session: Session, command: ScoreCommand) -> None:
@@ -435,9 +432,6 @@ async def _walk(session: Session, command: ScoreCommand) -> None:
         async for _ in scores:
             pass
 
-
-MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
-"""Characters and number of messages that are shown of what could not be scored."""
 
 _MEANS = (
     Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
@@ -521,35 +515,28 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     """Print means by aspect and what is unscored and why; return the exit status."""
     from textassay.runtime.storage.run_files import token_details
 
-    summary, now = _summary_of(run), run.progress
-    failed = {} if now is None else now.failures
+    # a run that was read from its folder has no session
+    summary, now = _summary_of(run), run.progress or sum_progress(())
     if as_json:
-        session = {"failed_calls": failed, "costs": {} if now is None else now.costs}
+        session = {"failed_calls": now.failures, "costs": now.costs}
         typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
         # judged by the summary of the whole run, resumed sessions included, not by what this one
         # did
         scored = summary["outcomes"].get("scored", 0)
-        return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
+        return 0 if scored == sum(summary["outcomes"].values()) else Status.UNSCORED
     console = results()
     console.print(printable(str(run.folder)), markup=False)
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
     console.print(to_terminal(Table(_MEANS, means), console.width))
     usage = summary["usage"]
-    # of earlier sessions of the run, the costs by model are not known
-    costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
-    cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
-    if usage["cost"] is None and not usage["prompt_tokens"]:
-        cost = "unknown (the server reports no tokens)"
-    if failed and not usage["calls"]:
-        cost = "unknown (no request was answered; what ran out of time may be charged)"
-    # those of this session that had no answer, which usage does not count
-    unanswered = f", {sum(failed.values())} failed" if failed else ""
+    # calls of this session without an answer, which usage does not count
+    unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
     console.print(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
-        f" cost {cost}"
+        f" cost {_cost_of(usage, now)}"
     )
-    if now is not None and now.samples_never_differ:
+    if now.samples_never_differ:
         console.print(
             f"in each of {now.sampled} scores all samples agree: the server may "
             "ignore the temperature, so more than one sample adds nothing",
@@ -563,13 +550,25 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
     console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    for line in _commonest_messages(run):
+        console.print(printable(with_flags(line)), markup=False)
     if unscored.get("error"):
-        for line in _commonest_messages(run):
-            console.print(printable(line), markup=False)
         console.print(
             printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
         )
-    return UNSCORED
+    return Status.UNSCORED
+
+
+def _cost_of(usage: Mapping[str, Any], now: Progress) -> str:
+    """Say what a run cost, or why that is not known."""
+    if now.failures and not usage["calls"]:
+        return "unknown (no request was answered; what ran out of time may be charged)"
+    if usage["cost"] is not None:
+        return f"${usage['cost']:.4f}"
+    if not usage["prompt_tokens"]:
+        return "unknown (the server reports no tokens)"
+    # of earlier sessions of the run, the costs by model are not known
+    return _partly_known(now.costs if now.usage.calls == usage["calls"] else {})
 
 
 def _summary_of(run: Run) -> dict[str, Any]:
@@ -589,6 +588,6 @@ def _commonest_messages(run: Run) -> list[str]:
     )
     by_type: dict[str, str] = {}
     for (kind, message), count in messages.most_common():
-        by_type.setdefault(kind, f"  {kind} x{count}: {message[:MAX_MESSAGE_LENGTH]}")
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:300]}")
     # one message per type: a thousand timeouts must not hide the one wrong key
-    return list(by_type.values())[:MAX_MESSAGES]
+    return list(by_type.values())[:3]

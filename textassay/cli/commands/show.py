@@ -47,8 +47,7 @@ def show(
         bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
     jurors: Annotated[
-        bool,
-        syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs."),
+        bool, syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs.")
     ] = False,
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.MAPPED],
@@ -73,9 +72,14 @@ def show(
             run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
     from textassay.agreement.joined import map_entries
+    from textassay.methods.fitted.evaluator import is_evaluator
     from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 
+    if is_evaluator(run):
+        raise ConfigurationError(
+            f"{run} is a fitted evaluator; write its report with: textassay report {run} --out FILE"
+        )
     source = open_run(run)
     source.table.read_all()
     data = open_data(source, open_examples(run, human, given))
@@ -191,10 +195,6 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             typer.echo()
 
 
-_POLITE = 10
-"""Steps by which the viewer's priority is lower than other processes'."""
-
-
 @command("view", panel=LOOKING)
 def view(
     run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
@@ -230,7 +230,7 @@ def view(
                 await asyncio.Event().wait()
 
     if hasattr(os, "nice"):
-        os.nice(_POLITE)  # on a busy machine the run that is watched goes first
+        os.nice(10)  # on a busy machine the run that is watched goes first
     with suppress(KeyboardInterrupt):
         run_async(serving())
 
@@ -241,7 +241,7 @@ def report(
         list[Path],
         syntax.argument(
             "RUN...",
-            "Run folder. A second one is compared with it. Or a fitted evaluator's folder.",
+            "Run folder; a second one is compared with it. Or the folder of a fitted evaluator.",
         ),
     ],
     *,
@@ -250,8 +250,8 @@ def report(
         Literal["html", "latex", "csv", "markdown"] | None,
         syntax.option(
             "",
-            "Format of a fitted evaluator's tables: by default by the ending of FILE (.tex, .csv,"
-            " .md), else html.",
+            "Format of a fitted evaluator's report (default: by the ending of FILE: .tex, .csv or"
+            " .md, otherwise html).",
             "--format",
         ),
     ] = None,
@@ -270,7 +270,7 @@ def report(
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
-    Of a fitted evaluator it shows the report of fit, also as LaTeX, CSV or Markdown.
+    For the folder of a fitted evaluator, write the report of `fit`, also as LaTeX, CSV or Markdown.
 
     Examples:
         textassay report runs/first --out report.html
@@ -299,9 +299,6 @@ def report(
     say(f"wrote {out}")
 
 
-_FORMAT_OF = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
-
-
 def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None, note: str) -> None:
     """Write the report of a fitted evaluator."""
     from textassay.fitting.report import Fit
@@ -310,7 +307,8 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     from textassay.table import to_csv, to_latex, to_markdown
 
     tables = list(map(portable, Fit.load(folder).tables()))
-    chosen = format_ or _FORMAT_OF.get(out.suffix.lower(), "html")
+    by_ending = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
+    chosen = format_ or by_ending.get(out.suffix.lower(), "html")
     if chosen == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
     elif chosen == "csv":

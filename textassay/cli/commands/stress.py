@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from textassay.cli import flags, syntax
+from textassay.cli import Status, flags, syntax
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
+from textassay.cli.exits import GATE_STATUS, as_stopped, run_async
 from textassay.cli.progress import show_progress
 from textassay.runtime.errors import ConfigurationError
 
@@ -140,4 +140,4 @@ def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
         verdict = gate(result.rows, result.untested)
         say(f"gate: shifts of at most {plan.margin:g} points: {verdict}")
         return GATE_STATUS[verdict]
-    return UNSCORED if any(row.unscored for row in result.rows) else 0
+    return Status.UNSCORED if any(row.unscored for row in result.rows) else 0

@@ -153,7 +153,7 @@ class ByRater(RowSource):
         return texts, rated
 
     def _number(self, key: str, value: Any, number: int) -> Any:
-        """Return a rating; words and lists become numbers with those of the other rows."""
+        """Return a rating; words and lists become numbers when all rows are known."""
         try:
             value = json_cell(key, value)
             if value is None or self._labels.is_missing(value):

@@ -100,16 +100,6 @@ KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
 
 
-LISTED = frozenset({
-    "context", "passages", "messages", "images", "tools", "tools_called", "rubric",
-})  # fmt: skip
-"""Fields that may be lists of objects, which flat files hold as text."""
-
-
-_LONGEST_MARK = 20
-"""Characters of what an error takes for a mark of a missing value."""
-
-
 class FieldError(ValueError):
     """A row that makes no example."""
 
@@ -136,7 +126,7 @@ def cell_from_text(
     if name == "source":
         listed = listed_objects(text) if text.lstrip()[:2] == "[{" else text
         return listed if looks_like_messages(listed) else text
-    if name in LISTED:
+    if name in ("passages", "messages", "images", "tools", "tools_called", "rubric"):
         return _objects_in_cell(key, text)
     if name in KEYED or name == "annotators.":
         try:
@@ -168,7 +158,8 @@ def _is_infinite(text: str) -> bool:
 
 def advice(text: str) -> str:
     """Say what to do about text where a number should be."""
-    if len(text) > _LONGEST_MARK or _is_infinite(text):
+    # a longer text marks no missing value
+    if len(text) > 20 or _is_infinite(text):
         return ""
     if text.lstrip("+- ")[:1].isdigit():
         return "; write the number alone"
@@ -176,7 +167,7 @@ def advice(text: str) -> str:
 
 
 def finite(text: str) -> float | None:
-    """Return the finite number that a text is; `None` if it is none."""
+    """Return the finite number that a text is; `None` for other texts."""
     try:
         number = float(text)
     except ValueError:

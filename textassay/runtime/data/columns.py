@@ -1,7 +1,6 @@
 """What the fields of a row mean: aliases, field maps, flat columns, and the `Example` they make.
 
-Knows rows as mappings and nothing of where they stand; complaints are `FieldError`, which names the
-field only.
+Knows rows as mappings and not where they come from: errors are `FieldError`, which names the field.
 """
 
 from __future__ import annotations
@@ -55,14 +54,8 @@ from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
-_MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
-_TYPED = frozenset({"messages", "images", "tools", "tools_called"})
-_GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may be at the end of messages."""
-_READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
-"""Columns that commands read from `meta`, so that no notice names them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -142,11 +135,11 @@ class _ColumnClaims:
 
 
 _INSIDE = "[]."
-"""Between the name of a field and that of what its messages hold."""
+"""Between the name of a field and the name of an entry of its messages."""
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a name in `FieldReader.unseen` is that of a field of messages."""
+    """Return whether a name in `FieldReader.unseen` belongs to an entry of messages."""
     return _INSIDE in name
 
 
@@ -195,11 +188,7 @@ class FieldReader:
                 )
 
     def example(
-        self,
-        row: Any,
-        *,
-        decimal: Decimal | None = None,
-        is_plain: bool = False,
+        self, row: Any, *, decimal: Decimal | None = None, is_plain: bool = False
     ) -> Example:
         """Return the example of a row; an `Example`, which may be a copy, is checked."""
         if isinstance(row, Example):
@@ -288,12 +277,7 @@ class FieldReader:
             }
 
     def _cell(
-        self,
-        key: str,
-        name: str,
-        text: str,
-        is_label: Callable[[str], bool],
-        decimal: Decimal,
+        self, key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal
     ) -> Any:
         value = cell_from_text(key, name, text, is_label, decimal)
         if name in ("human.", "metrics.") and type(value) is float:
@@ -372,7 +356,7 @@ class FieldReader:
         layout = self._layouts.get(keys)
         if layout is None:
             # Rows with random keys must not fill the memory.
-            if len(self._layouts) >= _MAX_LAYOUTS:
+            if len(self._layouts) >= 256:
                 self._layouts.clear()
             layout = self._layouts[keys] = self._laid_out(tuple(row), exported=exported)
         return layout
@@ -389,13 +373,16 @@ class FieldReader:
         claimed = self._claims([key for key in keys if key not in of_raters])
         claims, meta = claimed.fields, claimed.meta
         self.seen.update(key for key in keys if key in self.fields)
-        if self._needs_output and claims.keys().isdisjoint(_GIVE_OUTPUT):
+        # an answer may be at the end of messages
+        if self._needs_output and claims.keys().isdisjoint(("output", "messages", "source")):
             raise _no_output(keys)
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
+        # commands read these from `meta`, so that no notice names them
+        read = {*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY}
         rank, output = claims.get("output", (0, ""))
         is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
         return _ColumnLayout(
@@ -404,13 +391,12 @@ class FieldReader:
             tuple(raters.items()),
             tuple(claimed.further),
             tuple(
-                key
-                for key, target in meta.items()
-                if key not in _READ_IN_META and target not in MATERIAL
+                key for key, target in meta.items() if key not in read and target not in MATERIAL
             ),
             tuple((key, target) for key, target in meta.items() if target in MATERIAL),
             output if is_generic else None,
-            bool(claimed.further) or not claims.keys().isdisjoint(_TYPED),
+            bool(claimed.further)
+            or not claims.keys().isdisjoint(("messages", "images", "tools", "tools_called")),
         )
 
     def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:
@@ -460,14 +446,12 @@ class FieldReader:
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
-            ours = self.fields.get(key)
-            if ours is not None:
-                mapped.setdefault(ours, []).append(key)
-                continue
-            field, _, rest = key.partition(".")
-            aspect, dot, rater = rest.rpartition(".")
-            if field == "annotators" and dot and aspect and rater:
+            field, _, rest = self.fields.get(key, key).partition(".")
+            aspect, _, rater = rest.rpartition(".")
+            if field == "annotators" and aspect and rater:
                 by_aspect.setdefault(aspect, []).append(key)
+            elif key in self.fields:
+                mapped.setdefault(self.fields[key], []).append(key)
         all_mapped = list(self.fields.values())
         for ours, group in mapped.items():
             field, _, aspect = ours.partition(".")
@@ -482,8 +466,11 @@ class FieldReader:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return what the columns of an aspect's raters are called, in order of the raters."""
-        names = self._columns.get(aspect, {})
-        return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
+        prefix = f"annotators.{aspect}."
+        named = ((key, self.fields.get(key, key)) for key in self._columns.get(aspect, {}))
+        return tuple(
+            ours.removeprefix(prefix) if ours.startswith(prefix) else key for key, ours in named
+        )
 
     def _target(self, key: str) -> tuple[str, int]:
         """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
@@ -615,6 +602,8 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         problem = _problem(first["type"], first["input"], first["msg"])
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
+        elif name == "annotators" and first["type"] == "tuple_type":
+            problem += " of ratings; the column of one rater is annotators.ASPECT.RATER"
         raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
 
 
@@ -656,11 +645,7 @@ def _problem(kind: str, value: Any, reason: str) -> str:
 
 def _kind(value: Any) -> str:
     names = {
-        list: "a list",
-        str: "text",
-        int: "a number",
-        float: "a number",
-        bool: "a boolean",
+        list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean",
         type(None): "null",
-    }
+    }  # fmt: skip
     return names.get(type(value), f"{type(value).__name__}")

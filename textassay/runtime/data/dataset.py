@@ -63,12 +63,10 @@ takes 17 MB for as long as the process lives, and a seventh of a second to impor
 MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
-MAX_LISTED_IMAGES = 1000
-"""Files of images that a manifest names; the digest of the data covers all."""
-
 _optional = itemgetter(*OPTIONAL)
 
-_EXAMPLE_BYTES = 1000  # of an example in memory, besides its texts
+MAX_LISTED_IMAGES = 1000
+"""Files of images that a manifest names; the digest of the data covers all."""
 
 
 class DataInfo(Message):
@@ -220,7 +218,7 @@ class Examples:
         )
         self._state: object = None
         self._info: DataInfo | None = None
-        self._kept: list[Example] | None = None
+        self._kept: list[Example] = []
 
     def _reader_of(self, fields: Mapping[str, str]) -> FieldReader:
         return FieldReader(
@@ -248,8 +246,8 @@ class Examples:
         """Read everything once and return what was found; later calls return the same at no cost.
 
         Raises:
-            DataError: A row is unusable, two have the same id, or there are none; names file, line
-                and field.
+            DataError: A row is unusable, two have the same id, or there are no rows; names file,
+                line and field.
         """
         if self._info is None:
             self._join_raters()
@@ -304,7 +302,7 @@ class Examples:
         """
         self.check()
         self._refuse_change()
-        if self._kept is not None:
+        if self._kept:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
@@ -351,7 +349,7 @@ class Examples:
         shapes: Counter[tuple[bool, ...]] = Counter()
         human: Counter[str] = Counter()
         metrics: Counter[str] = Counter()
-        kept: list[Example] | None = []
+        kept: list[Example] = []
         room = MAX_KEPT_BYTES
         for number, row, example in self._read():
             try:
@@ -362,12 +360,11 @@ class Examples:
                 raise self._table.error(number, "is nested too deeply") from None
             content.update(line)
             rated = with_means(example, self._labels)
-            if kept is not None:
-                room -= len(line) + _EXAMPLE_BYTES
-                if room < 0:
-                    kept = None
-                else:
-                    kept.append(rated)
+            room -= len(line) + 1000  # of an example in memory, besides its texts
+            if room >= 0:
+                kept.append(rated)
+            else:
+                kept.clear()
             values = vars(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
@@ -519,7 +516,7 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
 
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
-    """Return the positions of the first id that stood before, and of where it did."""
+    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat."""
     if len(ids) <= 16 * FEW and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
     import numpy as np  # here, since it takes a tenth of a start

@@ -13,8 +13,6 @@ from hashlib import blake2b
 
 from textassay.runtime.messages import Example
 
-_OTHER_OUTPUT = "output_b"  # as data sets call the second text of a comparison
-
 
 def text_digest(example: Example) -> str:
     """Return 16 hex digits of what a judge or rater judged; empty for an example without a text.
@@ -24,7 +22,7 @@ def text_digest(example: Example) -> str:
     formats write both differently.
     """
     parts = [example.output]
-    if isinstance(other := example.meta.get(_OTHER_OUTPUT), str):
+    if isinstance(other := example.meta.get("output_b"), str):
         parts.append(other)
     for message in example.messages:
         parts += [message.content, *(f"{call.name} {call.arguments}" for call in message.calls)]

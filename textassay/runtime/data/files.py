@@ -178,6 +178,11 @@ def _iter_lists(items: Any) -> Any:
         return items
     inner = items.get("testRunData", items)  # DeepEval's latest run
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
+    if not any(lists):
+        # such as `data` of SQuAD; beside another list nothing says which has the examples
+        lists = [value for value in inner.values() if value and isinstance(value, list)]
+        if len(lists) != 1 or not all(isinstance(item, dict) for item in lists[0]):
+            return items
     return [item for one in lists for item in one] if any(lists) else items
 
 
@@ -193,15 +198,18 @@ class JsonList(TableFile):
         try:
             items = orjson.loads(text)
         except orjson.JSONDecodeError as error:
+            # the first object is whole if something follows it
+            is_lines = "after document" in error.msg
+            hint = "; a file with one object per line ends in .jsonl" if is_lines else ""
             raise DataError(
                 f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
-                f" {error.colno}"
+                f" {error.colno}{hint}"
             ) from None
         items = _iter_lists(items)
         if not isinstance(items, list):
             raise DataError(
-                f"{self.name}: is not a list of objects; a file with one object per line ends in "
-                ".jsonl"
+                f"{self.name}: is not a list of objects, nor one object that holds such a list;"
+                " a file with one object per line ends in .jsonl"
             )
         yield from enumerate(items, start=1)
 
@@ -276,11 +284,7 @@ class Xlsx(TableFile):
                 continue
             for at, cell in enumerate(cells, start=1):
                 if cell is not None and (at > len(header) or not header[at - 1]):
-                    where = f"the cell in column {at}"
-                    raise self.error(
-                        number,
-                        f"{where} is in no column that has a name; name the column, or empty it",
-                    )
+                    raise self.unnamed(number, at)
             # a row may end before its last empty cells
             padded = (*cells, *[None] * (len(header) - len(cells)))
             yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}
@@ -302,8 +306,6 @@ _FORMATS: dict[str, type[TableFile]] = {
     ".parquet": Parquet,
     ".xlsx": Xlsx,
 }
-_ONCE_PACKED = (".parquet", ".xlsx")
-"""Formats that are packed by themselves, and not read from `.gz`."""
 
 
 def _short_path(path: Path) -> str:
@@ -333,7 +335,9 @@ def _open_file(path: Path) -> RowSource:
     suffix = _suffix(path)
     if suffix == ".tsv":
         return Csv(path, "\t")
-    if suffix not in _FORMATS or (suffix in _ONCE_PACKED and path.suffix.lower() == ".gz"):
+    # these two are packed by themselves
+    is_packed_twice = suffix in (".parquet", ".xlsx") and path.suffix.lower() == ".gz"
+    if suffix not in _FORMATS or is_packed_twice:
         raise DataError(
             f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
             " .parquet or .xlsx"

@@ -107,13 +107,12 @@ MATERIAL = frozenset({
     "source", "context", "references", "messages", "images", "tools", "tools_called", "rubric",
 })  # fmt: skip
 """Fields of which a column may not be left out in silence: a judge was meant to see it."""
-_RANKS = ((ALIASES, 2), (LESS_CLEAR, 3))
 
 
 MEANING = {
     **{
         plain_name(alias): (field, rank)
-        for table, rank in _RANKS
+        for table, rank in ((ALIASES, 2), (LESS_CLEAR, 3))
         for field, aliases in table.items()
         for alias in aliases.split()
     },

@@ -40,11 +40,7 @@ _SPAN = lazy_pattern(
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
 _NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
-_SAMPLE = frozenset({"id", "input", "messages", "output"})
 _RETRIEVED = frozenset(map(plain_name, RETRIEVED))
-_CASE = frozenset({"name", "inputs", "output", "scores", "assertions"})
-_IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
-"""What Inspect logs besides the conversation and its scores, which can be megabytes."""
 _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
 
@@ -52,13 +48,13 @@ def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
     """Return the reader of rows with these keys; `None` if no tool is known to export them."""
     if any(map(_SPAN.match, keys)) or {"attributes", "context"} <= keys:
         return _from_span
-    if keys >= _SAMPLE and keys & {"scores", "epoch", "target"}:
+    if keys >= {"id", "input", "messages", "output"} and keys & {"scores", "epoch", "target"}:
         return _from_sample
     if "actual_output" in keys and "retrieval_context" in keys:
         return _from_test_case
     if {"conversations", "system"} <= keys:
         return _from_sharegpt
-    if keys >= _CASE:
+    if keys >= {"name", "inputs", "output", "scores", "assertions"}:
         return _from_case
     if any(key.endswith("/value") for key in keys) and keys & {"trace", "trace_id", "assessments"}:
         return _from_traces
@@ -212,7 +208,9 @@ def _from_sample(row: ExportRow) -> ExportRow:
             "is of a sample that failed; `textassay import inspect` leaves such samples out",
         )
     attachments = row.get("attachments")
-    found = {key: value for key, value in row.items() if key not in _IN_LOG_ONLY}
+    # Inspect logs these besides the conversation and its scores; they can be megabytes
+    logged = ("events", "attachments", "store", "timelines")
+    found = {key: value for key, value in row.items() if key not in logged}
     if isinstance(attachments, Mapping) and attachments:
         found = _resolve_attachments(found, attachments)
     output = found["output"]
@@ -460,10 +458,6 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         }
 
 
-_PROVIDER_FAILED = 2
-"""promptfoo's `failureReason` if there is no answer (1: an assertion failed)."""
-
-
 def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the results of promptfoo; `system` is the provider and the prompt.
 
@@ -525,7 +519,8 @@ def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
     if (graded := one.get("gradingResult")) is not None:
         return bool(graded.get("reason") != "No assertions")
     # promptfoo can be told to leave the grading out of its files
-    failed = one.get("failureReason") == _PROVIDER_FAILED  # older files give no reason
+    # 2: there is no answer, 1: an assertion failed; older files give no reason
+    failed = one.get("failureReason") == 2
     answered = (one.get("response") or {}).get("output") is not None
     return answered and not failed and bool((one.get("testCase") or {}).get("assert"))
 
@@ -599,14 +594,11 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
         }
 
 
-_NOT_FOUND = "[invalid]"
-"""Answer of a filter of the harness that finds none."""
-
-
 def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     answers = one.get("filtered_resps") or one.get("resps") or [None]
     first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
-    if first == _NOT_FOUND and one.get("resps"):  # the answer itself is in `resps`
+    # a filter of the harness found nothing; the answer itself is in `resps`
+    if first == "[invalid]" and one.get("resps"):
         answers = one["resps"]
         first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
     likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
@@ -640,10 +632,10 @@ _DAMAGED = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """Errors that a file of another form raises: damaged archives, JSON of any depth or shape."""
+_UNPACKED = 2**30
+"""Bytes to which any archive may unpack; a larger one to a hundred times its own size."""
 MAX_SAMPLE = 64 * 2**20
 """Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
-_UNPACKED, _RATIO = 2**30, 100
-"""Bytes to which any archive may unpack, and how many times its own size a larger one."""
 
 
 class Imported(NamedTuple):
@@ -651,7 +643,7 @@ class Imported(NamedTuple):
 
     Attributes:
         rows: Texts with their scores as `metrics`, in our format.
-        empty: Results without a text, such as those of failed calls, which are left out.
+        empty: Results without a text, such as failed calls, which are left out.
     """
 
     rows: list[dict[str, Any]]
@@ -721,7 +713,7 @@ def _unzip(path: Path) -> dict[str, Any]:
         sizes = [file.file_size for file in archive.infolist()]
         if max(sizes, default=0) > MAX_SAMPLE:
             raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
-        if sum(sizes) > max(_UNPACKED, _RATIO * path.stat().st_size):
+        if sum(sizes) > max(_UNPACKED, 100 * path.stat().st_size):
             raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
         log: dict[str, Any] = json.loads(archive.read(head))
     names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]

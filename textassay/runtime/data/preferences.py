@@ -29,7 +29,7 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
 
     Args:
         word: Such as `A>B`, `[[A]]`, `model_a`, `response_B is better` or `tie`.
-        sides: Further names of the texts, in lower case, such as those of their systems.
+        sides: Further names of the texts, in lower case, such as the names of their systems.
     """
     plain = word.strip().strip("[]()\"'").casefold().strip()
     if plain in sides:
@@ -63,7 +63,7 @@ class PreferenceReader:
         """Return a rating as a preference; what says none stays as it is.
 
         Raises:
-            FieldError: The number is on another scale than those of other rows.
+            FieldError: The number is on another scale than the numbers of other rows.
         """
         if isinstance(value, str):
             return value if (found := read_preference(value, sides)) is None else found

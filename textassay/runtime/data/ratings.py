@@ -1,4 +1,4 @@
-"""People's ratings: labels read as numbers, and ratings of one text that stand in several places.
+"""People's ratings: labels read as numbers, and ratings of one text from several files.
 
 The latter are files of ratings beside the data; for rows of one table, one per rater, see
 `by_rater`.
@@ -35,9 +35,9 @@ _FIELD_OF = {"annotators": "human"}
 class LabelReader:
     """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
 
-    A value is a declared label by its name: a number is the label that is this numeral, true and
-    false those of a known pair among the labels. Only where no label is a numeral, a number is the
-    position of one. The values of one name are all of one kind: a 4 beside a yes would be on
+    A value is a declared label by its name: a number is the label that is this numeral; true and
+    false are the labels of a known pair. Only where no label is a numeral, a number is the
+    position of a label. The values of one name are all of one kind: a 4 beside a yes would be on
     another scale. Of an aspect several of whose labels may apply, a list of labels becomes 0 or 1
     for each label.
 
@@ -259,7 +259,7 @@ class LabelReader:
         return float(list(words).index(plain))
 
     def _note_number(self, field: str, name: str, value: float, *, is_label: bool) -> None:
-        """Keep whether a number may stand for a label."""
+        """Keep whether a number is the position of a label."""
         if is_label:
             self._positions.add((field, name))
         else:
@@ -275,7 +275,7 @@ class LabelReader:
 
 
 def _is_numeral(text: str) -> bool:
-    """Return whether a text is a number, or says that it is none."""
+    """Return whether a text is a number, NaN or infinite."""
     try:
         return read_numeral(text) is not None or _is_number(text)
     except NumeralError:
@@ -347,7 +347,7 @@ class WithRatings:
 
     Means over raters of several files are left to `Examples`.
 
-    Raters of two files are two raters, in the order of the files; those of the data come last.
+    Raters of two files are two raters, in the order of the files; raters of the data come last.
     """
 
     def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
@@ -357,7 +357,7 @@ class WithRatings:
         self._sources = [*files.values(), examples]
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
-        """Return the raters of an aspect by name, those of the data last; empty if not known."""
+        """Return the raters of an aspect by name, raters of the data last; empty if not known."""
         widths = [one.get(aspect, 0) for one in self._widths]
         names = [read_names(one, aspect) for one in self._sources]
         known = all(len(own) == width for own, width in zip(names, widths, strict=False))

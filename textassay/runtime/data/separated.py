@@ -15,7 +15,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -24,7 +24,7 @@ from textassay.runtime.data.numerals import Decimal, read_numeral
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
-"""A row and where it stands, counted from 1."""
+"""The number of a row, counted from 1, and the row."""
 
 
 class RowSource(ABC):
@@ -60,6 +60,11 @@ class RowSource(ABC):
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
+    def unnamed(self, number: int, column: int) -> DataError:
+        """Return what is wrong with a row that has a cell beside the columns with names."""
+        problem = f"the cell in column {column} is in no column that has a name"
+        return self.error(number, f"{problem}; name the column, or empty it")
+
 
 def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
     """Refuse a table in which one of two columns would hide the other."""
@@ -73,7 +78,6 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
 MAX_LINE = 64 * 2**20
 """Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
 attack."""
-_BOM = b"\xef\xbb\xbf"
 
 
 class _Utf16Lines:
@@ -142,7 +146,7 @@ class TableFile(RowSource):
                             f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
                             "every line is one example"
                         )
-                    yield number, line if number > 1 else line.removeprefix(_BOM)
+                    yield number, line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
         except UnicodeDecodeError as error:
@@ -249,40 +253,39 @@ class Csv(TableFile):
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         rows = below_titles(self._cells(), self._notes)
         header: Sequence[str] = ()
+        short: list[int] = []
+        broken = _BrokenRows(0)
         for start, cells in rows:
             if not header:
                 header = [cell.strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
+                broken = _BrokenRows(len(header))
                 continue
             if len(header) > 1 and not any(cell.strip() for cell in cells):
                 continue
+            if broken.add(cells[: len(header)]):
+                cut = "seems to continue a text of the line above; quote cells that contain a line"
+                raise self.error(start, f"{cut} break, or write the empty cells at the end of rows")
             if len(cells) < len(header):
-                raise self.error(
-                    start,
-                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
-                    f" contain {self._delimiter!r} or a line break",
-                )
+                short.append(start)
             if any(cell.strip() for cell in cells[len(header) :]):
-                raise self.error(
-                    start,
-                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
-                    f" contain {self._delimiter!r}",
-                )
-            row = dict(zip(header, cells, strict=False))
+                wide = f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
+                raise self.error(start, f"{wide} contain {self._delimiter!r}")
+            row: dict[str, str | None] = dict(zip_longest(header, cells[: len(header)]))
             if "" in row:
                 self._drop_unnamed(start, header, cells)
                 del row[""]
             yield start, row
+        if short:
+            lack = f"{len(short):,} rows lack" if len(short) > 1 else "a row lacks"
+            note = f"{lack} the last cells, which count as missing (the first at line {short[0]})"
+            self._notes[note] = None
 
     def _drop_unnamed(self, start: int, header: Sequence[str], cells: Sequence[str]) -> None:
         """Check that columns without a name are empty, but for an index in the first one."""
         for at, (name, cell) in enumerate(zip(header, cells, strict=False), start=1):
             if at > 1 and not name and cell.strip():
-                raise self.error(
-                    start,
-                    f"the cell in column {at} is in no column that has a name;"
-                    " name the column, or empty it",
-                )
+                raise self.unnamed(start, at)
 
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of rows that have any, with the number of their first line."""
@@ -300,6 +303,34 @@ class Csv(TableFile):
                 start = reader.line_num + 1
         except csv.Error as error:
             raise self.error(start, f"broken CSV: {error}") from error
+
+
+class _BrokenRows:
+    """Finds rows that a line break within a text has cut into several short ones.
+
+    Spreadsheets and scripts leave out empty cells at the end of a row, so that a short row alone
+    proves nothing.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._joined = 0
+        """Cells of the short rows above, joined where they may have been cut; 0 for none."""
+        self._end = ""
+        """The last cell above."""
+
+    def add(self, cells: Sequence[str]) -> bool:
+        """Return whether a row and the short ones above it are the pieces of one whole row."""
+        # ids have no blank, so that a row which begins with one continues no text
+        is_piece = self._joined and " " in cells[0].strip() and not _is_numeral(self._end)
+        joined = self._joined - 1 + len(cells)
+        if is_piece and joined == self._width:
+            return True
+        if not is_piece or joined > self._width:
+            joined = len(cells)
+        self._joined = joined if joined < self._width else 0
+        self._end = cells[-1]
+        return False
 
 
 def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
@@ -344,4 +375,8 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _is_name(cell: Any) -> bool:
-    return isinstance(cell, str) and read_numeral(cell, ",") is None
+    return isinstance(cell, str) and not _is_numeral(cell)
+
+
+def _is_numeral(text: str) -> bool:
+    return read_numeral(text, ",") is not None
