@@ -166,9 +166,9 @@ def main() -> None:
             config.write_text(PROMPTFOO % file.name, encoding="utf-8")
             peer = given.promptfoo.absolute()
             command = [str(peer), "eval", "--no-cache", "--no-progress-bar", "-c"]
-            named = ("config file", "prompt", "provider", "test", "assert")
+            concepts = ("config file", "prompt", "provider", "test", "assert")
             text = (peer.parents[1] / "promptfoo" / "README.md").read_text(encoding="utf-8")
-            minutes.append(measure("promptfoo", command, named, config, text, verdict="passed"))
+            minutes.append(measure("promptfoo", command, concepts, config, text, verdict="passed"))
     if given.install:
         packages = {"textassay": str(ROOT), "judgekeeper": "judgekeeper"}
         took = {

@@ -551,7 +551,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
     console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
     for line in _commonest_messages(run):
-        console.print(printable(with_flags(line)), markup=False)
+        console.print(printable(line), markup=False)
     if unscored.get("error"):
         console.print(
             printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
@@ -584,10 +584,13 @@ def _summary_of(run: Run) -> dict[str, Any]:
 def _commonest_messages(run: Run) -> list[str]:
     """Return the commonest message of each type of error, the commonest type first."""
     messages = Counter(
-        (score.error.type, score.error.message) for score in run if score.error is not None
+        # the message of an error may be a server's, whose words stay as they are
+        (e.type, e.message if score.outcome == "error" else with_flags(e.message))
+        for score in run
+        if (e := score.error) is not None
     )
     by_type: dict[str, str] = {}
     for (kind, message), count in messages.most_common():
-        by_type.setdefault(kind, f"  {kind} x{count}: {message[:300]}")
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:500]}")
     # one message per type: a thousand timeouts must not hide the one wrong key
     return list(by_type.values())[:3]
