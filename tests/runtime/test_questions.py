@@ -103,6 +103,13 @@ def test_a_score_stays_as_sent_unless_it_is_not_the_mean(sent, kept):
     assert answer.mean_on((1, 5)) == pytest.approx(1 + 2 * kept)
 
 
+@pytest.mark.parametrize("sent", [1, 0, 0.75])
+def test_the_confidence_of_the_provider_is_noted_also_as_a_whole_number(sent):
+    pairs = list(zip(LABELS.names, (1.0, 0.0, 0.0), strict=True))
+    answer = read_answer(LABELS, SentAnswer("choice", pairs, confidence=sent))
+    assert [note["sent"] for note in answer.notes] == [sent]
+
+
 def test_what_an_answer_says_beside_its_probabilities():
     rated = distribution(LEVELS, {"1": 0.25, "2": 0.5, "3": 0.25})
     assert (rated.score, rated.spread) == (1.0, pytest.approx(math.sqrt(0.5)))

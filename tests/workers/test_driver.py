@@ -251,6 +251,16 @@ async def test_the_budget_counts_over_all_workers(mock_server, data, run):
     assert len(verdicts(run)) == 140
 
 
+async def test_without_a_limit_no_amount_that_a_lost_worker_spent_stops_the_run(
+    mock_server, data, run
+):
+    server = await mock_server(latency_ms=20)
+    pool = Pool(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
+    await judge(data, run, server, pool, price=(10.0, 10.0))
+    assert not pool.started[0].is_alive
+    assert len(verdicts(run)) == 140
+
+
 async def test_a_budget_that_one_process_keeps_to_is_enough_for_workers(
     mock_server, data, run, tmp_path
 ):

@@ -103,7 +103,7 @@ class Inquiry(Message):
 
 
 class Citation(NamedTuple):
-    """Where the evidence of a finding stands."""
+    """The place of a finding's evidence."""
 
     found_in: str | None
     """Name of the section, `nowhere` for a text that a search did not find, `None` for a text that
@@ -232,7 +232,7 @@ def _not_read(finding: Finding, material: SectionIndex) -> ScoreError:
 def _locate(
     finding: Finding, material: SectionIndex, spans: Sequence[Excerpt], absent: set[str]
 ) -> Citation:
-    """Return where the evidence of a finding stands in what was read."""
+    """Return the place of a finding's evidence in the excerpts."""
     quote, where = finding.quote.strip(), finding.where.strip()
     if where.casefold() in ("find", "search", NOWHERE):
         return Citation(NOWHERE if plain(quote) in absent else None)
@@ -330,7 +330,7 @@ class Investigator:
     ask: Ask
     """Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`."""
     max_steps: int = 12
-    """Most requests, that of the verdict included."""
+    """Most requests, including the one for the verdict."""
     retries: int = 1
     """How often in a row an answer that is no action is asked for again."""
     functions: bool = False

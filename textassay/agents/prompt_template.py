@@ -196,8 +196,8 @@ class Profile(Message):
     others: str = ""
     """Why the other methods may not use it."""
     printed: bool = False
-    """Whether prompts are those of a paper byte by byte, the texts without delimiters; methods
-    whose paper publishes none refuse it."""
+    """Whether prompts equal the paper's byte by byte, with texts without delimiters; methods whose
+    paper publishes no prompts refuse it."""
     writes: bool = True
     """Whether the model can be asked for lists, steps and plans."""
     options: dict[str, dict[str, Any]] = {}
@@ -208,7 +208,7 @@ class Profile(Message):
 
     @property
     def digest_parts(self) -> tuple[str, ...]:
-        """What distinguishes its scores from those of other profiles; empty for no profile."""
+        """The parts of a digest that distinguish its scores; empty without a profile."""
         return (self.digest,) if self.digest else ()
 
     def prompt(self, name: str) -> str:

@@ -421,7 +421,7 @@ class Answerer:
     book: QuestionTable = field(default_factory=QuestionTable)
     """Instruction and spellings of yes and no in prompts."""
     question_first: bool = False
-    """Whether the question about the whole output stands before the inputs (table 6)."""
+    """Whether the question about the whole output precedes the inputs (table 6)."""
     reading: ProbabilityReading = "auto"
     """Whether written answers are read in place of log-probabilities that the model does not
     send."""

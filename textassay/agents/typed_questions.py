@@ -193,7 +193,7 @@ class QuestionScorer:
     """
 
     ask: Ask
-    """Model, task and profile; the prompt is that of the question about a rating."""
+    """Model, task and profile; the prompt asks for a rating."""
     method: str
     """Name for signatures."""
     label_prompt: str = LABEL_PROMPT

@@ -399,9 +399,9 @@ def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Mode
 class _Signed(Graph):
     """A graph of the user's, which signs the scores that it yields.
 
-    Scores without a signature get that of the whole graph. If code of the user's takes part, which
-    may change texts or scores, those with the signature of a built-in agent get the graph's digest
-    beside it, or they would pass for scores of that agent alone.
+    Scores without a signature get the signature of the whole graph. If code of the user takes
+    part, which may change texts or scores, scores with the signature of a built-in agent get the
+    graph's digest in addition, as they would look like scores of that agent alone.
     """
 
     def __init__(self, graph: Graph, signature: str, digest: str) -> None:

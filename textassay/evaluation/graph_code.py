@@ -232,7 +232,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 def _source(code: types.CodeType) -> str:
     """Return the source text of code, or the byte code where there is none."""
     try:
-        # of the code: that of a function would be what a decorator wraps
+        # of the code, as the source of a function would be what a decorator wraps
         return _plain(inspect.getsource(code))
     except (OSError, TypeError):
         return f"{code.co_name} {code.co_varnames} {code.co_code.hex()} {_constants(code)}"

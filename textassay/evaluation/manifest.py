@@ -39,8 +39,8 @@ FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 PATHS = ("ratings", "pool")
 """Options that always are."""
 KEPT_ENDINGS = (".jinja", ".toml", ".json")
-"""Files of the user that say what is asked, such as tasks, trees and prompts: their texts are kept
-in the manifest. Ratings and examples, which may be large, end otherwise."""
+"""Files of the user that prompts are made from, such as tasks, trees and prompts: their texts are
+kept in the manifest. Ratings and examples, which may be large, end otherwise."""
 
 
 def build_manifest(

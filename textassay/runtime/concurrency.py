@@ -79,7 +79,7 @@ class _CancelledInside(Exception):
 
 
 def leading(error: BaseException) -> BaseException:
-    """Return the one exception that an exception group stands for, or any other exception itself.
+    """Return the decisive exception of an exception group, or any other exception itself.
 
     That is the first in order whose class has `stops_run` set, or else the first that is no
     cancellation.

@@ -96,7 +96,7 @@ class Piece(NamedTuple):
         kind: What it is.
         speaker: Who says it.
         message: Index of the message that it is of.
-        turn: Number of the turn, from 1; 0 for what stands outside of turns.
+        turn: Number of the turn, from 1; 0 outside of turns.
         call: Number of the call within the turn, from 1; 0 for a place outside of calls.
     """
 

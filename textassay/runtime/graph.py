@@ -190,7 +190,7 @@ class Step:
     """Steps that wait for this one."""
 
     async def run(self, values: Sequence[Any]) -> Any:
-        """Return the node's value, or the `Failure` that stands for it."""
+        """Return the node's value, or a `Failure` in its place."""
         arguments = self.constants.copy()
         try:
             for parameter, source, fetch, takes_failure, inside in self.passed:
@@ -624,7 +624,7 @@ class Graph(Displayed):
 
         Returns:
             The output's value, or a `Failure`. A fanned-out output is a list in the order of the
-            items, in which a `Failure` stands for each item that failed.
+            items, with a `Failure` in place of each item that failed.
 
         Raises:
             GraphError: The message is not of the graph's input type.

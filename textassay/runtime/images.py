@@ -1,7 +1,7 @@
 """Images beside texts: as data name them, checked, numbered, and loaded when a model is sent them.
 
-Judges know an image by its number: texts say `[Image 1]` where it stands, and a request names it
-`Image 1` in front of it. Addresses are sent as they are; nothing is ever downloaded.
+Judges know an image by its number: `[Image 1]` marks its place in texts, and requests have the
+label `Image 1` in front of it. Addresses are sent as they are; nothing is ever downloaded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Image(BaseModel):
 
     @property
     def mark(self) -> str:
-        """What stands for it in texts."""
+        """The mark of its place in texts."""
         return f"[{self.label}]"
 
     @property

@@ -32,8 +32,8 @@ class ChatMessage(Message):
     role: Literal["system", "user", "assistant"]
     content: str
     native: tuple[Json, ...] = ()
-    """What stands for it in requests that offer functions, in OpenAI's format: an answer that
-    calls some, as it came, or what they returned."""
+    """The messages in OpenAI's format that replace it in requests with functions: an unchanged
+    answer that calls functions, or the results of these calls."""
 
 
 class Function(Message):
@@ -55,10 +55,10 @@ class Prompted(Message, defer_build=True):
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
     images: tuple[Image, ...] = ()
-    """Images that stand before the text of the chat's first message by the user, each after its
+    """Images in front of the text of the chat's first message by the user, each after its
     number."""
     truncatable: str | None = None
-    """The part of the text that may be cut at its end if not all of it fits, as it stands in
+    """The part of the text that may be cut at its end if not all of it fits, exactly as in
     the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""

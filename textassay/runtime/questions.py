@@ -388,7 +388,7 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
     fields: Json = {"probabilities": dict(zip(question.names, shares, strict=True))}
     notes: list[Json] = []
-    if isinstance(sent.confidence, float) and math.isfinite(sent.confidence):
+    if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
         notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
     if sent.choice is not None:
         chosen = by_option.get(str(sent.choice), 0.0)

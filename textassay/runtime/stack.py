@@ -1,6 +1,6 @@
 """Puts a model together.
 
-The backend that a name stands for, and the wrappers around it in their one order.
+It opens the backend of a name, and puts the wrappers around it, always in the same order.
 
     questions -> samples -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
     -> budget -> endpoints -> limit -> store -> deadline -> mask -> thoughts -> backend
@@ -251,7 +251,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def bare(self) -> AdaptingModel:
-        """The backend as it is sent what it takes, without cache, retries and limits."""
+        """The backend with adapted requests, but without cache, retries and limits."""
         kept = self.guarded_backend(self.backend, self.settings, None, None)
         return AdaptingModel(kept, self.adaptation)
 

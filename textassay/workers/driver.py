@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import time
 from collections import Counter
@@ -108,7 +109,7 @@ class Driver:
         """Messages about them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
-        self._budget = SharedBudget(job.request.settings.max_cost or 0.0)
+        self._budget = SharedBudget(job.request.settings.max_cost or math.inf)
         # a stand-in until a worker has opened the run, which hands out nothing
         self._queue = ExampleQueue((), max(1, record.total), ())
         self._began = time.monotonic()

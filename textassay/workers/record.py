@@ -6,6 +6,7 @@ The examples of lost workers return to the queue. Knows nothing of how workers a
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -128,7 +129,7 @@ class ExampleQueue:
 
 
 class SharedBudget:
-    """US dollars that all workers of a run may spend together; 0 for no limit.
+    """US dollars that all workers of a run may spend together; infinite without a limit.
 
     The grants of a lost worker count as spent: the cost of its calls in flight is unknown.
     """
@@ -137,8 +138,8 @@ class SharedBudget:
         self.max_cost = self._left = max_cost
 
     def grant(self, needed: float, workers: int) -> float:
-        """Return the further dollars of a worker; 0 if it needs more than is left."""
-        if self.is_short_of(needed):
+        """Return the further dollars of a worker; 0 if it needs more than is left, or no grant."""
+        if self.is_short_of(needed) or self._left == math.inf:
             return 0.0
         # A quarter of its equal share: grants become smaller toward the end, as money granted to
         # one worker is missing to another.
@@ -155,7 +156,7 @@ class SharedBudget:
         return amount > ROUNDING * self.max_cost
 
     def is_short_of(self, needed: float) -> bool:
-        """Return whether a worker needs more than is left; workers without a limit need 0."""
+        """Return whether a worker needs more than is left."""
         return self.matters(needed - self._left)
 
     def reached(self, spent: float, needed: float) -> BudgetReached:

@@ -29,6 +29,7 @@ from textassay.runtime.backends.local.llamacpp import (
 from textassay.runtime.backends.local.llamacpp_library import (
     Weights,
     check_memory,
+    free_bytes,
     free_gpu_bytes,
     gpu_in_sight,
     kv_bytes,
@@ -147,6 +148,15 @@ def test_memory_is_checked_where_the_layers_are(tmp_path):
             check_memory(weights, n_ctx=1000, sequences=2, kv="f16", **free)
     finally:
         weights.close()
+
+
+def test_the_free_memory_is_unknown_where_linux_does_not_report_it(tmp_path):
+    meminfo = tmp_path / "meminfo"
+    assert free_bytes(meminfo) is None
+    meminfo.write_text("MemTotal: 1000 kB\nMemFree: 500 kB\n")
+    assert free_bytes(meminfo) is None
+    meminfo.write_text("MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 3 kB\n")
+    assert free_bytes(meminfo) == 3 * 1024
 
 
 def test_without_a_gpu_no_gpu_memory_is_reported():

@@ -157,7 +157,7 @@ class BatchBook:
 
     @property
     def is_free(self) -> bool:
-        """Whether all batches were refused, so that none is, or may be, submitted."""
+        """Whether no batch is, or may be, submitted, as all were refused."""
         return all(not e.id and e.state == "collected" for e in self.records.values())
 
     async def aclose(self) -> None:

@@ -507,7 +507,7 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
     ours: set[str] = set()
     for key, name, part in layout.parts:
         value = row[key]
-        # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
+        # a null in a column of ratings means that there is no rating; in `meta` it is kept
         if value is None and name != "meta":
             continue
         parts = fields.get(name)

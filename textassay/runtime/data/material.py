@@ -128,7 +128,7 @@ MEANING = {
 
 
 def meaning_of(name: str) -> tuple[str, int]:
-    """Return which field a column stands for, and the rank of its claim; `""` and 0 if none.
+    """Return the field that a column holds, and the rank of its claim; `""` and 0 if unknown.
 
     Names of ratings, metrics and `meta` must be written as they are.
     """

@@ -60,7 +60,7 @@ class PreferenceReader:
         self._scales: dict[str, set[str]] = {}  # "0 to 1", "1 to 2" and another, by what was rated
 
     def preference(self, name: str, value: Any, sides: Mapping[str, float]) -> Any:
-        """Return a rating as a preference; what says none stays as it is.
+        """Return a rating as a preference; values that express none are unchanged.
 
         Raises:
             FieldError: The number is on another scale than the numbers of other rows.

@@ -85,7 +85,7 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
     """Keeps bytes in the rows of a database: nothing is pickled, and no value has its own file."""
 
     def store(self, value: Any, read: bool, key: Any = None) -> Any:
-        """Return the value as it is stored; what is not bytes would be pickled."""
+        """Return the value as it is stored; other types than bytes would be pickled."""
         if type(value) is not bytes:
             raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
         return super().store(value, read, key)

@@ -371,13 +371,16 @@ def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int
     return int(per_token * (4 if kv == "f32" else 2) * n_ctx * sequences)
 
 
-def free_bytes() -> int | None:
-    """Return the bytes that this process can still allocate, or `None` if not on Linux."""
+def free_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Return the bytes that this process can still allocate, or `None` if Linux does not say."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        lines = meminfo.read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    [free] = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    if not known:  # WSL 1 and some containers do not report it
+        return None
+    [free] = known
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = (
