@@ -318,14 +318,23 @@ class _BrokenRows:
         """Cells of the short rows above, joined where they may have been cut; 0 for none."""
         self._end = ""
         """The last cell above."""
+        self._begin_with_ids = True
+        """Whether no whole row above begins with a text of several words."""
 
     def add(self, cells: Sequence[str]) -> bool:
-        """Return whether a row and the short ones above it are the pieces of one whole row."""
+        """Return whether a row seems to continue the row above, or the short ones above it."""
         # ids have no blank, so that a row which begins with one continues no text
-        is_piece = self._joined and " " in cells[0].strip() and not _is_numeral(self._end)
+        has_words = " " in cells[0].strip()
+        is_piece = self._joined and has_words and not _is_numeral(self._end)
         joined = self._joined - 1 + len(cells)
         if is_piece and joined == self._width:
             return True
+        if len(cells) == self._width:
+            self._begin_with_ids &= not has_words
+        elif not self._joined and has_words and self._begin_with_ids:
+            # the last cell of a whole row may be a text that was cut, too
+            if self._end.strip() and not _is_numeral(self._end):
+                return True
         if not is_piece or joined > self._width:
             joined = len(cells)
         self._joined = joined if joined < self._width else 0
