@@ -496,6 +496,10 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
         b"id,output,note\na,x,It rained\nall day, and night\n",
         "line 3: seems to continue",
     ),
+    "no comments on questions": (
+        b"question,id,output,human.c,note\nWhat is it?,a,x,4.5\n",
+        4.5,
+    ),
     "an output left out": (b"id,human.c,output\na,4.5\n", "field 'output': is missing"),
     "a column twice": (b"id,output,output\na,x,y\n", "two columns are called 'output'"),
 }

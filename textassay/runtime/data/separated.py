@@ -325,16 +325,16 @@ class _BrokenRows:
         """Return whether a row seems to continue the row above, or the short ones above it."""
         # ids have no blank, so that a row which begins with one continues no text
         has_words = " " in cells[0].strip()
-        is_piece = self._joined and has_words and not _is_numeral(self._end)
+        goes_on = has_words and not _is_numeral(self._end)
+        is_piece = self._joined and goes_on
         joined = self._joined - 1 + len(cells)
         if is_piece and joined == self._width:
             return True
         if len(cells) == self._width:
             self._begin_with_ids &= not has_words
-        elif not self._joined and has_words and self._begin_with_ids:
-            # the last cell of a whole row may be a text that was cut, too
-            if self._end.strip() and not _is_numeral(self._end):
-                return True
+        elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
+            # the text in the last cell of a whole row may have been cut, too
+            return True
         if not is_piece or joined > self._width:
             joined = len(cells)
         self._joined = joined if joined < self._width else 0
