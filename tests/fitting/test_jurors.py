@@ -202,6 +202,16 @@ def test_of_pairs_and_questions_with_one_best_answer_the_share_of_right_choices_
     assert right["learned weights, none negative"] >= 0.8
 
 
+def test_a_juror_without_any_agreement_is_better_than_one_that_is_always_wrong():
+    rows = [
+        {"id": f"r{i}", "output": "-", "group": f"g{i}", "human": {"fluency": float(i % 3)},
+         "metrics": {"wrong/fluency": float(-(i % 3)), "guess/fluency": float(i % 3 == 1)}}
+        for i in range(42)
+    ]  # fmt: skip
+    best = juries(table_of(rows), fitter_for(0, 2))[0]
+    assert (best.name, best.r) == ("guess alone", 0.0)
+
+
 def test_pairs_of_one_source_are_one_observation_in_every_aspect():
     """As in `agreement`: with five equal pairs of each source, the interval is as of one pair."""
 
