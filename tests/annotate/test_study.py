@@ -189,6 +189,15 @@ def test_mixed_comparisons_are_refused():
         study(items)
 
 
+def test_a_missing_second_text_of_a_table_is_no_text(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("id,output,output_b\na,x,y\nb,x\n")
+    with pytest.raises(ConfigurationError, match="some do not"):
+        study(list(Examples(path)))
+    path.write_text("id,output,output_b\na,x\nb,x\n")
+    assert not study(list(Examples(path))).paired
+
+
 def test_only_sampled_examples_are_rated():
     """Ids that were sampled but are not in the data are an error that names one."""
     items = examples()

@@ -202,6 +202,36 @@ def test_of_pairs_and_questions_with_one_best_answer_the_share_of_right_choices_
     assert right["learned weights, none negative"] >= 0.8
 
 
+def test_a_juror_without_any_agreement_is_better_than_one_that_is_always_wrong():
+    rows = [
+        {"id": f"r{i}", "output": "-", "group": f"g{i}", "human": {"fluency": float(i % 3)},
+         "metrics": {"wrong/fluency": float(-(i % 3)), "guess/fluency": float(i % 3 == 1)}}
+        for i in range(42)
+    ]  # fmt: skip
+    best = juries(table_of(rows), fitter_for(0, 2))[0]
+    assert (best.name, best.r) == ("guess alone", 0.0)
+
+
+def test_pairs_of_one_source_are_one_observation_in_every_aspect():
+    """As in `agreement`: with five equal pairs of each source, the interval is as of one pair."""
+
+    def right(per_source, aspects):
+        pairs = [
+            {"id": f"p{source}-{n}", "output": "a", "output_b": "b", "group": f"g{source}",
+             "human": dict.fromkeys(aspects, float(source % 2)),
+             "metrics": {f"{name}/{aspect}": float((source + (source % 7 == miss)) % 2)
+                         for name, miss in (("one", 0), ("other", 3)) for aspect in aspects}}
+            for source in range(40) for n in range(per_source)
+        ]  # fmt: skip
+        fitter = Fitter(dict.fromkeys(aspects, (0.0, 1.0)), seed=0, threads=1)
+        return juries(table_of(pairs), fitter, {row["id"] for row in pairs})[0].right
+
+    alone, several = right(1, ["fluency"]), right(5, ["fluency"])
+    assert several.value == alone.value
+    assert several.half_width == pytest.approx(alone.half_width, rel=0.02)
+    assert right(1, ["fluency", "style"]).half_width == pytest.approx(alone.half_width, rel=0.02)
+
+
 def test_a_jury_whose_members_all_fall_as_quality_rises_is_worth_nothing():
     rows = [
         {**row, "metrics": {f"{n}/fluency": -row["metrics"][f"{n}/fluency"] for n in JURORS[:2]}}

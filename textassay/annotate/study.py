@@ -153,7 +153,7 @@ class Study:
         self.repeat_share, self.guidelines = repeat_share, guidelines
         self.probabilities = dict(probabilities or {})
         self.examples = _choose(tuple(examples), self.probabilities)
-        paired = {OTHER_OUTPUT in example.meta for example in self.examples}
+        paired = {example.meta.get(OTHER_OUTPUT) is not None for example in self.examples}
         if len(paired) > 1:
             raise ConfigurationError(
                 f"some examples have {OTHER_OUTPUT!r} and some do not: rate comparisons and single "

@@ -7,7 +7,7 @@ without it, over sources that were left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import compress
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from textassay.agreement.choice import alternatives, choices_of, share_interval
-from textassay.agreement.correlation import Codes, number_or_none, pair_up, pearson
+from textassay.agreement.correlation import number_or_none, pair_up, pearson
 from textassay.agreement.intervals import CONFIDENCE
 from textassay.fitting.learn import (
     FeatureTable,
@@ -417,7 +417,8 @@ def juries(
     """
     members = jurors_in(table.names, table.aspects)
     plain = _means(table, members)
-    best = max(members, key=lambda name: _mean_r(_means(table, [name]), table) or -1.0)
+    alone = {name: _mean_r(_means(table, [name]), table) for name in members}
+    best = max(members, key=lambda name: -1.0 if (r := alone[name]) is None else r)
     prompts: dict[str, list[str]] = {}
     for name in members:
         prompts.setdefault(name.split("/")[0], []).append(name)
@@ -454,21 +455,24 @@ def _mean_r(values: Floats, table: FeatureTable) -> float | None:
 
 def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
     """Return the share of right choices between the texts of pairs, or of sources with one best."""
-    shares, units = list[Floats](), list[Codes]()
-    for scores, ratings in zip(values.T, table.human.T, strict=True):
+    columns, groups, units = list[Floats](), list[Hashable | None](), list[Hashable | None]()
+    for at, (scores, ratings) in enumerate(zip(values.T, table.human.T, strict=True)):
         rated = ~np.isnan(ratings)
-        best = np.bincount(table.groups[rated], ratings[rated])
+        best = np.bincount(table.groups[rated], ratings[rated])[np.unique(table.groups[rated])]
         by_group = bool(np.isin(ratings[rated], (0, 1)).all() and (best == 1).all())
         paired = [id_ in pairs for id_ in table.ids]
         for one in alternatives(paired, table.groups.tolist(), by_group=by_group):
-            found = choices_of([one.column(scores)], one.column(ratings), one.groups)
-            shares.append(found.shares[0])
-            units.append(found.units)
-    if not sum(map(len, shares)):
+            columns.append(np.array([one.column(scores), one.column(ratings)]))
+            groups += [(at, one.sided, group) for group in one.groups]
+            units += one.units
+    if not columns:
         return Estimate(None)
-    right = np.concatenate(shares)
-    interval = share_interval(right, np.concatenate(units)) or (None, None)
-    return Estimate(float(right.mean()), *interval)
+    # of all aspects together, since the choices of one source are not independent
+    found = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
+    right = found.shares[0]
+    if not len(right):
+        return Estimate(None)
+    return Estimate(float(right.mean()), *(share_interval(right, found.units) or ()))
 
 
 def worths(

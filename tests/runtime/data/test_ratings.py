@@ -119,7 +119,9 @@ def test_columns_are_mapped_to_raters_who_may_be_named(tmp_path, fields, names):
 
 def test_one_number_for_all_raters_is_refused_with_the_field_of_one_rater():
     data = Examples([{"id": "a", "output": "x", "note": 4}], fields={"note": "annotators.c"})
-    with pytest.raises(DataError, match=r"the column of one rater is annotators\.ASPECT\.RATER"):
+    with pytest.raises(
+        DataError, match=r"a list, not 4; the column of one rater is annotators\.ASPECT\.RATER"
+    ):
         data.check()
 
 

@@ -138,6 +138,12 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.json", "[]", "contains no examples"),
     ("data.json", '{"output": "x"}', "is not a list of objects"),
     ("data.json", '{"a": [{"output": "x"}], "b": [{"output": "y"}]}', "is not a list of objects"),
+    (
+        "data.json",
+        '{"output": "x", "messages": [{"role": "user", "content": "y"}]}',
+        "is not a list of objects",
+    ),
+    ("data.json", '{"output": "x", "passages": [{"text": "y"}]}', "is not a list of objects"),
     ("data.json", '{"output": "x"}\n{"output": "y"}', "one object per line ends in .jsonl"),
     ("data.json", '[{"output": "x"}, {', "line 1: broken JSON"),
     ("data.ods", "", "unknown format"),
@@ -482,6 +488,18 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
         "line 3, field",
     ),
     "a text cut in the first column": (b"output,human.c\nIt rained\nall day,4\n", "continue a"),
+    "a text cut in the last column": (
+        b"id,human.c,output\na,4.5,It rained\nall day\n",
+        "line 3: seems to continue",
+    ),
+    "a comment cut before a comma": (
+        b"id,output,note\na,x,It rained\nall day, and night\n",
+        "line 3: seems to continue",
+    ),
+    "no comments on questions": (
+        b"question,id,output,human.c,note\nWhat is it?,a,x,4.5\n",
+        4.5,
+    ),
     "an output left out": (b"id,human.c,output\na,4.5\n", "field 'output': is missing"),
     "a column twice": (b"id,output,output\na,x,y\n", "two columns are called 'output'"),
 }

@@ -67,8 +67,6 @@ _SCHEMA: Json = {
     "additionalProperties": False,
 }
 
-"""What to know of a model that thinks and takes a temperature."""
-
 
 class DoctorFinding(Message):
     """What was found of one ability."""

@@ -335,9 +335,10 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
     source = RatedInput(scores, human, given)
     own = source.source(LabelReader(source.declared))
     files = read_files((own,), level_features=False)
-    rated = read_table(source.examples(needs_output=False), scores=files)
+    examples = source.examples(needs_output=False)
+    rated = read_table(examples, scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
-    pairs = {one.id for one in source.examples(needs_output=False) if OTHER_OUTPUT in one.meta}
+    pairs = {one.id for one in examples if one.meta.get(OTHER_OUTPUT) is not None}
     found = worths(rated, fitter, costs=_juror_costs(scores, rated.aspects), pairs=pairs)
     together = juries(rated, fitter, pairs)
     document = {

@@ -603,7 +603,7 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
         elif name == "annotators" and first["type"] == "tuple_type":
-            problem += " of ratings; the column of one rater is annotators.ASPECT.RATER"
+            problem += "; the column of one rater is annotators.ASPECT.RATER"
         raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import to_json_value
+from textassay.runtime.data.material import meaning_of
 from textassay.runtime.data.numerals import Decimal
 from textassay.runtime.data.separated import (
     Csv,
@@ -173,15 +174,18 @@ _LISTS = (
 
 
 def _iter_lists(items: Any) -> Any:
-    """Return the list of a file, or those that an object holds, one after the other."""
+    """Return the list of a file, or the lists of an object, one after the other."""
     if not isinstance(items, dict):
         return items
     inner = items.get("testRunData", items)  # DeepEval's latest run
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):
-        # such as `data` of SQuAD; beside another list nothing says which has the examples
-        lists = [value for value in inner.values() if value and isinstance(value, list)]
-        if len(lists) != 1 or not all(isinstance(item, dict) for item in lists[0]):
+        # such as `data` of SQuAD; beside another list nothing says which has the examples, and an
+        # object with messages or passages is an example itself
+        named = {key: value for key, value in inner.items() if value and isinstance(value, list)}
+        lists = list(named.values())
+        is_example = any(meaning_of(key)[0] for key in named)
+        if len(lists) != 1 or is_example or not all(isinstance(item, dict) for item in lists[0]):
             return items
     return [item for one in lists for item in one] if any(lists) else items
 

@@ -318,13 +318,22 @@ class _BrokenRows:
         """Cells of the short rows above, joined where they may have been cut; 0 for none."""
         self._end = ""
         """The last cell above."""
+        self._begin_with_ids = True
+        """Whether no whole row above begins with a text of several words."""
 
     def add(self, cells: Sequence[str]) -> bool:
-        """Return whether a row and the short ones above it are the pieces of one whole row."""
+        """Return whether a row seems to continue the row above, or the short ones above it."""
         # ids have no blank, so that a row which begins with one continues no text
-        is_piece = self._joined and " " in cells[0].strip() and not _is_numeral(self._end)
+        has_words = " " in cells[0].strip()
+        goes_on = has_words and not _is_numeral(self._end)
+        is_piece = self._joined and goes_on
         joined = self._joined - 1 + len(cells)
         if is_piece and joined == self._width:
+            return True
+        if len(cells) == self._width:
+            self._begin_with_ids &= not has_words
+        elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
+            # the text in the last cell of a whole row may have been cut, too
             return True
         if not is_piece or joined > self._width:
             joined = len(cells)
