@@ -40,7 +40,17 @@ from textassay.agents.reading.values import (
     statement_of,
     value_pattern,
 )
-from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXT, TEXTS
+from textassay.agents.reading.words import (
+    CJK,
+    FOREIGN,
+    GOES_ON,
+    MANNER,
+    NOUN,
+    OTHERWISE,
+    SO,
+    TEXT,
+    TEXTS,
+)
 from textassay.lazy import lazy_pattern
 
 # Score: 4 Explanation: It reads well.
@@ -175,7 +185,7 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         return None
     after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
-    if after is None and plain.startswith("[[", begin):
+    if after is None and plain.startswith("[[", begin) and _RATED_SO.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
@@ -222,7 +232,7 @@ class _Candidate(NamedTuple):
     def _lead(self) -> _Lead:
         """Return how the clause leads up to the value."""
         clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
-        if self.text.plain.startswith("[[", self.begin) and not _AFTER_NUMBER.search(clause.before):
+        if self._is_marked():
             return "named"
         if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
             return after_comma
@@ -247,6 +257,16 @@ class _Candidate(NamedTuple):
         # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
         whole = _words(f"{clause.before} {lead}")
         return "named" if _is_named(grammar, whole) else "nothing"
+
+    def _is_marked(self) -> bool:
+        """Return whether a mark such as `[[4]]` ends an answer, or a clause, about a rating."""
+        plain, line = self.text.plain, self.line
+        if not plain.startswith("[[", self.begin):
+            return False
+        if _FOREIGN_MARK.fullmatch(self.clause.text):
+            return True
+        is_last = line >= self.text.last and not plain[line : self.begin].strip()
+        return is_last and self.after.ends and bool(_OF_RATING.search(plain, max(0, line - WINDOW), line))
 
     def _lead_after_comma(self) -> _Lead | None:
         """Return how a clause behind a comma or a dash leads up; `None` if more has to be read."""
@@ -422,8 +442,11 @@ _GRADED = lazy_pattern(
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
-# [[9]], [[5]]
-_AFTER_NUMBER = lazy_pattern(r"\d\W*\Z")
+# 이 답변에 대한 점수는 [[4]]로 평가한다
+_FOREIGN_MARK = lazy_pattern(rf"(?!{OTHERWISE})(?:[{CJK}]{{1,12}}\s){{0,12}}{FOREIGN}[{CJK}]{{0,2}}")
+_RATED_SO = lazy_pattern(r"으?로\s(?:평가|매기|부여|판단)")
+# ### Rating: In view of all this:
+_OF_RATING = lazy_pattern(r"(?i)\b(?:rating|score)\b")
 _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
