@@ -96,6 +96,7 @@ MODAL = any_of(
     " do therefore thus hence so only just now also overall personally then finally consequently"
     " accordingly ultimately"
 )
+POSSIBLY = any_of("would will can must should could may might")
 GIVE = any_of(
     "giv(?:e|ing|en) gave rat(?:e|ed|ing) scor(?:e|ed|ing) assign(?:ed|ing)? award(?:ed|ing)?"
     " grad(?:e|ed|ing) assess(?:ed)? evaluat(?:e|ed) judged? mark(?:ed)? say choose pick select put"
