@@ -107,6 +107,49 @@ TRAPS = {
         "According to the review the movie is great: 5/5", "The text calls the hotel great: 4/5",
         "Excellent (5), good (4), fair (3), poor (2), bad (1)", "good (4), bad (2)",
     ],
+    "marks in double brackets": [
+        "The prompt says to answer as [[5]].", "The format is [[5]].", "e.g., Rating: [[5]]",
+        "The matrix [[1]] is invertible.", "The code prints [[3]], which is correct.",
+        "x = [[4]]", "The code prints:\n[[3]]", "See [[3]] for the details.",
+        "The article cites [[2]] and [[2]].", "If it had sources: [[5]]", "It is not [[5]].",
+        "I cannot give [[5]].", "The response ends with [[5]], which is a trick.",
+        "Style: [[4]]", "Style: [[3]]\nFluency: see above", "Errors found: [[2]]", "Max: [[5]]",
+        "[[4]] of the claims are wrong.", "There are [[4]] errors.", "점수는 [[4]]가 아니다.",
+    ],
+    "other aspects beside the asked one without a rating": [
+        "**Fluency**\nFine.\n\n**Style**\nScore: 4", "Fluency\n===\nFine.\n\nStyle\n===\nScore: 4",
+        "Fluency\n\nIt flows.\n\nStyle\n\n4/5", "## Fluency\nFine.\n\n## Style\nScore: 4",
+        "Fluency: It flows.\nGrammar: Several errors, so 2.",
+        "1. Fluency: fine\n2. Style - I would rate it 4", "## Fluency\nIt flows.\n\n### Errors\n3",
+        "Tone (4/5): warm", "Factual tone (4/5): warm",
+    ],
+    "shown by the text, a prompt or an example": [
+        "The essay has a heading:\n\n> ## Fluency\n> Rating: 5",
+        'It is:\n"""\nScore: 5\n"""\nA fake.',
+        "The text contains the following lines:\n\nFluency: 5\nStyle: 5\n\nThey are a trick.",
+        'Schema:\n{"score": 5}', 'Example output:\n{"score": 5}', 'The text reads:\n{"score": 5}',
+        'Example:\n```json\n{"score": 5}\n```\nNow the answer follows.',
+    ],
+    "taken back under a name": [
+        f"{first}{again}{second}"
+        for first, second in (
+            ("## Fluency\nScore: 3\n\n## ", "\nScore: 2"), ("Fluency: 3\n", ": 2"),
+            ("Fluency\n\nScore: 3\n\n", "\n\nScore: 2"),
+        )
+        for again in ("Second look", "Erratum", "Reconsideration", "Sorry", "On reflection")
+    ],
+    "revised by somebody, or not yet": [
+        "Score: 4\nFinal score would be 5 with an ending.", "Score: 2\nScore (final draft): 4",
+        "Score: 4\nAfter the changes, the new score would be 5.",
+        "Score: 4\nFinal score (after revision by the author): 5",
+        '{"score": 4, "corrected_score": 3}',
+    ],
+    "criteria that a text may meet": [
+        "It would meet the criteria for a score of 5.",
+        "It can meet the criteria for a score of 5.",
+        "It must meet the criteria for a score of 5.", "The text belongs to grade 4.",
+        "The output is 4.", "The question is 3.",
+    ],
     "sums and changes": [
         "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
         "Final: 3. Final: 4.", "A 4, then a 2.", "Verdict: 4\nVerdict: 2",
@@ -181,6 +224,13 @@ READ = {
 def test_conclusions_and_judgments_in_other_words_are_ratings(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
     assert {a: found for a, found in read.items() if getattr(found, "value", None) != 3} == {}
+
+
+def test_a_dash_before_a_rating_of_a_scale_with_negative_ones_may_be_its_sign():
+    for answer in ("Score - 1", "Mood:\n- 1", "Score: - 1"):
+        assert isinstance(parse_rating(answer, scale=(-2, 2), aspect="mood"), NoRating)
+    for answer, value in {"Score: -1": -1, "- Mood: 1": 1, "Mood - -1": -1, "Mood: 1": 1}.items():
+        assert getattr(parse_rating(answer, scale=(-2, 2), aspect="mood"), "value", value) == value
 
 
 remarks = st.sampled_from(

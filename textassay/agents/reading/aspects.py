@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
+from textassay.agents.reading.scales import HAS_NUMBER
 from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
@@ -35,6 +36,7 @@ def without_other_aspects(plain: str, own: str) -> str:
     if "\n" not in plain:
         return plain
     plain = blank_out(plain, _other_sections(plain, name))
+    plain = blank_out(plain, _beside_unrated(plain, name))
     return blank_out(plain, _other_lines(plain, name))
 
 
@@ -49,7 +51,8 @@ _AGAIN_NAMES = (
 _AGAIN_IN_LIST = lazy_pattern(rf"(?i).*\b(?:{_AGAIN_NAMES})\b.*")
 _AGAIN = lazy_pattern(
     rf"(?i).*\b(?:{_AGAIN_NAMES}|no|wait|so|now|rather|better|or|hmm|out|best|highest|lowest|top"
-    r"|change[ds]?)\b.*"
+    r"|but|however|sorry|oops|scratch|meant?|second|again|reconsider\w*|reflection|errat\w+"
+    r"|amend\w*|human|user|change[ds]?)\b.*"
 )
 _LIST = 3
 """So many lines with other names are a list, in which a name may hold any word."""
@@ -80,23 +83,39 @@ _PART = lazy_pattern(
 )
 
 
+_TITLE = "title"
+
+
+def _mark_of(plain: str, heading: re.Match[str]) -> str:
+    """Return what sets a heading off from other lines; empty for a line that is none."""
+    mark = re.sub(r"\d", "1", heading["mark"] or "")
+    if mark not in ("", "-") or heading["colon"] or heading["called"]:
+        return mark or ":"
+    # a few words, as in the name of an aspect, below an empty line or at the beginning
+    is_apart = plain[max(0, heading.start() - 2) : heading.start()] in ("", "\n\n")
+    return _TITLE if is_apart and not mark and len(heading["name"].split()) <= 3 else ""
+
+
 def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the sections under the names of other aspects, beside one under the asked name."""
     headings = [
-        (heading.start(), re.sub(r"\d", "1", heading["mark"] or ""), heading["name"].strip())
+        (heading.start(), mark, heading["name"].strip())
         for heading in _HEADING.finditer(plain)
-        if ((heading["mark"] or "-") != "-" or heading["colon"] or heading["called"])
+        if (mark := _mark_of(plain, heading))
         and not _AGAIN.fullmatch(heading["name"])
         and not _PART.fullmatch(heading["name"].strip())
     ]
     marks = [mark for _, mark, name in headings if own.fullmatch(name)]
-    siblings = [(start, name) for start, mark, name in headings if mark in marks]
-    ends = [start for start, _ in siblings[1:]] + [len(plain)]
-    return [
-        (start, end)
-        for (start, name), end in zip(siblings, ends, strict=False)
-        if not own.fullmatch(name)
-    ]
+    siblings = [(start, mark, name) for start, mark, name in headings if mark in marks]
+    ends = [start for start, *_ in siblings[1:]] + [len(plain)]
+    sections = list(zip(siblings, ends, strict=False))
+    # below a few words without a sign a rating may be taken back
+    if any(
+        mark == _TITLE and own.fullmatch(name) and HAS_NUMBER.search(plain, start, end)
+        for (start, mark, name), end in sections
+    ):
+        return []
+    return [(start, end) for (start, _, name), end in sections if not own.fullmatch(name)]
 
 
 # Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5   Fluency (5/5): fine
@@ -107,6 +126,28 @@ _NAMED = lazy_pattern(
     r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))"
     rf"|\([ \t]?{NUMBER}(?:/\d|\sout\sof\s\d)[^()\n]{{0,20}}\))[^\n]*$"
 )
+# Fluency: It flows.   - Style - Dull, so 2.
+_REMARK = lazy_pattern(
+    r"(?m)^[ \t]*(?:[-•+]|\d{1,2}[.)])?[ \t]*(?P<name>[A-Z][\w&/]*(?:[ -][\w&/]+){0,2})[ \t]*"
+    r"(?:[:：]|[ \t][-–—])[ \t]+(?P<rest>\S[^\n]*)$"
+)
+
+
+def _beside_unrated(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return the remarks on other aspects beside a remark on the asked one without a rating."""
+    remarks = list(_REMARK.finditer(plain))
+    mine = [remark for remark in remarks if own.fullmatch(remark["name"])]
+    if not mine or any(HAS_NUMBER.search(remark["rest"]) for remark in mine):
+        return []
+    return [
+        remark.span("rest")
+        for remark in remarks
+        if not own.search(remark["name"])
+        and not _AGAIN.fullmatch(remark["name"])
+        and not _PART.fullmatch(remark["name"])
+    ]
+
+
 _TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s\w+){0,3}")
 
 

@@ -40,7 +40,17 @@ from textassay.agents.reading.values import (
     statement_of,
     value_pattern,
 )
-from textassay.agents.reading.words import GOES_ON, MANNER, NOUN, SO, TEXT, TEXTS
+from textassay.agents.reading.words import (
+    CJK,
+    FOREIGN,
+    GOES_ON,
+    MANNER,
+    NOUN,
+    OTHERWISE,
+    SO,
+    TEXT,
+    TEXTS,
+)
 from textassay.lazy import lazy_pattern
 
 # Score: 4 Explanation: It reads well.
@@ -170,18 +180,20 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
     above = text.line_above(line)
     if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
         return None
+    if above.endswith(":") and REPORTS_BELOW.search(above):
+        return None
     has_quote_mark = plain[line : line + 8].lstrip().startswith(">")
-    if has_quote_mark and not text.is_heading(above):
+    if has_quote_mark and (above.lstrip().startswith(">") or not text.is_heading(above)):
         return None
     after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
     set_off = match["top"] or begin < match.start()
-    if after is None and plain.startswith("[[", begin):
+    if after is None and plain.startswith("[[", begin) and _RATED_SO.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None:
         return None
-    return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), after)
+    return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), above, after)
 
 
 _Lead = Literal["named", "unsigned", "noun", "heading", "nothing"]
@@ -199,6 +211,8 @@ class _Candidate(NamedTuple):
     line: int
     """Where its line begins, or the part of a long line that is read."""
     clause: _Clause
+    above: str
+    """The last line above that is not empty."""
     after: _After
 
     def is_stated(self) -> bool:
@@ -222,7 +236,7 @@ class _Candidate(NamedTuple):
     def _lead(self) -> _Lead:
         """Return how the clause leads up to the value."""
         clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
-        if self.text.plain.startswith("[[", self.begin) and not _AFTER_NUMBER.search(clause.before):
+        if self._is_marked():
             return "named"
         if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
             return after_comma
@@ -242,11 +256,25 @@ class _Candidate(NamedTuple):
             if lead and grammar.unsigned.fullmatch(lead):
                 return "unsigned"
             below = not lead and clause.kind == "line" and not self.after.dot
-            is_below_name = below and self.text.is_heading(self.text.line_above(self.line))
+            is_below_name = below and self.text.is_heading(self.above)
             return "heading" if is_below_name else "nothing"
         # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
         whole = _words(f"{clause.before} {lead}")
         return "named" if _is_named(grammar, whole) else "nothing"
+
+    def _is_marked(self) -> bool:
+        """Return whether a mark such as `[[4]]` ends an answer, or a clause, about a rating."""
+        plain, line = self.text.plain, self.line
+        if not plain.startswith("[[", self.begin):
+            return False
+        if _FOREIGN_MARK.fullmatch(self.clause.text):
+            return True
+        is_last = line >= self.text.last and not plain[line : self.begin].strip()
+        return (
+            is_last
+            and self.after.ends
+            and bool(_OF_RATING.search(plain, max(0, line - WINDOW), line))
+        )
 
     def _lead_after_comma(self) -> _Lead | None:
         """Return how a clause behind a comma or a dash leads up; `None` if more has to be read."""
@@ -273,7 +301,10 @@ class _Candidate(NamedTuple):
     def _is_share(self) -> bool:
         """Return whether a value such as `4/5` is a rating without a name, and not a count."""
         plain, match, lead = self.text.plain, self.match, self.clause.text
-        part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
+        in_brackets = plain[match.start() - 1 : match.start()] in ("(", "[")
+        if in_brackets and self.after.sign:
+            return False  # Tone (4/5): ...
+        part = _PART.search(match[0]) and in_brackets
         counted = part or _COUNTED.search(lead)
         if self._is_strong() and not counted and self.text.grammar.share.fullmatch(lead):
             return True
@@ -311,8 +342,9 @@ class _Candidate(NamedTuple):
                 # `1. Fluency: 4` is a list of one
                 return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
             return True
-        above = plain[max(0, self.line - WINDOW) : self.line].rstrip()
-        return self.line >= self.text.last and at_end and not above.endswith((":", "："))
+        # the value of the name above, which is none of a rating
+        named = self.above.endswith((":", "：")) or self.above.lstrip().startswith("#")
+        return self.line >= self.text.last and at_end and not named
 
 
 def _is_named(grammar: RatingGrammar, lead: str) -> bool:
@@ -323,7 +355,12 @@ def _is_named(grammar: RatingGrammar, lead: str) -> bool:
 
 # Here is an example of the output:
 _EXAMPLE = lazy_pattern(
-    r"(?i)\b(?:example|sample|template|format)\b[^.!?\n]{0,60}[:：]\s*(?:\n|\Z|\S)"
+    r"(?i)(?:\b(?:example|sample|template|format|schema)\b|(?m:^)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
+)
+# The text contains the following lines:
+REPORTS_BELOW = lazy_pattern(
+    rf"(?i)\b{TEXTS}\s(?:says|reads|contains|includes)(?:\s[\w ]{{1,40}})?:"
+    r"\s{0,20}(?:json\s{0,20})?\Z"
 )
 # 70/100 The text flows.
 _NEW = lazy_pattern(r"[ \t]+[A-Z]")
@@ -422,8 +459,13 @@ _GRADED = lazy_pattern(
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
-# [[9]], [[5]]
-_AFTER_NUMBER = lazy_pattern(r"\d\W*\Z")
+# 이 답변에 대한 점수는 [[4]]로 평가한다
+_FOREIGN_MARK = lazy_pattern(
+    rf"(?!{OTHERWISE}|.*(?:최고|최대|평균|만약|다면))(?:[{CJK}]{{1,12}}\s){{0,12}}{FOREIGN}[{CJK}]{{0,2}}"
+)
+_RATED_SO = lazy_pattern(r"으?로\s(?:평가|매기|부여|판단)\w{0,6}[.\s]*\Z")
+# ### Rating: In view of all this:
+_OF_RATING = lazy_pattern(r"(?mi)^\W*(?:(?:final|overall)\s)?(?:rating|score)\W*$")
 _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.grammar import statements_in
+from textassay.agents.reading.grammar import REPORTS_BELOW, statements_in
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
@@ -78,7 +78,10 @@ def read_json_fields(
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[RatingField]()
     for part in find_json(plain, lenient=True) if "{" in plain else ():
-        before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
+        line = plain.rfind("\n", 0, part.start) + 1
+        before = plain[line : part.start].strip()
+        above = plain[max(0, line - WINDOW) : line]
+        is_shown = _EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above)
         held = part.value if isinstance(part.value, list) else [part.value]
         objects = [one for one in held if isinstance(one, JsonObject)]
         if not objects:
@@ -112,9 +115,12 @@ def read_json_fields(
                         part.start,
                         part.end,
                         Statement(number, None, span, part.end),
-                        before.lower() in ("", "json")
-                        or _CALL.fullmatch(before) is not None
-                        or _leads_up(before, own),
+                        not is_shown
+                        and (
+                            before.lower() in ("", "json")
+                            or _CALL.fullmatch(before) is not None
+                            or _leads_up(before, own)
+                        ),
                         other_scale_in(holder, scale) or other_scale_in(one, scale),
                     )
                 )
@@ -175,6 +181,10 @@ def _leads_up(before: str, own: str) -> bool:
 
 # Here is the JSON:
 _ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+# Example:
+_EXAMPLE_BELOW = lazy_pattern(
+    r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
+)
 # record_evaluation({...})
 _CALL = lazy_pattern(r"[\w. ]{2,60}\(")
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
@@ -194,7 +204,8 @@ def subject_of(held: JsonObject) -> str | None:
 def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
     """Yield key, value and object of each field that is named like a rating."""
     named = re.compile(
-        rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
+        r"(?:(?:final|overall|my|the|total|revised|corrected|updated|adjusted) )*"
+        rf"(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)

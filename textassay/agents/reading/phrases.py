@@ -21,6 +21,7 @@ from textassay.agents.reading.words import (
     MODAL,
     NOUN,
     OTHERS,
+    POSSIBLY,
     SIGN,
     SO,
     TEXT,
@@ -105,7 +106,10 @@ def grammar_of(own: str) -> RatingGrammar:
         rf"{think}{text}(?:\s(?!will\b|can\b(?!\sbe)|must\b){MODAL})*\s{GET}(?:\s(?:as|at|with))?"
         rf"\s?{number}"
     )
-    fitting = rf"{think}{text}(?:\s{MODAL})*\s{FITS}\s(?:(?:an?|the)\s)?{NOUN}(?:\sof)?"
+    fitting = (
+        rf"{think}{text}(?:\s(?!{POSSIBLY}\b){MODAL})*\s{FITS}\s(?:(?:an?|the)\s)?"
+        rf"(?!grade\s?\Z){NOUN}(?:\sof)?"
+    )
     which = (
         rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{MODAL})*\s{GIVE}"
         rf"(?:\s(?:to\s)?{text})?)?"
@@ -132,9 +136,12 @@ def grammar_of(own: str) -> RatingGrammar:
             _FOREIGN_LEAD,
         ),
         lazy_pattern(
-            rf"{prefix}{so}{name}\s?|(?:the|this)\s(?!answer|solution|code|title){TEXTS}\sis\s?"
+            rf"{prefix}{so}{name}\s?|(?:the|this)\s(?!answer|solution|code|title|output|question){TEXTS}\sis\s?"
         ),
-        lazy_pattern(rf"(?:{begun}{name}|{FOREIGN}|response|output)\s?(?:{BE}\s?)?{SIGN}?\s?"),
+        lazy_pattern(
+            rf"(?:{begun}{name}|{FOREIGN}|response|output|{NOUN}\s?:\s?{own or '(?!)'})"
+            rf"\s?(?:{BE}\s?)?{SIGN}?\s?"
+        ),
         lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{LEADS_TO}\s)?{noun}\s?"),
         lazy_pattern(rf"(?:and\s)?(?:the|its|a)?\s?{NOUN}\s?{BE}\s?(?:{number})?\s?"),
         lazy_pattern(

@@ -65,7 +65,9 @@ def parse_rating(
 
 
 # a quotation of several lines
-_BLOCK = lazy_pattern(r"(?m)^[ \t]*[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”][ \t]*$")
+_BLOCK = lazy_pattern(
+    r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
+)
 _WITHDRAWN = lazy_pattern(
     r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating)(?!\sscale))"
     r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
@@ -113,7 +115,7 @@ def _parse(
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new)"
-    r"\b[^\n.!?]{0,60}\Z"
+    r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
 
 
@@ -210,6 +212,8 @@ def _settled(
         return NoRating(
             "OffScale", f"the rating {shown}{out_of} is off {scale_in_words(scale, form)}"
         )
+    if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
+        return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
     for number in bare_numbers(plain[end:], form, low):
         if low <= number <= high and number != rating.value:
             return NoRating(
@@ -218,6 +222,8 @@ def _settled(
     return Rating(rating.value, rating.span)
 
 
+# Score - 1
+_DASH = lazy_pattern(r"[-–—]\s*\Z")
 _MARKED = lazy_pattern(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]")
 
 

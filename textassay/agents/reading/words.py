@@ -96,6 +96,7 @@ MODAL = any_of(
     " do therefore thus hence so only just now also overall personally then finally consequently"
     " accordingly ultimately"
 )
+POSSIBLY = any_of("would will can must should could may might")
 GIVE = any_of(
     "giv(?:e|ing|en) gave rat(?:e|ed|ing) scor(?:e|ed|ing) assign(?:ed|ing)? award(?:ed|ing)?"
     " grad(?:e|ed|ing) assess(?:ed)? evaluat(?:e|ed) judged? mark(?:ed)? say choose pick select put"
@@ -189,7 +190,7 @@ _THEREFORE_ELSEWHERE = any_of(
     "daher deshalb insgesamt also donc ainsi por_eso por_ello por_tanto portanto quindi"
 )
 # a rating that is denied, of a condition, of somebody else, or an end of the scale, or a count
-_OTHERWISE = (
+OTHERWISE = (
     r"(?:.*[\W_])?"
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
@@ -207,7 +208,7 @@ _OTHERWISE = (
 )
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
-    rf"(?!{_OTHERWISE})(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
+    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
     r"(?:\s(?:für|auf|pour|de|du|des|del|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
