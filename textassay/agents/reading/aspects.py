@@ -27,7 +27,7 @@ def _name_pattern(own: str) -> re.Pattern[str]:
 def without_other_aspects(plain: str, own: str) -> str:
     """Return the text without the ratings of other aspects beside the asked one.
 
-    They stand in pairs (`Fluency: 4, Style: 3`), in lines or rows, or in sections of their own.
+    Covers pairs (`Fluency: 4, Style: 3`), lines, rows of a table, and sections.
     """
     if not own or not (name := _name_pattern(own)).search(plain):
         return plain
@@ -82,12 +82,12 @@ _PART = lazy_pattern(
     r"|evidence|notes?|strengths?|weaknesses|pros|cons|improvements?)"
 )
 
-
 _TITLE = "title"
+"""The kind of a heading that has no mark."""
 
 
 def _mark_of(plain: str, heading: re.Match[str]) -> str:
-    """Return what sets a heading off from other lines; empty for a line that is none."""
+    """Return the kind of mark that makes a line a heading; empty if it is not a heading."""
     mark = re.sub(r"\d", "1", heading["mark"] or "")
     if mark not in ("", "-") or heading["colon"] or heading["called"]:
         return mark or ":"
@@ -152,7 +152,7 @@ _TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s\w+){0,3}")
 
 
 def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Return the lines with ratings of other aspects, and of all, beside one of the asked."""
+    """Return the lines that rate other aspects, or all of them, if one rates the asked aspect."""
     lines = [(line.span(), line["name"].strip()) for line in _NAMED.finditer(plain)]
     if not any(own.fullmatch(name) for _, name in lines):
         return []

@@ -142,7 +142,7 @@ class _Text(NamedTuple):
         return above[above.rfind("\n") + 1 :]
 
     def is_heading(self, line: str) -> bool:
-        """Return whether a line is the name of a rating, whose value stands below it."""
+        """Return whether a line is the name of a rating, with its value on the line below."""
         name = _words(_BULLET.sub("", line, count=1))
         return bool(name) and self.grammar.heading.fullmatch(name) is not None
 
@@ -342,7 +342,7 @@ class _Candidate(NamedTuple):
                 # `1. Fluency: 4` is a list of one
                 return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
             return True
-        # the value of the name above, which is none of a rating
+        # it is the value of the name above, and that is not the name of a rating
         named = self.above.endswith((":", "：")) or self.above.lstrip().startswith("#")
         return self.line >= self.text.last and at_end and not named
 

@@ -284,7 +284,7 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
 
 
 def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
-    """Return where the value of a JSON field stands, or where the object does."""
+    """Return the place of the value of a JSON field, or of its object."""
     field = (
         rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
     )

@@ -1,4 +1,4 @@
-"""What reading an answer ends in: a rating, or why there is none."""
+"""The result of reading an answer: a rating, or the reason why it has no usable one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_QUOTED = 200
 
 
 class Rating(NamedTuple):
-    """A rating and where it stands."""
+    """A rating and its place in the answer."""
 
     value: float
     """On the scale that was asked for."""
@@ -42,7 +42,7 @@ _DECLINED = lazy_pattern(
     r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
 )
 _OPENING = 200
-"""Characters in which a judge that declines says so."""
+"""Characters at the beginning of an answer that are searched for a refusal."""
 
 
 def declines(text: str) -> bool:

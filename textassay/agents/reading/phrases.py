@@ -53,9 +53,9 @@ class RatingGrammar(NamedTuple):
     subject: re.Pattern[str]
     """The beginning of a sentence about the text."""
     share: re.Pattern[str]
-    """What may stand before `4 out of 5` without a name."""
+    """Words that may precede `4 out of 5` without a name."""
     alone: re.Pattern[str]
-    """What may stand before a value that is a sentence of its own."""
+    """Words that may precede a value which is a sentence of its own."""
     about: re.Pattern[str]
     """What a rating is of, behind it."""
     opening: re.Pattern[str]
