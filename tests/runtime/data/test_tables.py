@@ -106,7 +106,7 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
 FILES: list[tuple[str, str | bytes, str]] = [
     ("data.jsonl", '{"output": "Käse"}\n'.encode("latin-1"),
      "line 1: is not UTF-8 (byte 0xe4 at column 14); save the file as UTF-8"),
-    ("data.csv", "output\nПривет\n".encode("cp1251"), "line 2: is not UTF-8"),
+    ("data.csv", "output\n評價模型\n".encode("big5"), "line 2: is not UTF-8"),
     ("data.csv", "output\nKäse\n".encode() + "Käse\n".encode("latin-1"), "line 3: is not UTF-8"),
     ("data.csv", "output\nKäse\n".encode("latin-1") + "Käse\n".encode(),
      "line 3: is UTF-8, and a line above is not"),
@@ -428,7 +428,7 @@ def test_a_named_index_of_a_data_frame_is_a_column() -> None:
     ("content", "notes"),
     [
         ("output\nfür Señor Müller’s Café\n".encode("cp1252"),
-         ("not UTF-8, read as Windows-1252 (cp1252)",)),
+         ("not UTF-8, read as Windows-1252 ('für'); if that is wrong, save it as UTF-8",)),
         (b"Results of May, draft\n\nid;output\na;x\n", ("row 1 ('Results of May, draft') was",)),
         ("output;human.c\nfür;4\n".encode("utf-16"), ()),
         (b"output\nHello, world\n", None),
@@ -445,6 +445,33 @@ def test_unusual_readings_are_said(
     assert len(info.reading) == len(info.notices) == len(notes)
     for note, expected in zip(info.reading, notes, strict=True):
         assert note.startswith(f"{path}: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Größe prüfen"), ("cp1252", "Voilà, l’élève a reçu sa leçon à Noël"),
+        ("cp1252", "Não, são pães"), ("cp1252", "På norsk blir det ørret"),
+        ("cp1252", "für Señor Müller"), ("cp1252", "5 × 3 = 15 €, 20 °C"),
+        ("cp1252", "Það er þörf á því"), ("cp1250", "hodnocení člověka"),
+        ("cp1250", "Zażółć gęślą jaźń"), ("cp1250", "Árvíztűrő tükörfúrógép"),
+        ("cp1251", "Оценка человека, да или нет"), ("cp1251", "їжак і людина"),
+        ("cp1253", "άνθρωπος, ναι ή όχι"), ("cp1254", "doğru yanlış ışık"),
+        ("cp1257", "žmogaus įvertinimas"), ("cp932", "人間評価 はい いいえ"),
+        ("cp949", "사람 평가 예 아니오"), ("gb2312", "人工评分 是 否"),
+    ],
+)  # fmt: skip
+def test_files_of_many_countries_are_read_in_their_encoding(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    (one,) = read(saved(tmp_path, f"output;id\n{text};a\n".encode(encoding), "data.csv"))
+    assert one.output == text
+
+
+def test_a_table_in_markdown_is_read(tmp_path: Path) -> None:
+    text = "| id | output | human.c |\n|:---|:-:|--:|\n| a | x | 4 |\n| b | y | 5 |\n"
+    rows = [(one.id, one.output, one.human) for one in read(saved(tmp_path, text, "data.csv"))]
+    assert rows == [("a", "x", {"c": 4}), ("b", "y", {"c": 5})]
 
 
 SPREADSHEETS: dict[str, tuple[bytes, Any]] = {

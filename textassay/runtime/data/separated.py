@@ -1,8 +1,8 @@
 """Files as streams of rows, and values that are separated by commas, semicolons, tabs or bars.
 
-Spreadsheets write them in UTF-8, UTF-16 and Windows-1252, with titles above the header, empty
-columns and rows, and a line that names the separator. Knows nothing of what cells mean, and imports
-little, since `textassay check` reads its tables with it.
+Spreadsheets write them in UTF-8, UTF-16 and the encoding of their country, with titles above the
+header, empty columns and rows, and a line that names the separator. Knows nothing of what cells
+mean, and imports little, since `textassay check` reads its tables with it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice, zip_longest
@@ -64,6 +66,18 @@ class RowSource(ABC):
         """Return what is wrong with a row that has a cell beside the columns with names."""
         problem = f"the cell in column {column} is in no column that has a name"
         return self.error(number, f"{problem}; name the column, or empty it")
+
+
+def _number_duplicates(names: Iterable[str], notes: dict[str, None]) -> Iterator[str]:
+    """Yield the names of columns, the second `score` as `score (2)`, which `notes` says."""
+    count = Counter[str]()
+    for name in names:
+        count[name] += bool(name)
+        if count[name] < 2:
+            yield name
+            continue
+        yield (numbered := f"{name} ({count[name]})")
+        notes[f"two columns are called {name!r}; the second is read as {numbered!r}"] = None
 
 
 def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
@@ -172,15 +186,53 @@ _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
 _REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
 _IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
+_MARKDOWN_RULE = lazy_pattern(r"[\s|:-]*-[\s|:-]*")
+"""The line below the header of a table in Markdown, whose lines begin with a bar."""
+_AROUND_BARS = lazy_pattern(r"[ \t]*\|[ \t]*")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
 _LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
 _OTHER_ENCODING = lazy_pattern(
-    r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„][^\W\d_]|[À-ÖØ-öø-ÿ]{4}"
-    r"|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]|[\x80-\x9f�]"
+    r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„№]+[^\W\d_]|[À-ÖØ-öø-ÿ]{4}|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]"
+    r"|[a-z][Ͱ-ӿ]|[Ͱ-ӿ][a-z]|[ά-ώ][Ά-Ω]|[а-ё][Ѐ-Я]|·[Ͱ-ӿ]|\b[ьъЬЪ]|[a-z][ぁ-힣]+[a-z]|[\x80-\x9f�]"
 )
-"""What no text in Windows-1252 has: signs, accented capitals and runs of accented letters within a
-word. Texts in other encodings are full of them if they are read as it."""
+"""What no text has if it is read in its own encoding: signs, accented capitals, runs of accented
+letters and letters of two scripts within a word. Read in another one it is full of them."""
+_LETTERS = (
+    ("cp1252", "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "àáâãçéêíóôõú", "àèéìîòù", "àçèéíïòóúü",
+     "æøåéô", "åäöé"),
+    ("cp1250", "ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),
+    ("cp1254", "çğıöşüâî"),
+    ("cp1257", "ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
+    ("cp949", "가-힣"),
+    ("cp1251", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "абвгґдежзийіїєклмнопрстуфхцчшщьюя"),
+    ("cp1253", "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋΐΰ"),
+    ("cp932", "ぁ-ゖァ-ヺー々一-龠Ａ-Ｚａ-ｚ"),
+    ("gb2312", "一-龥"),
+    ("cp1252", "áðéíóúýþæö"),
+)  # fmt: skip
+"""Encodings that spreadsheets write, each with the letters beyond ASCII of its languages; Icelandic
+comes last, since Turkish looks like it."""
+_WORD_BEYOND_ASCII = lazy_pattern(r"[^\W\d_]*[^\W\d_a-zA-Z][^\W\d_]*")
+
+
+def _guess_encoding(head: bytes) -> str:
+    """Return the encoding in which all letters beyond ASCII belong to one language.
+
+    Windows-1252 if there is none, as in texts of several languages.
+    """
+    for encoding, *alphabets in _LETTERS:
+        text = head.decode(encoding, "replace")
+        words = "".join(_WORD_BEYOND_ASCII.findall(text)).lower()
+        letters = "".join({letter for letter in words if not letter.isascii()})
+        # of the letters in such a word of a Latin script a third is plain at least
+        is_plain = alphabets[0] > "Ͱ" or 3 * sum(map(str.isascii, words)) >= len(words)
+        fits = any(re.fullmatch(f"[{alphabet}]*", letters) for alphabet in alphabets)
+        if fits and is_plain and not _OTHER_ENCODING.search(text):
+            return encoding
+    return "cp1252"
+
+
 _HEAD = 6
 """Lines among which the header is looked for, below titles."""
 
@@ -190,13 +242,16 @@ class Csv(TableFile):
 
     Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
     where the comma is the decimal mark, so that there numbers may have one. A file that is not
-    UTF-8 is read as Windows-1252, which Excel writes in Europe and America, if its texts look so.
+    UTF-8 is read in the encoding in which its letters are those of one language.
     """
 
     is_plain = True
 
-    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+    def __init__(
+        self, path: Path, delimiter: str | None = None, *, numbers_duplicates: bool = False
+    ) -> None:
         super().__init__(path)
+        self._numbers_duplicates = numbers_duplicates
         if delimiter is not None:
             self._delimiter = delimiter
 
@@ -227,11 +282,11 @@ class Csv(TableFile):
                 try:
                     text, found = line.decode(), "utf-8"
                 except UnicodeDecodeError as error:
-                    text, found = line.decode("cp1252", "replace"), "cp1252"
+                    found = self._local_encoding
+                    text = line.decode(found, "replace")
                     if encoding == "utf-8" or _OTHER_ENCODING.search(text):
                         raise self._not_utf8(number, line, error) from None
-                    self._notes["not UTF-8, read as Windows-1252 (cp1252)"] = None
-                if encoding == "cp1252" and found == "utf-8":
+                if encoding not in ("ascii", found):
                     raise DataError(
                         f"{self.name}, line {number}: is UTF-8, and a line above is not; save the"
                         " file as UTF-8"
@@ -241,6 +296,16 @@ class Csv(TableFile):
                 yield from _LONE_RETURN.split(text)
             else:
                 yield text
+
+    @cached_property
+    def _local_encoding(self) -> str:
+        lines = [*islice((line for _, line in self._lines() if not line.isascii()), 200)]
+        encoding = _guess_encoding(b"".join(lines))
+        word = _WORD_BEYOND_ASCII.search(lines[0].decode(encoding, "replace"))
+        shown = f" ({word[0]!r})" if word else ""
+        name = encoding.replace("cp125", "Windows-125")
+        self._notes[f"not UTF-8, read as {name}{shown}; if that is wrong, save it as UTF-8"] = None
+        return encoding
 
     @property
     def decimal(self) -> Decimal:  # type: ignore[override]
@@ -258,6 +323,8 @@ class Csv(TableFile):
         for start, cells in rows:
             if not header:
                 header = [cell.strip() for cell in cells]
+                if self._numbers_duplicates:
+                    header = [*_number_duplicates(header, self._notes)]
                 refuse_duplicate_columns(filter(None, header), self.name)
                 broken = _BrokenRows(len(header))
                 continue
@@ -290,7 +357,14 @@ class Csv(TableFile):
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of rows that have any, with the number of their first line."""
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
-        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
+        lines = self._text_lines()
+        if self._delimiter == "|":
+            lines = (
+                _AROUND_BARS.sub("|", line) if line.startswith("|") else line
+                for line in lines
+                if not _MARKDOWN_RULE.fullmatch(line)
+            )
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         start = 1
         try:
             for cells in reader:
@@ -302,7 +376,10 @@ class Csv(TableFile):
                 # A row is named by its first line; cells may hold line breaks.
                 start = reader.line_num + 1
         except csv.Error as error:
-            raise self.error(start, f"broken CSV: {error}") from error
+            how = (
+                "double the quotation marks within a text, and write no blank beside the outer ones"
+            )
+            raise self.error(start, f"broken CSV: {error}; {how}") from error
 
 
 class _BrokenRows:
