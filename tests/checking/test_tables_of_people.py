@@ -18,6 +18,9 @@ from textassay.runtime.errors import ConfigurationError, DataError, TextassayErr
 
 LIKERT = ("strongly disagree", "disagree", "neutral", "agree", "strongly agree")
 
+GERMAN = ("sehr schlecht", "schlecht", "mittel", "gut", "sehr gut")
+LEVELS = ("low", "medium", "high")
+
 
 def german(yes: bool) -> str:
     return "ja" if yes else "nein"
@@ -116,7 +119,40 @@ KINDS = [
          "LLM-Judge", "Fachexperte", ("falsch", "wahr"), options={"separator": ";"}),
     Kind("categories.csv", ["claude-3", "annotator"],
          lambda t: tuple(["bad", "ok", "good"][(n > 2) + (n > 3)] for n in (t.judge, t.raters[0])),
-         "claude-3", "annotator", ("bad", "good", "ok")),
+         "claude-3", "annotator"),
+    Kind("likert-words.csv", ["statement", "llm response", "participant response"],
+         lambda t: (f"s{t.number}", LIKERT[t.judge - 1].title(), LIKERT[t.raters[0] - 1]),
+         "llm response", "participant response"),
+    Kind("german-words.csv", ["Text", "Modell", "Mensch"],
+         lambda t: (f"t{t.number}", GERMAN[t.judge - 1], GERMAN[t.raters[0] - 1]), "Modell",
+         "Mensch", options={"separator": ";"}),
+    Kind("letter-grades.csv", ["essay_id", "AI grade", "Teacher grade"],
+         lambda t: (t.number, "FDCBA"[t.judge - 1], ["F", "D", "C-", "B+", "A"][t.raters[0] - 1]),
+         "AI grade", "Teacher grade"),
+    Kind("answers-a-to-d.csv", ["llm", "annotator"],
+         lambda t: ("ABCD"[t.judge // 2 + 1], "ABCD"[t.raters[0] // 2 + 1]), "llm", "annotator",
+         ("b", "c", "d")),
+    Kind("spanish-questions.csv", ["pregunta", "¿Correcto según el juez?",
+                                   "¿Correcto según la persona?"],
+         lambda t: (f"¿Qué es {t.number // 2}?", "Sí" if t.passes else "No",
+                    "Sí" if t.good else "No"),
+         "¿Correcto según el juez?", "¿Correcto según la persona?", ("no", "sí")),
+    Kind("levels-in-model.csv", ["ticket", "Model", "Analyst"],
+         lambda t: (f"t{t.number}", LEVELS[t.judge // 2], LEVELS[t.raters[0] // 2]), "Model",
+         "Analyst", ("high", "low", "medium")),
+    Kind("polish.csv", ["pytanie", "ocena modelu", "ocena człowieka"],
+         lambda t: (f"Czy jaźń {t.number // 2}?", "Tak" if t.passes else "Nie",
+                    "Tak" if t.good else "Nie"),
+         "ocena modelu", "ocena człowieka", ("nie", "tak"),
+         options={"separator": ";", "encoding": "cp1250"}),
+    Kind("russian.csv", ["вопрос", "оценка модели", "оценка человека"],
+         lambda t: (f"вопрос {t.number}", t.judge, t.raters[0]), "оценка модели",
+         "оценка человека", options={"separator": ";", "encoding": "cp1251"}),
+    Kind("chinese.csv", ["问题", "人工智能评分", "人工评分"],
+         lambda t: (f"问题{t.number}", t.judge, t.raters[0]), "人工智能评分", "人工评分",
+         options={"encoding": "gb2312"}),
+    Kind("a-name-twice.csv", ["score", "note", "human", "note"],
+         lambda t: (t.judge, "a note", t.raters[0], "another note"), "score", "human"),
 ]  # fmt: skip
 
 
@@ -146,6 +182,42 @@ def test_an_excel_table_is_read(tmp_path):
         book.active.append(row)
     book.save(tmp_path / "ratings.xlsx")
     assert only_row(tmp_path / "ratings.xlsx").n == N
+
+
+def test_a_sheet_of_remarks_beside_the_table_is_not_read(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["How to read this file"])
+    sheet = book.create_sheet("Data")
+    for row in [("Judge", "Human"), *((t.judge, t.raters[0]) for t in texts())]:
+        sheet.append(row)
+    book.save(tmp_path / "ratings.xlsx")
+    found = textassay.check(tmp_path / "ratings.xlsx")
+    assert found.rows[0].n == N
+    assert any("'Data', the only one with a table" in note.text for note in found.notes)
+
+
+@pytest.mark.parametrize("word", ["Total", "Mittelwert:", "média"])
+def test_a_last_row_that_sums_up_the_others_is_no_text(tmp_path, word):
+    table = written(tmp_path / "a.csv", ["text", "judge", "human"], lambda t: (
+        f"t{t.number}", t.judge, t.raters[0]))  # fmt: skip
+    table.write_text(f"{table.read_text(encoding='utf-8')}{word},400,391\n", encoding="utf-8")
+    found = textassay.check(table)
+    assert (found.rows[0].n, found.rows[0].pair.scale) == (N, (1.0, 5.0))
+    assert any("sums up the others" in note.text for note in found.notes)
+
+
+@pytest.mark.parametrize("key", ["documents", "items", "outputs", "references"])
+def test_a_list_in_an_object_is_the_table_whatever_its_key(tmp_path, key):
+    rows = [{"judge": t.judge, "human": t.raters[0]} for t in texts()]
+    (tmp_path / "a.json").write_text(json.dumps({"version": 1, "model": "gpt-4o", key: rows}))
+    assert only_row(tmp_path / "a.json").n == N
+
+
+def test_a_file_of_one_column_says_what_separates_columns(tmp_path):
+    (tmp_path / "a.txt").write_text("judge human\n4 5\n3 3\n")
+    with pytest.raises(ConfigurationError, match="commas, semicolons, tabs or bars separate"):
+        textassay.check(tmp_path / "a.txt")
 
 
 def test_the_line_that_excel_writes_for_itself_names_the_separator(tmp_path):

@@ -76,7 +76,7 @@ def find_roles(
         and name != group
     ]
     system = _named(
-        "system", table, lambda name: name != group and _is_name_of_systems(columns.get(name))
+        "system", table, lambda name: name != group and _is_name_of_systems(name, columns)
     )
     candidates = [name for name in candidates if name != system]
     judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
@@ -109,11 +109,15 @@ def _repeats(cells: Sequence[object]) -> bool:
     return 1 < len(set(known)) < len(known)
 
 
-def _is_name_of_systems(cells: CellReader | None) -> bool:
-    if cells is None:
+def _is_name_of_systems(name: str, columns: dict[str, CellReader]) -> bool:
+    cells = columns[name]
+    known = set(cells.filled)
+    # a column of yes and no may be called `bot`, too, and one of grades that people give as well
+    if not _are_names(cells) or any(
+        known & set(other.filled) for own, other in columns.items() if own != name
+    ):
         return False
-    # a column of yes and no may be called `bot`, too
-    return _are_names(cells) and 2 <= len(set(cells.filled)) <= max(2, len(cells.filled) // 2)
+    return 2 <= len(known) <= max(2, len(cells.filled) // 2)
 
 
 def _may_rate(name: str, cells: CellReader) -> bool:
@@ -140,6 +144,7 @@ def side_of(name: str) -> tuple[str | None, int]:
     if first == "metrics":
         return "judge", 3
     words = set(words_of(name)) | {re.sub(r"[\s_\-]+", "", name.casefold())}
+    words |= _unspaced_words(name)
     # o1, o3 and o4 are models; the pattern of words takes letters and digits apart
     if re.search(r"(?<![a-z0-9])(?:o[134]|gpt\d|r1)(?![a-z])", name.casefold()):
         words.add("gpt")
@@ -148,6 +153,15 @@ def side_of(name: str) -> tuple[str | None, int]:
     if judge == people:
         return None, 0
     return ("judge", judge) if judge > people else ("human", people)
+
+
+def _unspaced_words(name: str) -> set[str]:
+    """Return the known words in a name of a script that has no blanks, the longest of each."""
+    if name.isascii():
+        return set()
+    levels = (*vocabulary.levels("judge"), *vocabulary.levels("people"))
+    found = {word for level in levels for word in level if word >= "\u3040" and word in name}
+    return {word for word in found if not any(word in one for one in found - {word})}
 
 
 def _strength(words: set[str], levels: Sequence[frozenset[str]]) -> int:
@@ -233,6 +247,10 @@ def _alike(
         return left, []
     kinds = {_form(columns[name]) for name in known}
     fitting = [name for name in left if _form(columns[name]) in kinds]
+    # a column of questions has words as a column of labels has, and not the same
+    fitting = [
+        name for name in fitting if any(_comparable(columns[name], columns[one]) for one in known)
+    ] or fitting
     return fitting, [name for name in left if name not in fitting]
 
 
@@ -259,6 +277,11 @@ def _question(table: RawTable, judges: list[str], people: list[str], left: list[
     if not left or (len(left) < 2 and not judges and not people):
         found = ", ".join(map(repr, list(table.columns)[:12]))
         side = "people's ratings" if judges else "a judge's scores"
+        if len(table.columns) == 1:
+            return (
+                f"{table.name}: has one column, {found}, and a check needs two: the judge's and"
+                " people's; commas, semicolons, tabs or bars separate columns"
+            )
         return (
             f"{table.name}: found no column with {side}; there are {found}. A column of each is"
             f" needed, of numbers or labels; name them: textassay check {name} --judge COLUMN"

@@ -22,6 +22,7 @@ from textassay.checking.table_reader import (
     are_grades,
     polarity,
     read_cells,
+    read_steps,
     read_table,
 )
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -97,7 +98,11 @@ def _of_table(
     notes = list(table.notes)
     pairs = []
     for judge, people in roles.pairs:
-        given = _GivenColumns(table.name, columns[judge], [columns[name] for name in people])
+        steps = read_steps([columns[name] for name in (judge, *people)])
+        if steps.note:
+            notes.append(steps.note)
+        own, *theirs = steps.columns
+        given = _GivenColumns(table.name, own, theirs)
         pairs.append(pair := given.pair(groups, roles.group is not None, systems))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
         if pair.raters.shape[1] and split.any():

@@ -12,10 +12,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from textassay.agreement.labels import MAX_LABELS
 from textassay.checking import vocabulary
@@ -41,6 +41,9 @@ _NAMED = re.compile(
 _DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
 """A comma that separates no thousands."""
 _STARS = re.compile(r"(★+|⭐+|\*+)☆*")
+_GRADE = re.compile(r"[a-df][+\-−]?")
+_SIGNS = {"": 0.0, "+": 0.3, "-": -0.3, "−": -0.3}
+"""Grade points of a sign, as American schools count them."""
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
 
@@ -101,7 +104,7 @@ def read_table(source: Any) -> RawTable:
     table: RowSource
     is_path = isinstance(source, str | PathLike)
     if is_path and str(source).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
-        table = Csv(Path(source))
+        table = Csv(Path(source), numbers_duplicates=True)
     else:
         from textassay.runtime.data.files import open_table
 
@@ -111,14 +114,27 @@ def read_table(source: Any) -> RawTable:
         raise DataError(f"{table.name}: contains no rows")
     if isinstance(table, Csv):
         _refuse_header(table.name, list(rows[0]))
-    return RawTable(table.name, _flattened(rows), table.decimal or ".", table.notices)
+    notes = list(table.notices)
+    while len(rows) > 1 and (word := _total(rows)):
+        rows.pop()
+        notes.append(f"{table.name}: the last row ({word!r}) sums up the others and is left out")
+    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes))
+
+
+def _total(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first word of the last row if it names a sum or a mean of the others."""
+    name, cell = next(((name, cell) for name, cell in rows[-1].items() if _text(cell)), ("", ""))
+    word = _text(cell)
+    is_total = word.casefold().rstrip(": ") in vocabulary.words("totals")
+    return word if is_total and all(_text(row.get(name)) != word for row in rows[:-1]) else ""
 
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
-    given = [name.casefold() for name in names]
+    # without the number of a column whose name occurs twice
+    given = [re.sub(r" \(\d+\)$", "", name.casefold()) for name in names]
     if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
         raise DataError(
-            f"{name}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
+            f"{name}: the first row ({', '.join(given[:6])}) holds values and no names; write the"
             " names of the columns above it, such as judge and human"
         )
 
@@ -308,6 +324,44 @@ def are_grades(words: Iterable[str]) -> bool:
         for at, a in enumerate(given)
         for b in given[:at]
     )
+
+
+class Steps(NamedTuple):
+    """Columns whose words are numbers now, if they are steps of one scale."""
+
+    columns: Sequence[CellReader]
+    note: str = ""
+    """Which word became which number."""
+
+
+def read_steps(columns: Sequence[CellReader]) -> Steps:
+    """Return columns of words such as `agree` or `B+` as numbers from 1 to 5.
+
+    All of them are words of one scale, and three words at least: of two nobody knows how far apart
+    they are.
+    """
+    words = {str(value) for one in columns if one.kind == "words" for value in one.filled}
+    steps = _steps_of(words)
+    if len(words) < 3 or not steps or any(one.kind != "words" for one in columns):
+        return Steps(columns)
+    shown = ", ".join(f"{word!r} {steps[word]:g}" for word in sorted(words, key=steps.__getitem__))
+    numbers = [
+        replace(
+            one, kind="number", top=5.0,
+            values=[None if value is None else steps[str(value)] for value in one.values],
+        )
+        for one in columns
+    ]  # fmt: skip
+    return Steps(numbers, f"words are read as steps from 1 to 5: {shown}")
+
+
+def _steps_of(words: set[str]) -> Mapping[str, float]:
+    """Return the step of each word on the scale that has all of them; nothing if there is none."""
+    # `a`, `b` and `c` alone may be answers among which somebody chose
+    if all(map(_GRADE.fullmatch, words)) and any(word == "f" or word[1:] for word in words):
+        points = {word: "fdcba".index(word[0]) + 1 + _SIGNS[word[1:]] for word in words}
+        return {word: min(max(1.0, one), 5.0) for word, one in points.items()}
+    return next((scale for scale in vocabulary.scales() if words <= scale.keys()), {})
 
 
 def _plain_word(word: str) -> str:

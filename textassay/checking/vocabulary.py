@@ -30,3 +30,12 @@ def names(name: str) -> tuple[str, ...]:
 def levels(name: str) -> tuple[frozenset[str], ...]:
     """Return words from the surest to the weakest."""
     return tuple(map(frozenset, _all()[name]))
+
+
+@cache
+def scales() -> tuple[dict[str, int], ...]:
+    """Return scales of words, each with the step of every word, counted from 1."""
+    return tuple(
+        {word: at for at, step in enumerate(scale, start=1) for word in step}
+        for scale in _all()["scales"]
+    )

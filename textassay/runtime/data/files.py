@@ -12,6 +12,7 @@ import os
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -181,10 +182,13 @@ def _iter_lists(items: Any) -> Any:
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):
         # such as `data` of SQuAD; beside another list nothing says which has the examples, and an
-        # object with messages or passages is an example itself
+        # object with messages, or with passages and an output or a source, is an example itself
         named = {key: value for key, value in inner.items() if value and isinstance(value, list)}
         lists = list(named.values())
-        is_example = any(meaning_of(key)[0] for key in named)
+        is_field = any(meaning_of(key)[0] for key in named)
+        has_text = any(meaning_of(key)[0] in ("output", "source") for key in {*inner} - {*named})
+        has_role = any(isinstance(one, dict) and "role" in one for one in chain(*lists))
+        is_example = is_field and (has_text or has_role)
         if len(lists) != 1 or is_example or not all(isinstance(item, dict) for item in lists[0]):
             return items
     return [item for one in lists for item in one] if any(lists) else items
@@ -263,6 +267,12 @@ class Xlsx(TableFile):
         try:
             with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
                 filled = [sheet for sheet in book.worksheets if any(_fill_rows(sheet))]
+                tables = [sheet for sheet in filled if any(_rows_of_cells(sheet))]
+                if len(filled) > len(tables) == 1:
+                    self._notes[
+                        f"read the sheet {tables[0].title!r}, the only one with a table"
+                    ] = None
+                    filled = tables
                 if len(filled) > 1:
                     titles = ", ".join(repr(sheet.title) for sheet in filled)
                     raise DataError(
@@ -298,6 +308,11 @@ def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         if any(cell is not None for cell in cells):
             yield number, cells
+
+
+def _rows_of_cells(sheet: Any) -> Iterator[bool]:
+    """Yield for each row whether it has two cells, as no row of mere remarks has."""
+    return (sum(cell is not None for cell in cells) > 1 for _, cells in _fill_rows(sheet))
 
 
 MAX_NAME = 300
