@@ -168,7 +168,7 @@ def _what(row: VerdictRow) -> str:
     if error is not None and error.value is not None:
         ending = (
             f" Its typical error is {error.value:.2f}; always saying {row.constant['value']:.2f}"
-            f" has one of {row.constant['error']:.2f}."
+            f" errs by {row.constant['error']:.2f}."
         )
     return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
 

@@ -93,7 +93,7 @@ def _known(name: str, table: RawTable, what: str) -> str:
     ]
     if len(same) == 1:
         return same[0]
-    raise UnknownName(f"column for {what}", name, list(table.columns))
+    raise UnknownName(f"{what} column", name, list(table.columns))
 
 
 def _named(what: str, table: RawTable, fits: Callable[[str], bool]) -> str | None:

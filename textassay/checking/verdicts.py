@@ -353,8 +353,8 @@ class _Assessment:
             )
             return UseVerdict(
                 "corrected",
-                f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so a rating"
-                f" is worth up to {worth} [{low}, {high}].",
+                f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so one"
+                f" rating does the work of up to {worth} [{low}, {high}].",
             )
         falls_short = figure.value is None or figure.value < LIMITS.helps
         ending = (
@@ -373,7 +373,7 @@ class _Assessment:
             right = order.right
             figures = (
                 f"it orders {percent_interval(right)} of the differences that people's ratings show"
-                f" among {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
+                f" among {order.systems} systems ({order.pairs} pairs; guessing: 50 %)"
             )
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"
@@ -458,23 +458,25 @@ class _Assessment:
     def _off(self, off: Estimate, values: Floats) -> str:
         judge, people = float(values.mean()), float(self.y.mean())
         as_share = self.pair.kind == "label"
-        seen = self._detectable_from_zero(values - self.y, as_share=as_share)
-        seen_by = f"; {seen} would be seen" if seen else ""
+        seen = self._would_show(values - self.y, as_share=as_share)
         if as_share:
             name = self.pair.labels[1]
             return (
                 f'It says "{name}" of {percent(judge)} of the texts, people of {percent(people)}:'
-                f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen_by}."
+                f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen}."
             )
         return (
             f"Its mean is {judge:.2f}, people's {people:.2f}: {off.value or 0:+.2f}"
-            f" [{ends(off, 2)}]{seen_by}."
+            f" [{ends(off, 2)}]{seen}."
         )
 
-    def _detectable_from_zero(self, values: Floats, *, as_share: bool) -> str:
-        """Return the mean that these sources would show to differ from 0; empty if none."""
+    def _would_show(self, values: Floats, *, as_share: bool) -> str:
+        """Say which mean these sources would show to differ from 0; empty if none."""
         found = detectable_mean(values, self.groups)
-        return "" if found is None else _difference(found, as_share=as_share)
+        if found is None:
+            return ""
+        what = _difference(found, as_share=as_share)
+        return f" ({self.sources} {self.unit} would show a difference of {what} or more)"
 
     def _trusted(self, what: str) -> UseVerdict:
         closely = f"It follows people closely: {self._followed(self.follow)}."
@@ -545,13 +547,13 @@ class _Assessment:
         word = self._word(best)
         accuracy = self._measure(found, "accuracy")
         gain = (judge == human).astype(float) - (human == best)
-        seen = self._detectable_from_zero(gain, as_share=True)
+        seen = self._would_show(gain, as_share=True)
         what = (
             f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
-            f" and stops {percent_interval(alarms)} of what they pass; it agrees in"
-            f" {percent_interval(accuracy, 1)}, always {word} in {percent(constant, 1)}"
+            f" and stops {percent_interval(alarms)} of what they pass. It agrees on"
+            f" {percent_interval(accuracy, 1)} of the texts; always saying {word} agrees on"
+            f" {percent(constant, 1)}{seen}."
         )
-        what += f" ({seen} of difference would be seen)." if seen else "."
         ahead = mean_over(gain, self.groups)
         limits = (through, LIMITS.caught), (stopped, LIMITS.caught), (ahead, 0.0)
         if all(_above(one, limit) for one, limit in limits):
@@ -563,13 +565,13 @@ class _Assessment:
                 f" {self.unit}.",
             )
         most = percent(1 - LIMITS.caught)
-        needed = f"Needed: at most {most} of each, and more than the constant."
+        needed = f"Needed: at most {most} of each, and to agree more often than that."
         return UseVerdict("no", f"{what} {needed}")
 
     def _word(self, best: float) -> str:
         if self.pair.kind == "label":
             return f'"{self.pair.labels[int(best)]}"'
-        return "pass" if best else "fail"
+        return '"pass"' if best else '"fail"'
 
     def _moved_cut(self, human: Floats) -> tuple[float, Floats] | None:
         """Return a cut and the verdicts by it.
@@ -602,10 +604,11 @@ class _Assessment:
         agrees = self._measure(self.labels, "accuracy")
         left = mean_over(wrong - LIMITS.skill * constant, self.groups)
         what = (
-            f"It agrees with the person in {percent_interval(agrees, 1)} of the texts, always"
-            f" {self._word(best)} in {percent(1 - float(constant.mean()), 1)}."
+            f"It agrees with the person on {percent_interval(agrees, 1)} of the texts; always"
+            f" saying {self._word(best)} agrees on {percent(1 - float(constant.mean()), 1)}."
         )
-        return self._single(what, agrees, LIMITS.right, left)
+        needed = f"{percent(LIMITS.right)}, and half of that constant's errors at most"
+        return self._single(what, needed, agrees, LIMITS.right, left)
 
     def _single_numbers(self) -> UseVerdict:
         raw = self._single_of(self.pair.on_scale)
@@ -623,26 +626,27 @@ class _Assessment:
         left = mean_over(squares - LIMITS.skill * constant, self.groups)
         close = negative(error, width)
         what = (
-            f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on"
-            f" {self.pair.scale[0]:g} to {self.pair.scale[1]:g}, always saying"
-            f" {self.y.mean():.2f} has {self.y.std():.2f}."
+            f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on a scale"
+            f" of {self.pair.scale[0]:g} to {self.pair.scale[1]:g}; always saying"
+            f" {self.y.mean():.2f} errs by {self.y.std():.2f}."
         )
-        return self._single(what, close, -LIMITS.close, left)
+        needed = (
+            f"an error of at most {LIMITS.close * width:.2f} ({percent(LIMITS.close)} of the scale)"
+            f" and {math.sqrt(LIMITS.skill) * self.y.std():.2f} (half of the variance of people's"
+            " ratings)"
+        )
+        return self._single(what, needed, close, -LIMITS.close, left)
 
-    def _single(self, what: str, good: Estimate, limit: float, left: Estimate) -> UseVerdict:
+    def _single(
+        self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
+    ) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
         beaten = negative(left)
-        needed = (
-            f"Needed: an error of at most {percent(LIMITS.close)} of the scale and half the"
-            " constant's."
-            if limit < 0
-            else f"Needed: {percent(limit)} at least, and half the constant's errors."
-        )
         if _above(good, limit) and _above(beaten, 0.0):
             return UseVerdict("yes", what)
         if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
             return UseVerdict("unknown", f"{what} That would do, but the interval reaches beyond.")
-        return UseVerdict("no", f"{what} {needed}")
+        return UseVerdict("no", f"{what} Needed: {needed}.")
 
     def _beside_raters(self) -> UseVerdict | None:
         """Return whether the judge may replace one of several raters; `None` if too few."""
@@ -654,10 +658,10 @@ class _Assessment:
         if self.pair.kind == "number":
             follows, rater = with_the_others(values, raters, self.groups)
             what = (
-                f" It follows the other raters with r {interval(follows)}, a rater with"
-                f" {rater:.2f}."
+                f" It follows the other raters with r {interval(follows)}; a rater follows"
+                f" them with {rater:.2f}."
             )
-            needed = " Needed is half the variance that a rater shares with the others."
+            needed = " Needed: half the variance that a rater shares with the others."
             if (follows.value or 0) < LIMITS.follows * rater:
                 return UseVerdict("no", (what + needed).strip())
             if not _above(follows, LIMITS.follows * rater):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
@@ -96,8 +97,12 @@ class Commands(_PlainSwitches, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; suggest the one that is meant rather than all that look alike."""
-        if self.get_command(ctx, args[0]) is None and (near := nearest(args[0], self.commands)):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
+        if self.get_command(ctx, args[0]) is None:
+            if Path(args[0]).exists():
+                typed = shlex.join(["textassay", "check", *args])
+                ctx.fail(f"{args[0]!r} is a file, not a command. Did you mean: {typed}")
+            if near := nearest(args[0], self.commands):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -233,13 +238,14 @@ app: typer.Typer
 def application(typed: Sequence[str] = ()) -> typer.Typer:
     """Return the application with the commands that a command line needs: its own, or else all.
 
-    The list of commands, their groups and what follows a misspelled one need all.
+    The list of commands, their groups and what follows a misspelled one need all, the version none.
     """
     # typer reads the signatures of all registered commands, which takes longer than any of them
     # takes to import
-    own = COMMANDS.get(typed[0]) if typed else None
-    for module in [own] if own else dict.fromkeys(COMMANDS.values()):
-        import_module(f"textassay.cli.commands.{module}")
+    if list(typed) != ["--version"]:
+        own = COMMANDS.get(typed[0]) if typed else None
+        for module in [own] if own else dict.fromkeys(COMMANDS.values()):
+            import_module(f"textassay.cli.commands.{module}")
     return _app
 
 

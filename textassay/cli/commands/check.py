@@ -53,7 +53,7 @@ def check(
     ] = None,
     seed: syntax.Seed = 0,
 ) -> int:
-    """Say for what a judge can be trusted: comparing systems, means, gates or single texts.
+    """Say whether a judge can be trusted to compare systems, give means, pass texts or rate them.
 
     Finds the columns of the judge and of people by their names, and asks no model.
 

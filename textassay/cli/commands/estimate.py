@@ -47,7 +47,7 @@ def estimate(
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
-    """Estimate means on the human scale: judge only, labels only, and both together.
+    """Estimate means on the human scale: by the judge, by ratings, and by both together.
 
     Examples:
         textassay estimate runs/first rated.jsonl

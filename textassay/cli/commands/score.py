@@ -58,7 +58,7 @@ def score(
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.SCORE],
 ) -> int:
-    """Judge every example of DATA and write the scores to a run folder.
+    """Judge the texts of DATA by a criterion or a method, and write the scores to a run folder.
 
     Examples:
         textassay score data.csv --criterion "The reply is polite." -m openai/gpt-4.1-mini
