@@ -108,6 +108,29 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
         assert re.match(r"[89]\d\d tokens of thought", rows["thinks"]["detail"])
 
 
+def test_a_model_whose_name_says_that_it_thinks_gets_no_temperature_of_0(tmp_path):
+    """And the temperature that the user gives; models of other names get the 0 as well."""
+    data = write_examples(tmp_path / "data.jsonl", 1)
+    sent = []
+    with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
+        server.listener = lambda body: sent.append(body.get("temperature"))
+        for at, (model, *typed) in enumerate(
+            [("direct/qwen3-32b",), ("direct/qwen3-32b", "--temperature", 0.6), ("direct/mine",)]
+        ):
+            flags = ("--aspects", "coherence", *typed)
+            score(server, data, "llm-score", tmp_path / str(at), *flags, model=model).ok()
+        server.listener = None
+        names = "direct/qwen3-32b", "direct/mine"
+        details = [
+            {row["ability"]: row["detail"] for row in rows}["temperature"]
+            for rows in (document("doctor", n, "--api-base", server.url)["rows"] for n in names)
+        ]
+    assert (sent[:2], set(sent[2:])) == ([None, 0.6], {0})
+    assert "is not sent" in details[0]
+    assert "give --temperature" in details[1]
+    assert "unsent:temperature" in rows_of(tmp_path / "0")[0]["signature"]
+
+
 OPENAI = {"direct/x": "direct/x", "litellm": "openai/x"}
 
 
