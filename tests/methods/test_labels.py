@@ -13,6 +13,7 @@ from textassay.estimation import read_judged
 from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
 
 TASK = """
@@ -49,6 +50,15 @@ def task(tmp_path):
 
 async def scores(method, model, task, aspects=None, **options):
     return await judged(method, model, EXAMPLE, task, aspects, **options)
+
+
+def test_labels_that_explain_themselves_are_a_list_of_names():
+    aspect = Aspect(name="tone", definition="the tone", labels=["pass", "fail"])
+    assert (aspect.labels, aspect.scale) == ({"fail": "", "pass": ""}, (0.0, 1.0))
+    with pytest.raises(ValueError, match="labels must differ"):
+        Aspect(name="tone", definition="the tone", labels=["rude", "Rude", "polite"])
+    with pytest.raises(ValueError, match="words are labels"):
+        Aspect(name="tone", definition="the tone", scale=["rude", "polite"])
 
 
 def test_labels_make_the_scale_and_fail_is_below_pass(task):

@@ -331,8 +331,11 @@ class Aspect(Message):
     @model_validator(mode="before")
     @classmethod
     def _scale_of_labels(cls, data: Any) -> Any:
-        labels = data.get("labels") if isinstance(data, Mapping) else None
-        if not isinstance(labels, Mapping) or not labels:
+        given = data if isinstance(data, Mapping) else {}
+        if any(isinstance(end, str) for end in given.get("scale") or ()):
+            raise ValueError("scale takes the lowest and the highest number; words are labels")
+        labels = given.get("labels")
+        if not isinstance(labels, Mapping | list) or not labels:
             return data
         ends = (0.0, float(len(labels) - 1)) if not data.get("multiple") else (0.0, 1.0)
         if data.get("scale") is not None and tuple(data["scale"]) != ends:
@@ -346,6 +349,8 @@ class Aspect(Message):
             raise ValueError("labels must differ by more than their case, and not be empty")
         if data.get("multiple"):
             _refuse_unlistable([str(name) for name in names])
+        if isinstance(labels, list):
+            labels = dict.fromkeys(labels, "")  # names that need no explanation
         if all(isinstance(name, str) for name in names):
             labels = {name: labels[name] for name in in_order(names)}
         return {**data, "labels": labels, "scale": ends}

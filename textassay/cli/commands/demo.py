@@ -188,8 +188,8 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         say_line(f"{row.name:<26}{row.score:>8.2f}{row.rating:>27.1f}")
     shown = judged.evidence
     if shown.score is not None:
-        say_line(f'\nEvidence, such as for {shown.score:.2f} for "{shown.text}"')
-        say_line(f"  least likely words: {', '.join(shown.unlikeliest)}")
+        say_line(f'\nEvidence, such as of the {shown.score:.2f} of this text: "{shown.text}"')
+        say_line(f"  The model found these words least likely: {', '.join(shown.unlikeliest)}")
     say_line(
         "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
     )
