@@ -468,6 +468,12 @@ def test_files_of_many_countries_are_read_in_their_encoding(
     assert one.output == text
 
 
+def test_rows_that_begin_with_a_text_may_lack_their_last_verdicts(tmp_path: Path) -> None:
+    rows = "this is fine,yes,no\nnot so good,yes\nbad answer here,no\nmore words here,yes,yes\n"
+    path = saved(tmp_path, f"output,human.a,human.b\n{rows}", "data.csv")
+    assert [len(one.human) for one in read(path)] == [2, 1, 1, 2]
+
+
 def test_a_table_in_markdown_is_read(tmp_path: Path) -> None:
     text = "| id | output | human.c |\n|:---|:-:|--:|\n| a | x | 4 |\n| b | y | 5 |\n"
     rows = [(one.id, one.output, one.human) for one in read(saved(tmp_path, text, "data.csv"))]

@@ -397,6 +397,9 @@ class _BrokenRows:
         """The last cell above."""
         self._begin_with_ids = True
         """Whether no whole row above begins with a text of several words."""
+        self._texts: set[int] = set()
+        """Columns in which a whole row above has such a text."""
+        self._has_whole = False
 
     def add(self, cells: Sequence[str]) -> bool:
         """Return whether a row seems to continue the row above, or the short ones above it."""
@@ -405,10 +408,15 @@ class _BrokenRows:
         goes_on = has_words and not _is_numeral(self._end)
         is_piece = self._joined and goes_on
         joined = self._joined - 1 + len(cells)
-        if is_piece and joined == self._width:
+        # a text was cut only in a column that has texts; rows that begin with a text and lack a
+        # last verdict look alike
+        is_text = not self._has_whole or self._joined - 1 in self._texts
+        if is_piece and is_text and joined == self._width:
             return True
         if len(cells) == self._width:
+            self._has_whole = True
             self._begin_with_ids &= not has_words
+            self._texts.update(at for at, cell in enumerate(cells) if " " in cell.strip())
         elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
             # the text in the last cell of a whole row may have been cut, too
             return True
