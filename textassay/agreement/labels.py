@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,10 +67,12 @@ from textassay.agreement.intervals import (
     t_quantile,
     too_few_groups,
 )
-from textassay.agreement.significance import Difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO
 from textassay.table import Estimate
+
+if TYPE_CHECKING:
+    from textassay.agreement.significance import Difference
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
@@ -482,6 +484,8 @@ def _weigh_differences(
 
 
 def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
+    from textassay.agreement.significance import Difference  # which a check does not need
+
     first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
