@@ -99,8 +99,8 @@ def pair_names(
     """Return (score, human aspect), each pair once, in order of scores."""
     if not human:
         raise DataError(
-            "the data contain no human ratings; give them in the field 'human', or on the command"
-            " line in a file of their own (ratings=FILE)"
+            "the data contain no human ratings; give them in the field 'human', or name another"
+            " file that has them (ratings=FILE, on the command line after the run)"
         )
     mapped = _by_score(aspect_map)
     for score, targets in mapped.items():

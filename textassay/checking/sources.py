@@ -369,6 +369,11 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
+    elif folder == scores and not (folder / _SCORES).is_file():
+        raise DataError(
+            f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
+            " and people's columns, such as answers.csv"
+        )
     source = ratings if ratings is not None else spec.get("data")
     if source is None:
         raise ConfigurationError(

@@ -557,7 +557,9 @@ def comparison_table(
     if people is None:
         notes.append(Note(f"{alone}; give DATA to pair by source"))
     elif not people.has_groups:
-        notes.append(Note(f"{alone}: the data have no field 'group', and no two rows one source"))
+        notes.append(
+            Note(f"{alone}: the data have no field 'group', and no two rows share a source")
+        )
     for row, subset in zip(rows, subsets or [""] * len(rows), strict=True):
         own = f"{subset}: " if subset else ""
         notes += [note._replace(text=f"{own}{note.text}") for note in _notes(row)]
