@@ -11,9 +11,6 @@ from pathlib import Path
 from textassay.checking.table_reader import CellReader, RawTable, is_plain
 from textassay.checking.verdicts import Use, VerdictRow
 
-AGREEMENT = "agreement"
-"""The command that prints every measure of agreement."""
-PAGE = "check.html"
 _OUTPUTS = ("output", "answer", "response", "summary", "text", "completion", "hypothesis")
 _ASPECT = "quality"
 """What other commands call the rated aspect of a table whose columns name none."""
@@ -43,7 +40,7 @@ def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
             if (command := _of(use, verdict.answer, row, reading)) is not None:
                 yield _typed(command[0], *reading.rooms, *command[1:])
     if reading.data:
-        yield _typed("check", *reading.data, *reading.options, "--html", PAGE)
+        yield _typed("check", *reading.data, *reading.options, "--html", "check.html")
 
 
 def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, ...] | None:
@@ -54,11 +51,11 @@ def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, 
         case ("means", "corrected"):
             return ("estimate", *by)
         case ("gate", "corrected"):
-            return (AGREEMENT, "--threshold", "auto")
+            return ("agreement", "--threshold", "auto")
         case ("texts", "corrected" | "no") if row.pair.raters.shape[1] > 2:
             return ("alt-test",)
         case (_, "no" | "unknown"):
-            return (AGREEMENT,)
+            return ("agreement",)
     return None
 
 

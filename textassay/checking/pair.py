@@ -13,8 +13,6 @@ from textassay.agreement.correlation import Codes, Floats
 RatingKind = Literal["number", "label"]
 PairScale = tuple[float, float]
 Mask = NDArray[np.bool_]
-PASSING = 0.75
-"""Where passing begins on a scale of numbers, from its low end: 4 of 1 to 5, 3 of 0 to 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +101,5 @@ class JudgedPair:
 
 
 def _passing(scale: PairScale) -> float:
-    return scale[0] + PASSING * (scale[1] - scale[0])
+    # passing begins three quarters up the scale: 4 of 1 to 5, 3 of 0 to 4
+    return scale[0] + 0.75 * (scale[1] - scale[0])

@@ -290,7 +290,7 @@ def _joined(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
     every = ", ".join(given)
     # the table has no room for more
-    return every if len(every) <= 30 else f"{given[0]} and {len(given) - 1} more"
+    return every if len(every) <= 30 or len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
 
 
 def _word(value: float | str) -> str:

@@ -40,10 +40,6 @@ _NAMED = re.compile(
 )
 _DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
 """A comma that separates no thousands."""
-_STARS = re.compile(r"(★+|⭐+|\*+)☆*")
-_GRADE = re.compile(r"[a-df][+\-−]?")
-_SIGNS = {"": 0.0, "+": 0.3, "-": -0.3, "−": -0.3}
-"""Grade points of a sign, as American schools count them."""
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
 
@@ -103,7 +99,9 @@ def read_table(source: Any) -> RawTable:
     """
     table: RowSource
     is_path = isinstance(source, str | PathLike)
-    if is_path and str(source).lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
+    if is_path and str(source).lower().removesuffix(".gz").endswith(
+        (".csv", ".tsv", ".txt", ".md")
+    ):
         table = Csv(Path(source), numbers_duplicates=True)
     else:
         from textassay.runtime.data.files import open_table
@@ -131,7 +129,7 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
     # without the number of a column whose name occurs twice
-    given = [re.sub(r" \(\d+\)$", "", name.casefold()) for name in names]
+    given = [name.casefold().partition(" (")[0] for name in names]
     if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
         raise DataError(
             f"{name}: the first row ({', '.join(given[:6])}) holds values and no names; write the"
@@ -238,14 +236,16 @@ def is_plain(cells: Iterable[Any]) -> bool:
 
 
 def _text(cell: Any) -> str:
-    """Return what a cell says; nothing if it is a missing value."""
+    """Return what a cell says, emoji without skin tones; nothing if it is a missing value."""
     if isinstance(cell, float) and math.isnan(cell):
         return ""
     if type(cell).__name__ in ("NoneType", "NAType", "NaTType", "list", "tuple", "dict"):
         return ""
     if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
         cell = cell.item()
-    return str(cell).strip()
+    text = str(cell).strip()
+    # a skin tone, or the mark that asks for a picture
+    return text if text.isascii() else re.sub("[\ufe0f\U0001f3fb-\U0001f3ff]", "", text)
 
 
 def _is_unscored(text: str, filled: Iterable[str]) -> bool:
@@ -276,8 +276,9 @@ def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, f
     plain = plain.replace("\u2212", "-").replace("\u00a0", " ").strip()
     if match := _WITH_UNIT.fullmatch(plain):
         return float(match["value"]), float(match["top"]) if match["top"] else None
-    if match := _STARS.fullmatch(plain):
-        return float(len(match[1])), None
+    stars = plain.rstrip("☆")
+    if stars and not stars.strip("★⭐*"):
+        return float(len(stars)), None
     if match := _NAMED.fullmatch(plain):
         return float(match["value"]), None
     return None
@@ -326,7 +327,7 @@ def are_grades(words: Iterable[str]) -> bool:
     )
 
 
-class Steps(NamedTuple):
+class WordSteps(NamedTuple):
     """Columns whose words are numbers now, if they are steps of one scale."""
 
     columns: Sequence[CellReader]
@@ -334,7 +335,7 @@ class Steps(NamedTuple):
     """Which word became which number."""
 
 
-def read_steps(columns: Sequence[CellReader]) -> Steps:
+def read_steps(columns: Sequence[CellReader]) -> WordSteps:
     """Return columns of words such as `agree` or `B+` as numbers from 1 to 5.
 
     All of them are words of one scale, and three words at least: of two nobody knows how far apart
@@ -343,7 +344,7 @@ def read_steps(columns: Sequence[CellReader]) -> Steps:
     words = {str(value) for one in columns if one.kind == "words" for value in one.filled}
     steps = _steps_of(words)
     if len(words) < 3 or not steps or any(one.kind != "words" for one in columns):
-        return Steps(columns)
+        return WordSteps(columns)
     shown = ", ".join(f"{word!r} {steps[word]:g}" for word in sorted(words, key=steps.__getitem__))
     numbers = [
         replace(
@@ -352,15 +353,15 @@ def read_steps(columns: Sequence[CellReader]) -> Steps:
         )
         for one in columns
     ]  # fmt: skip
-    return Steps(numbers, f"words are read as steps from 1 to 5: {shown}")
+    return WordSteps(numbers, f"words are read as steps from 1 to 5: {shown}")
 
 
 def _steps_of(words: set[str]) -> Mapping[str, float]:
     """Return the step of each word on the scale that has all of them; nothing if there is none."""
     # `a`, `b` and `c` alone may be answers among which somebody chose
-    if all(map(_GRADE.fullmatch, words)) and any(word == "f" or word[1:] for word in words):
-        points = {word: "fdcba".index(word[0]) + 1 + _SIGNS[word[1:]] for word in words}
-        return {word: min(max(1.0, one), 5.0) for word, one in points.items()}
+    grades = vocabulary.grades()
+    if words <= grades.keys() and any(word == "f" or word[1:] for word in words):
+        return grades
     return next((scale for scale in vocabulary.scales() if words <= scale.keys()), {})
 
 

@@ -32,6 +32,12 @@ def levels(name: str) -> tuple[frozenset[str], ...]:
     return tuple(map(frozenset, _all()[name]))
 
 
+def grades() -> dict[str, float]:
+    """Return the numbers of letter grades."""
+    found: dict[str, float] = _all()["grades"]
+    return found
+
+
 @cache
 def scales() -> tuple[dict[str, int], ...]:
     """Return scales of words, each with the step of every word, counted from 1."""

@@ -186,9 +186,6 @@ _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
 _REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
 _IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
-_MARKDOWN_RULE = lazy_pattern(r"[\s|:-]*-[\s|:-]*")
-"""The line below the header of a table in Markdown, whose lines begin with a bar."""
-_AROUND_BARS = lazy_pattern(r"[ \t]*\|[ \t]*")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
 _LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
@@ -202,7 +199,7 @@ _LETTERS = (
     ("cp1252", "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "àáâãçéêíóôõú", "àèéìîòù", "àçèéíïòóúü",
      "æøåéô", "åäöé"),
     ("cp1250", "ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),
-    ("cp1254", "çğıöşüâî"),
+    ("cp1254", "çğıöşüâî\u0307"),
     ("cp1257", "ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
     ("cp949", "가-힣"),
     ("cp1251", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "абвгґдежзийіїєклмнопрстуфхцчшщьюя"),
@@ -359,11 +356,7 @@ class Csv(TableFile):
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
         lines = self._text_lines()
         if self._delimiter == "|":
-            lines = (
-                _AROUND_BARS.sub("|", line) if line.startswith("|") else line
-                for line in lines
-                if not _MARKDOWN_RULE.fullmatch(line)
-            )
+            lines = _without_markdown(lines)
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         start = 1
         try:
@@ -425,6 +418,15 @@ class _BrokenRows:
         self._joined = joined if joined < self._width else 0
         self._end = cells[-1]
         return False
+
+
+def _without_markdown(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines, of a table in Markdown without blanks around bars and the rule below names."""
+    for line in lines:
+        if line.startswith("|") and line.strip(" |:-\r\n"):
+            yield "|".join(map(str.strip, line.split("|")))
+        elif not line.startswith("|"):
+            yield line
 
 
 def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
