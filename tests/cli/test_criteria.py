@@ -98,8 +98,10 @@ def test_a_choice_of_labels_is_asked_by_its_letters(data):
     with served(reply=lambda body, draw: '{"reason": "It is.", "score": "B"}') as server:
         flags = ("--criterion", "What is its tone?", "--scale", "friendly,neutral,rude")
         at = ("-m", "direct/mock", "--api-base", server.url)
-        textassay("score", data, *flags, *at, "-o", "run").ok()
-    assert {row["value"] for row in rows_of(Path("run"))} == {1.0}
+        done = textassay("score", data, *flags, *at, "-o", "run").ok()
+    values = [row["value"] for row in rows_of(Path("run"))]
+    assert set(values) == {1.0}
+    assert f"friendly 0, neutral {len(values)}, rude 0" in done.out
     assert list(spec(Path("run"))["aspects"][0]["labels"]) == ["friendly", "neutral", "rude"]
 
 

@@ -64,7 +64,7 @@ async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
         evaluate_sync(ROWS, **expected)
     with pytest.raises(TypeError, match="unknown parameter of stream"):
         stream(ROWS, **expected)
-    with pytest.raises(UnknownName, match="parameter of evaluate 'max_cost'"):
+    with pytest.raises(UnknownName, match=r"'max_cost'; known: settings=Settings\(max_cost=...\)"):
         await evaluate(ROWS, method="llm-score", model=model, max_cost=0.001)
     assert model.requests == []
 

@@ -445,8 +445,11 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     def check(keywords: dict[str, Any]) -> None:
         for name in keywords:
-            if name not in takes_keywords:
-                raise UnknownParameter(function.__name__, name, takes_keywords)
+            if name in takes_keywords:
+                continue
+            is_setting = "settings" in takes_keywords and name in Settings.model_fields
+            known = [f"settings=Settings({name}=...)"] if is_setting else takes_keywords
+            raise UnknownParameter(function.__name__, name, known)
 
     if inspect.iscoroutinefunction(function):
 
