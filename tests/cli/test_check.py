@@ -112,6 +112,22 @@ def test_a_table_that_cannot_be_understood_says_what_to_type_and_that_works(tmp_
     textassay(*shlex.split(typed.partition(",")[0])).ok()
 
 
+def test_a_file_in_the_place_of_a_command_is_answered_with_the_command(table):
+    textassay(table, "--judge", "judge").ends(
+        2, f"is a file, not a command. Did you mean: textassay check {table} --judge judge"
+    )
+
+
+def test_a_folder_that_is_no_run_is_called_so(tmp_path):
+    textassay("check", tmp_path).ends(2, f"{tmp_path}: is a folder without scores")
+
+
+def test_a_column_that_does_not_exist_is_named_by_its_side(table):
+    textassay("check", table, "--human", "humann").ends(
+        2, "unknown human column 'humann'; did you mean 'human'?"
+    )
+
+
 def test_the_page_loads_nothing_and_escapes_names(tmp_path):
     rows = "\n".join(f"{n % 2},{n % 2}" for n in range(100))
     path = tmp_path / "a.csv"

@@ -529,10 +529,10 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
     console.print(to_terminal(Table(_MEANS, means), console.width))
     if run.without_mean:
-        counts = Counter((score.aspect, score.value) for score in run)
+        given = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
-            given = enumerate(run.labels[name].names)
-            shown = ", ".join(f"{label} {counts[name, at]}" for at, label in given)
+            labels = enumerate(run.labels[name].names)
+            shown = ", ".join(f"{label} {given[name, at]}" for at, label in labels)
             console.print(printable(f"{name}: {shown}"), markup=False)
     usage = summary["usage"]
     # calls of this session without an answer, which usage does not count

@@ -391,8 +391,7 @@ class _BrokenRows:
         self._begin_with_ids = True
         """Whether no whole row above begins with a text of several words."""
         self._texts: set[int] = set()
-        """Columns in which a whole row above has such a text."""
-        self._has_whole = False
+        """Columns in which the first whole row with such texts has them."""
 
     def add(self, cells: Sequence[str]) -> bool:
         """Return whether a row seems to continue the row above, or the short ones above it."""
@@ -403,13 +402,13 @@ class _BrokenRows:
         joined = self._joined - 1 + len(cells)
         # a text was cut only in a column that has texts; rows that begin with a text and lack a
         # last verdict look alike
-        is_text = not self._has_whole or self._joined - 1 in self._texts
+        is_text = not self._texts or self._joined - 1 in self._texts
         if is_piece and is_text and joined == self._width:
             return True
         if len(cells) == self._width:
-            self._has_whole = True
             self._begin_with_ids &= not has_words
-            self._texts.update(at for at, cell in enumerate(cells) if " " in cell.strip())
+            if not self._texts:
+                self._texts = {at for at, cell in enumerate(cells) if " " in cell.strip()}
         elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
             # the text in the last cell of a whole row may have been cut, too
             return True
