@@ -262,7 +262,8 @@ def test_one_row_per_rating_becomes_a_column_per_rater(tmp_path):
         for name, rating in zip("abc", t.raters, strict=True)
     ]
     row = only_row(rows)
-    assert (row.n, row.pair.raters.shape) == (N, (N, 3))
+    assert (row.n, row.pair.human, row.pair.raters.shape) == (N, "a, b, c", (N, 3))
+    assert only_row(rows, human="a,b").pair.human == "a, b"
 
 
 def test_one_row_per_score_becomes_a_judge_per_name():
@@ -273,7 +274,7 @@ def test_one_row_per_score_becomes_a_judge_per_name():
     ]
     found = textassay.check(rows).rows
     assert [(row.pair.judge, row.n) for row in found] == [
-        ("judge score gpt-4o", N), ("judge score claude", N)
+        ("gpt-4o", N), ("claude", N)
     ]  # fmt: skip
 
 

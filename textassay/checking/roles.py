@@ -87,7 +87,11 @@ def find_roles(
 def _known(name: str, table: RawTable, what: str) -> str:
     if name in table.columns:
         return name
-    same = [one for one in table.columns if one.casefold() == name.casefold()]
+    same = [
+        one
+        for one in table.columns
+        if name.casefold() in (one.casefold(), table.shown.get(one, one).casefold())
+    ]
     same = same or [
         f"{kind}.{name}" for kind in ("metrics", "human") if f"{kind}.{name}" in table.columns
     ]
@@ -406,6 +410,7 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         rows.setdefault(str(key), []).append(at)
     names = list(dict.fromkeys(map(str, table.columns[who])))
     joined: dict[str, list[object]] = {}
+    rated = []
     for name, cells in table.columns.items():
         if name == who:
             continue
@@ -413,8 +418,17 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         if same or read_cells(name, cells).kind not in ("number", "words"):
             joined[name] = [cells[own[0]] for own in rows.values()]
             continue
+        rated.append(name)
         by = [{str(table.columns[who][at]): cells[at] for at in own} for own in rows.values()]
         for one in names:
             joined[f"{side} {name} {one}"] = [of_item.get(one) for of_item in by]
     note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
-    return RawTable(table.name, joined, table.decimal, (*table.notes, note), is_joined=True)
+    shown = {
+        f"{side} {name} {one}": one if len(rated) == 1 else f"{one} {name}"
+        for name in rated
+        for one in names
+    }
+    return RawTable(
+        table.name, joined, table.decimal, (*table.notes, note), is_joined=True,
+        shown={**table.shown, **shown},
+    )  # fmt: skip

@@ -102,7 +102,7 @@ def _of_table(
         if steps.note:
             notes.append(steps.note)
         own, *theirs = steps.columns
-        given = _GivenColumns(table.name, own, theirs)
+        given = _GivenColumns(table, own, theirs)
         pairs.append(pair := given.pair(groups, roles.group is not None, systems))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
         if pair.raters.shape[1] and split.any():
@@ -161,8 +161,9 @@ def _system_codes(names: Sequence[str | None]) -> Codes:
 class _GivenColumns:
     """One judge's column and people's, as they were read."""
 
-    def __init__(self, table: str, judge: CellReader, people: list[CellReader]) -> None:
-        self.table, self.judge, self.people = table, judge, people
+    def __init__(self, table: RawTable, judge: CellReader, people: list[CellReader]) -> None:
+        self.table, self.judge, self.people = table.name, judge, people
+        self.shown = table.shown
 
     def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> JudgedPair:
         """Return numbers, or positions of labels."""
@@ -174,8 +175,8 @@ class _GivenColumns:
         scores = read.scores
         ratings = _majority(raters) if read.labels else _mean(raters)
         return JudgedPair(
-            judge=_shown(self.judge.name),
-            human=_joined(_shown(one.name) for one in self.people),
+            judge=self._shown(self.judge),
+            human=_joined(map(self._shown, self.people)),
             scores=scores,
             ratings=ratings,
             raters=raters if len(self.people) > 1 else raters[:, :0],
@@ -188,6 +189,9 @@ class _GivenColumns:
             judge_scale=read.judge_scale,
             unscored=int(np.count_nonzero(np.isnan(scores) & ~np.isnan(ratings))),
         )
+
+    def _shown(self, cells: CellReader) -> str:
+        return self.shown.get(cells.name) or _field_name(cells.name)
 
     def _as_labels(self) -> _Read | None:
         """Return labels, if people gave any."""
@@ -276,7 +280,7 @@ class _Read(NamedTuple):
     judge_scale: PairScale
 
 
-def _shown(name: str) -> str:
+def _field_name(name: str) -> str:
     """Return a column's name, of a field of ours what it rates."""
     kind, _, rest = name.partition(".")
     if not rest:

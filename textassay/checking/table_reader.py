@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -80,6 +80,8 @@ class RawTable:
     """What is unusual about how the table was read."""
     is_joined: bool = False
     """Whether several rows were joined to one, as a check alone does."""
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What results call columns that were made of several rows: the rater, or the judge."""
 
     @property
     def length(self) -> int:
