@@ -42,9 +42,12 @@ class ImportedRatings:
     """One rating by one person."""
 
     id: str
-    aspect: str  # what was rated
-    rater: str  # name in the other tool
-    value: ImportedRating  # a number, a label, or several labels; `None` if the rater declined
+    aspect: str
+    """What was rated."""
+    rater: str
+    """Name in the other tool."""
+    value: ImportedRating
+    """A number, a label, or several labels; `None` if the rater declined."""
 
 
 class ReadRatings(NamedTuple):

@@ -39,18 +39,21 @@ class RatingQuestion:
     """One aspect as a rater is asked for it."""
 
     aspect: str
-    definition: str  # what to look at, in the task's words
-    kind: RatingQuestionKind  # how it is answered
-    # ratings that may be given, lowest first; the two ends of the scale for `number`
+    definition: str
+    """What to look at, in the task's words."""
+    kind: RatingQuestionKind
+    """How it is answered."""
     values: tuple[float, ...]
+    """Ratings that may be given, lowest first; the two ends of the scale for `number`."""
     # the fields that follow are told by the task's digest
 
-    # what each label is called and means, in the order of `values`, for `labels`; the labels of
-    # which several may apply, for `several`
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    ordered: bool = field(default=False, repr=False)  # whether labels are ordered
-    # what the ratings are called: the aspect, or each of its labels for `several`
+    """What each label is called and means, in the order of `values`, for `labels`; the labels of
+    which several may apply, for `several`."""
+    ordered: bool = field(default=False, repr=False)
+    """Whether labels are ordered."""
     names: tuple[str, ...] = field(default=(), repr=False)
+    """What the ratings are called: the aspect, or each of its labels for `several`."""
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -107,8 +110,10 @@ class RatingQuestion:
 class Guidelines:
     """What raters are told beside the definitions of the task."""
 
-    name: str  # name of their file, without its folder
-    text: str  # the text, shown as it is
+    name: str
+    """Name of their file, without its folder."""
+    text: str
+    """The text, shown as it is."""
 
     @classmethod
     def read(cls, path: Path) -> Guidelines:

@@ -196,15 +196,12 @@ class UsedRoles(Mapping[str, Model]):
 
 
 class ToolsByDefault(NamedTuple):
-    """Tools that a run takes because it names none.
-
-    Attributes:
-        specs: What it takes.
-        left_out: Extra of the package by the tool that needs it and is left out without it.
-    """
+    """Tools that a run takes because it names none."""
 
     specs: tuple[str, ...]
+    """What it takes."""
     left_out: Mapping[str, str]
+    """Extra of the package by the tool that needs it and is left out without it."""
 
     @property
     def notice(self) -> str:

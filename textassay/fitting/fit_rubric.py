@@ -262,9 +262,11 @@ class Rubric(Alignment):
 class _CriterionDecision:
     """What became of a criterion in a round."""
 
-    reason: str | None  # why it went; `None` if it stays
+    reason: str | None
+    """Why it went; `None` if it stays."""
     importance: float | None = None
-    interval: tuple[float, float] = (-np.inf, np.inf)  # without one nothing is known to be above 0
+    interval: tuple[float, float] = (-np.inf, np.inf)
+    """Interval of the importance; the whole line if it was not estimated."""
 
 
 def weed(

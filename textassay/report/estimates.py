@@ -47,35 +47,42 @@ class Curve:
     """The calibration of one aspect."""
 
     learned: AspectCalibration
-    picture: Markup  # the map with its intervals, over the rated texts
-    width: float | None  # mean width of the intervals of this run's scores; `None` if none has one
-    outside: float  # share of this run's scores outside the calibrated range
+    picture: Markup
+    """The map with its intervals, over the rated texts."""
+    width: float | None
+    """Mean width of the intervals of this run's scores; `None` if none has one."""
+    outside: float
+    """Share of this run's scores outside the calibrated range."""
 
 
 @dataclass
 class Decisions:
     """The sections; what there are no data for is empty."""
 
-    # by aspect, if a calibration is given; of the first run
     curves: list[Curve] = field(default_factory=list)
-    # means by system, and their differences, by run
+    """By aspect, if a calibration is given; of the first run."""
     estimates: list[Table] = field(default_factory=list)
-    # differences of systems by the judges' scores alone, of aspects without ratings
+    """Means by system, and their differences, by run."""
     differences: list[Table] = field(default_factory=list)
-    # two runs, and the difference of their agreement with people
+    """Differences of systems by the judges' scores alone, of aspects without ratings."""
     compared: list[Table] = field(default_factory=list)
-    stand_ins: list[Table] = field(default_factory=list)  # the alternative annotator test, by run
-    stress: list[Table] = field(default_factory=list)  # verdicts of stress runs
-    reasons: list[str] = field(default_factory=list)  # what could not be computed, and why
-    # what `estimates` and `differences` show, by letter of the run
+    """Two runs, and the difference of their agreement with people."""
+    stand_ins: list[Table] = field(default_factory=list)
+    """The alternative annotator test, by run."""
+    stress: list[Table] = field(default_factory=list)
+    """Verdicts of stress runs."""
+    reasons: list[str] = field(default_factory=list)
+    """What could not be computed, and why."""
     of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
-    # on what the differences of an aspect's systems rest beside ratings, by aspect
+    """What `estimates` and `differences` show, by letter of the run."""
     assumes: dict[str, str] = field(default_factory=dict)
-    of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
-    # the difference of the runs' agreement with people, by aspect and coefficient
+    """On what the differences of an aspect's systems rest beside ratings, by aspect."""
+    of_runs: list[CompareRow] = field(default_factory=list)
+    """What `compared` shows."""
     of_agreement: list[AgreementDifference] = field(default_factory=list)
-    # what `stand_ins` show, by letter of the run
+    """The difference of the runs' agreement with people, by aspect and coefficient."""
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
+    """What `stand_ins` show, by letter of the run."""
 
 
 def decisions(

@@ -81,14 +81,20 @@ _WORDS = {
 class Line:
     """One piece of evidence."""
 
-    kind: SectionKind  # lines of a kind follow each other
-    text: str  # what it is about: a label, a question, a tool
-    figure: str = ""  # its number, ready to be shown
-    # where its bar begins, as a share of the width; `None` without a bar
+    kind: SectionKind
+    """Lines of a kind follow each other."""
+    text: str
+    """What it is about: a label, a question, a tool."""
+    figure: str = ""
+    """Its number, ready to be shown."""
     start: float | None = None
-    end: float | None = None  # where its bar ends
-    note: str = ""  # anything else that it says
-    thought: str = ""  # what the judge thought before it answered, which is shown folded
+    """Where its bar begins, as a share of the width; `None` without a bar."""
+    end: float | None = None
+    """Where its bar ends."""
+    note: str = ""
+    """Anything else that it says."""
+    thought: str = ""
+    """What the judge thought before it answered, which is shown folded."""
 
 
 def evidence_lines(score: Score) -> list[Line]:
@@ -270,30 +276,41 @@ class ShownScore:
     """One score with everything behind it."""
 
     score: Score
-    example: Example | None  # `None` if the data could not be found
-    given: list[Part]  # what the output was made from
-    human: float | None  # rating beside it; `None` if unrated
-    gap: float | None  # judge minus people
-    unit: str  # what the gap is counted in
-    other: float | None  # value in the second run
-    change: float | None  # first run minus second
-    # what the second run judged under this id, if that is another text
+    example: Example | None
+    """`None` if the data could not be found."""
+    given: list[Part]
+    """What the output was made from."""
+    human: float | None
+    """Rating beside it; `None` if unrated."""
+    gap: float | None
+    """Judge minus people."""
+    unit: str
+    """What the gap is counted in."""
+    other: float | None
+    """Value in the second run."""
+    change: float | None
+    """First run minus second."""
     other_example: Example | None
-    flips: bool  # whether that crosses the middle of the scale
+    """What the second run judged under this id, if that is another text."""
+    flips: bool
+    """Whether the change crosses the middle of the scale."""
     obtained: str
-    evidence: list[tuple[str, list[Line]]]  # lines by heading
-    # names of the labels whose positions the values are; empty if they are not labels
+    evidence: list[tuple[str, list[Line]]]
+    """Lines by heading."""
     labels: tuple[str, ...] = ()
+    """Names of the labels whose positions the values are; empty if they are not labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExamplesSection:
     """The section."""
 
-    order: str  # why these come first
+    order: str
+    """Why these come first."""
     shown: list[ShownScore]
     total: int
-    packed: int  # number of scores in the page, of `total`
+    packed: int
+    """Number of scores in the page, of `total`."""
 
 
 def examples(
@@ -371,7 +388,8 @@ def _known_values(column: Floats) -> Floats:
 class Packed:
     """What travels in the page."""
 
-    index: str  # the columns, as base64 of gzip; so is each block
+    index: str
+    """The columns, as base64 of gzip; so is each block."""
     blocks: tuple[str, ...]
     shown: int
     total: int

@@ -57,14 +57,16 @@ class RunFacts:
     """One run."""
 
     name: str
-    # label and value; `more` are the facts that most readers do not look for
     facts: list[tuple[str, str]]
+    """Label and value; `more` are the facts that most readers do not look for."""
     more: list[tuple[str, str]]
-    # outcome, number of scores and meaning of each outcome that occurs
     outcomes: list[tuple[str, int, str]]
+    """Outcome, number of scores and meaning of each outcome that occurs."""
     bar: Markup | None
-    errors: list[tuple[str, int]]  # type of error and number of scores, most frequent first
-    signatures: list[tuple[str, int]]  # signature and number of lines
+    errors: list[tuple[str, int]]
+    """Type of error and number of scores, most frequent first."""
+    signatures: list[tuple[str, int]]
+    """Signature and number of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,10 @@ class Overview:
 
     runs: list[RunFacts]
     data: str
-    missing: str | None  # why texts are absent; `None` if they are there
-    left_out: list[str]  # sentences about rows of other texts, which are in no figure
+    missing: str | None
+    """Why texts are absent; `None` if they are there."""
+    left_out: list[str]
+    """Sentences about rows of other texts, which are in no figure."""
 
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
@@ -172,9 +176,12 @@ class AspectScores:
     """All systems on one aspect, best first."""
 
     name: str
-    scale: str  # its scale in words
-    span: tuple[float, float]  # ends of the axis that the pictures share
-    rows: list[SystemRow]  # all texts first, then each system; of two runs both in turn
+    scale: str
+    """Its scale in words."""
+    span: tuple[float, float]
+    """Ends of the axis that the pictures share."""
+    rows: list[SystemRow]
+    """All texts first, then each system; of two runs both in turn."""
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
@@ -279,12 +286,14 @@ class CriterionRow:
     """A node of HD-Eval's tree."""
 
     name: str
-    depth: int  # 0 at the root
-    mean: float | None  # mean rating; `None` if no score's evidence has it
+    depth: int
+    """0 at the root."""
+    mean: float | None
+    """Mean rating; `None` if no score's evidence has it."""
     n: int
     picture: Markup | None
-    # how much the squared error grows when it is shuffled; `None` unless fitted
     importance: float | None
+    """How much the squared error grows when it is shuffled; `None` unless fitted."""
     weight: Markup | None
     definition: str = ""
 
@@ -294,15 +303,19 @@ class RecipeSection:
     """The section; what does not apply is `None` or empty."""
 
     method: str
-    graph: Markup | None  # drawn; if it cannot be, `reason` says why
+    graph: Markup | None
+    """Drawn; if it cannot be, `reason` says why."""
     reason: str | None
     fans_out: bool
-    steps: list[tuple[str, str]]  # the graph in words: a node and what feeds it
-    # a root aspect and its criteria, parents first; no root if no criterion has children
+    steps: list[tuple[str, str]]
+    """The graph in words: a node and what feeds it."""
     trees: list[tuple[str, list[CriterionRow]]]
-    fitted: bool  # whether importance is known
+    """A root aspect and its criteria, parents first; no root if no criterion has children."""
+    fitted: bool
+    """Whether importance is known."""
     plan: list[str]
-    assistants: list[tuple[str, str]]  # aspect and the tools that serve it
+    assistants: list[tuple[str, str]]
+    """Aspect and the tools that serve it."""
 
 
 def recipe(run: RunSource) -> RecipeSection:

@@ -44,9 +44,11 @@ Above = Literal["yes", "no", "not shown"]
 class _Compared(NamedTuple):
     """One score against one human aspect at one level."""
 
-    judge: str  # the run; empty for a trivial measure, which looks at the surface alone
+    judge: str
+    """The run; empty for a trivial measure, which looks at the surface alone."""
     row: TableRow
-    on: str = ""  # whose texts a trivial measure looked at, if the runs judged different ones
+    on: str = ""
+    """Whose texts a trivial measure looked at, if the runs judged different ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +83,24 @@ class JudgeAgreement:
 
     run: str
     score: str
-    measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
+    measure: str
+    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
     value: Estimate
     n: int
-    groups: int | None  # `None` without groups
-    # its lead over trivial measures; `None` for labels, or without intervals
+    groups: int | None
+    """`None` without groups."""
     advantage: Advantage | None
+    """Its lead over trivial measures; `None` for labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
     """How often people gave one label and the judge another."""
 
     texts: int
-    shade: int  # share of what people gave this label, from 0 to 4
-    address: str  # leads to the texts in it
+    shade: int
+    """Share of what people gave this label, from 0 to 4."""
+    address: str
+    """Leads to the texts in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,8 @@ class Matrix:
 
     title: str
     labels: tuple[str, ...]
-    rows: list[tuple[str, list[MatrixCell]]]  # what people said, and how often the judge said what
+    rows: list[tuple[str, list[MatrixCell]]]
+    """What people said, and how often the judge said what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +126,13 @@ class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
     human: str
-    # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    # the lead of each judge over the best trivial measure; `None` without intervals
+    """Judges, their jurors and trivial measures, one table by level, the data set first."""
     above: Table | None
+    """The lead of each judge over the best trivial measure; `None` without intervals."""
     judges: list[JudgeAgreement]
-    plots: list[Plot]  # judge against people, by run; for labels there are `matrices`
+    plots: list[Plot]
+    """Judge against people, by run; for labels there are `matrices`."""
     matrices: list[Matrix]
 
 

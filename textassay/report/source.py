@@ -197,11 +197,13 @@ class ScoreTable:
 class RunSource:
     """One run."""
 
-    name: str  # the folder's name, made unique between the runs
+    name: str
+    """The folder's name, made unique between the runs."""
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
-    stress: dict[str, Any] = field(default_factory=dict)  # its `stress.json`, empty if it has none
+    stress: dict[str, Any] = field(default_factory=dict)
+    """Its `stress.json`, empty if it has none."""
 
     def recorded(self, *keys: str) -> Any:
         """Return what the manifest has below these keys; `None` if one is missing."""
@@ -246,13 +248,15 @@ class DataSource:
     """The examples that were judged."""
 
     name: str
-    examples: dict[str, Example]  # by id; empty if the data could not be found
-    missing: str | None = None  # why there are no examples, in words; `None` if there are some
-    # ids that are left out with their ratings, since their text is not the judged one
+    examples: dict[str, Example]
+    """By id; empty if the data could not be found."""
+    missing: str | None = None
+    """Why there are no examples, in words; `None` if there are some."""
     other_texts: tuple[str, ...] = ()
+    """Ids that are left out with their ratings, since their text is not the judged one."""
 
-    # trivial measures of the texts by name and id; computed when first needed
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """Trivial measures of the texts by name and id; computed when first needed."""
 
     @cached_property
     def people(self) -> People:
@@ -459,19 +463,23 @@ def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
 class JoinedPage:
     """One row per score, shape (n,) each."""
 
-    values: Floats  # the judge's value; NaN if unscored
-    # the mean rating of the human aspect that the score is compared with; NaN if unrated
+    values: Floats
+    """The judge's value; NaN if unscored."""
     human: Floats
-    gaps: Floats  # judge minus people; NaN if either is missing, and of labels without an order
-    # size of each gap as a share of the scale or of the ranks, so that aspects compare
+    """The mean rating of the human aspect that the score is compared with; NaN if unrated."""
+    gaps: Floats
+    """Judge minus people; NaN if either is missing, and of labels without an order."""
     sizes: Floats
-    units: dict[str, str]  # what a gap is counted in, by aspect
-    other: Floats  # value in the second run; NaN without one
-    # first run minus second, as everywhere; NaN if either is missing or their scales differ, and of
-    # labels without an order
+    """Size of each gap as a share of the scale or of the ranks, so that aspects compare."""
+    units: dict[str, str]
+    """What a gap is counted in, by aspect."""
+    other: Floats
+    """Value in the second run; NaN without one."""
     changes: Floats
-    # whether a change crosses the middle of the scale
+    """First run minus second, as everywhere; NaN if either is missing or their scales differ, and
+    of labels without an order."""
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    """Whether a change crosses the middle of the scale."""
 
     @property
     def has_people(self) -> bool:
