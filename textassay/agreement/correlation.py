@@ -326,12 +326,17 @@ RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 class Pairs:
     """Rows that have both numbers."""
 
-    scores: Floats  # shape (n,)
-    human: Floats  # shape (n,)
-    # code of each row's group, from 0 without holes, shape (n,); `None` if no groups were given
+    scores: Floats
+    """Shape (n,)."""
+    human: Floats
+    """Shape (n,)."""
     groups: Codes | None
-    systems: Codes | None  # the same for systems
-    rated: int  # number of rows with a human rating, scored or not
+    """Code of each row's group, from 0 without holes, shape (n,); `None` if no groups were
+    given."""
+    systems: Codes | None
+    """The same for systems."""
+    rated: int
+    """Number of rows with a human rating, scored or not."""
 
     @property
     def coverage(self) -> float | None:

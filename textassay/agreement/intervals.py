@@ -79,11 +79,12 @@ _CERTAIN = 1 - 1e-9
 class Intervals:
     """Intervals of the three coefficients at one level."""
 
-    # interval by coefficient; `None` if it is undefined or none can hold
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None  # why there are no intervals, or why they are too narrow
+    """Interval by coefficient; `None` if it is undefined or none can hold."""
+    note: str | None = None
+    """Why there are no intervals, or why they are too narrow."""
 
 
 def intervals_at(

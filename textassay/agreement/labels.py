@@ -502,14 +502,16 @@ class Threshold:
     """A score from which on a text counts as yes."""
 
     value: float
-    # whether scores of at least `value` are yes, or scores of at most `value`
     yes: Literal["above", "below"]
-    chosen_on: int = 0  # sources it was chosen on; 0 if it was given
-    # balanced accuracy on these sources, which is too high; `None` if it was given
+    """Whether scores of at least `value` are yes, or scores of at most `value`."""
+    chosen_on: int = 0
+    """Sources it was chosen on; 0 if it was given."""
     found: float | None = None
-    equal: int = 0  # labeled texts whose score is the threshold itself
-    # whether these count half as yes and half as no, rather than as yes
+    """Balanced accuracy on these sources, which is too high; `None` if it was given."""
+    equal: int = 0
+    """Labeled texts whose score is the threshold itself."""
     is_shared: bool = False
+    """Whether these count half as yes and half as no, rather than as yes."""
 
     def apply(self, scores: Floats) -> Floats:
         """Return 1 for yes and 0 for no, shape (n,); NaN stays."""
