@@ -108,6 +108,20 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
         assert re.match(r"[89]\d\d tokens of thought", rows["thinks"]["detail"])
 
 
+def test_the_doctor_says_so_if_a_name_alone_keeps_temperature_0_from_being_sent(tmp_path):
+    """As in a run: a server that takes it is not asked."""
+    with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
+        data = write_examples(tmp_path / "data.jsonl", 1)
+        for model, is_sent in (("direct/x", True), ("direct/qwen3-8b", False)):
+            out = tmp_path / model
+            score(server, data, "llm-score", out, model=model).ok()
+            assert ("unsent:temperature" not in rows_of(out)[0]["signature"]) is is_sent
+            rows = document("doctor", model, "--api-base", server.url)["rows"]
+            (said,) = [row["detail"] for row in rows if row["ability"] == "temperature"]
+            assert ("methods that ask once send 0" in said) is is_sent
+            assert ("do not send it 0" in said) is not is_sent
+
+
 OPENAI = {"direct/x": "direct/x", "litellm": "openai/x"}
 
 

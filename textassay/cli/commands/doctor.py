@@ -43,6 +43,7 @@ from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.runtime.calls.adaptation import AdaptingModel
+    from textassay.runtime.calls.traits import ModelTraits
     from textassay.runtime.stack import ConnectedModel
 
 ProbeResult = Literal["yes", "no", "wrong", "unknown"]
@@ -162,13 +163,15 @@ class Examiner:
         differ = len({*self.first, *other}) > 1
         detail = "samples differ" if differ else "samples are equal: more than one may add nothing"
         thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
-        if thinks and "temperature" not in self.refused:
+        if self.learned.shuns_zero:
+            detail += "; by its name it thinks, so methods that ask once do not send it 0"
+        elif thinks and "temperature" not in self.learned.unsent:
             detail += (
                 "; methods that ask once send 0, and makers of some models that think advise"
                 " against it: see the model's card, and give --temperature"
             )
         self._add("temperature", "yes" if differ else "unknown", detail)
-        if "seed" in self.refused:
+        if "seed" in self.learned.unsent:
             return "no", "it is refused"
         if self.first != again:
             return "no", "equal seeds gave different answers"
@@ -203,7 +206,7 @@ class Examiner:
             and answer["rating"] in (1, 2, 3)
         )
         detail = "satisfies the schema" if fits else f"breaks the schema: {text[:40]!r}"
-        if "json_schema" in self.refused:
+        if "json_schema" in self.learned.unsent:
             return "no", f"schemas are refused; asked for in words, the answer {detail}"
         return ("yes" if fits else "wrong"), f"the answer {detail}"
 
@@ -238,12 +241,7 @@ class Examiner:
 
     def parameters(self) -> None:
         """Note what the model was found not to take."""
-        from textassay.runtime.calls.adaptation import adaptation_of
-
-        adaptation = adaptation_of(self.model)
-        if adaptation is None:
-            return
-        learned = adaptation.learned
+        learned = self.learned
         seen = [f"takes no {name}" for name in learned.unsent]
         seen += [f"takes {name} up to {limit}" for name, limit in learned.most.items()]
         seen += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
@@ -252,12 +250,13 @@ class Examiner:
         self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "all are accepted")
 
     @property
-    def refused(self) -> tuple[str, ...]:
-        """The parameters that the model has refused by now."""
+    def learned(self) -> ModelTraits:
+        """What is known of the model by now; nothing if requests to it are not adapted."""
         from textassay.runtime.calls.adaptation import adaptation_of
+        from textassay.runtime.calls.traits import ModelTraits
 
         adaptation = adaptation_of(self.model)
-        return () if adaptation is None else adaptation.learned.unsent
+        return ModelTraits() if adaptation is None else adaptation.learned
 
     def _add(self, ability: str, verdict: ProbeResult, detail: str) -> None:
         self.findings.append(DoctorFinding(ability=ability, verdict=verdict, detail=detail))
