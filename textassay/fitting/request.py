@@ -264,7 +264,7 @@ class FitRubric(FitByModel):
     rounds: Annotated[int | None, Field(ge=1, le=20), Flag(GROWING, "N")] = None
     """Rounds of proposals of a rubric (default: 3)."""
     labels: Annotated[int | None, Field(ge=10, le=10_000), Flag(GROWING, "N")] = None
-    """Rated rows that a rubric is learned from at most (default: 60)."""
+    """Maximum number of rated rows that a rubric learns from (default: 60)."""
     children: Annotated[int | None, Field(ge=1, le=26)] = None
 
     @property
