@@ -106,7 +106,7 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
         ("agent-judge", Capabilities(images=True), "the method agent-judge takes texts only"),
     ],
 )
-async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked(
+async def test_images_that_no_judge_would_see_are_refused_before_anything_is_asked(
     method: str, capabilities: Capabilities, words: str, tmp_path: Path
 ) -> None:
     model = judge(name="judge", capabilities=capabilities)

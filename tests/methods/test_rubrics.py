@@ -277,7 +277,7 @@ def test_a_run_over_rubrics_is_scored_and_held_against_people(tmp_path: Path) ->
     assert labels["criteria"]["groups"] == 8  # criteria of one text are of one source
 
 
-async def test_what_a_judge_thought_of_many_criteria_stands_once() -> None:
+async def test_a_thought_about_many_criteria_is_shown_once() -> None:
     sample = Sample(
         text='{"answers": [{"number": 1, "quote": "", "answer": "no"},'
         ' {"number": 2, "quote": "", "answer": "no"}, {"number": 3, "quote": "", "answer": "no"}]}',

@@ -49,7 +49,7 @@ def printed(text):
 
 # the page with Nimble's figures is not among the papers
 @pytest.mark.parametrize("name", [name for name in names() if not name.startswith("nimble")])
-def test_published_figures_stand_in_the_paper(name):
+def test_published_figures_are_in_the_paper(name):
     """Those of a row stand there in this order, not far from each other."""
     table = load(name)
     rows = [row for row in table.rows if any(figure != "-" for figure in row.published)]
@@ -383,7 +383,7 @@ def test_rows_that_learn_from_the_most_important_criteria(recorded):
     assert two.value == pytest.approx(whole.value, abs=0.05)
 
 
-def test_what_is_missing_is_told(tmp_path, capsys):
+def test_missing_parts_are_reported(tmp_path, capsys):
     """Unknown tables and rows, tables without figures, and data that are not here."""
     assert main(["hd-eval-table-99"]) == 2
     assert "hd-eval-table-9" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_planted_defects_are_found_and_only_they(world, judge):
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_whole_suite_tells_them_apart(whole_suite, judge):
+def test_the_whole_suite_distinguishes_them(whole_suite, judge):
     """All edits and orders together; 200 seeds are in benchmarks/stress_battery.py."""
     assert bool(whole_suite.planted(JUDGES[judge])) == (judge != "perfect")
     found, alarms = told_apart(whole_suite, JUDGES[judge], FEW)

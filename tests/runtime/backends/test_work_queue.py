@@ -144,7 +144,7 @@ async def test_requests_that_are_canceled_are_not_run(order):
     await queue.aclose()
 
 
-async def test_an_engine_may_stop_early_once_nobody_waits_for_a_batch(order):
+async def test_an_engine_may_stop_early_once_no_caller_waits_for_a_batch(order):
     box = Endless()
     queue = queue_of(box, order)
     endless = asking(queue, b"endless")
@@ -346,7 +346,7 @@ async def test_shared_prefixes_are_brought_together(together):
     await queue.aclose()
 
 
-async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
+async def test_no_request_waits_forever_for_a_prefix_that_stays_popular():
     """A request that was passed over often enough runs although better matches keep coming."""
     box = Box(shut=True)
     queue = queue_of(box)

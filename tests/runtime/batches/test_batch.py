@@ -320,7 +320,7 @@ async def test_a_single_request_is_submitted(tmp_path):
         assert str(one) == "1 request to direct/m is submitted in 1 batch"
 
 
-async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_path):
+async def test_a_batch_whose_submission_was_not_written_down_is_found_again(tmp_path):
     """By our tag, on a later page of the provider's list."""
     async with serve_batches() as server:
         shown = await session(tmp_path, server, asked(3), note=3)
