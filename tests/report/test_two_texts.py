@@ -107,7 +107,7 @@ def test_head_and_list_subtract_in_one_direction(runs):
 def test_ratings_of_other_texts_are_counted_and_own_texts_stay(runs, tmp_path):
     new, _ = runs
     content = content_of(new, human=tmp_path / "old-data.jsonl")
-    assert content.agreement is None
+    assert content.agreement == []
     assert any(
         "40 rows of old-data.jsonl have other texts" in one for one in content.headline.points
     )

@@ -53,7 +53,7 @@ class Finding(Action):
     where: str = ""
     """Name of the section that shows it, or "find" for a text that a search found nowhere."""
     quote: str = ""
-    """The words that show it, as they stand there; empty if a section lacks something."""
+    """The words that show it, quoted; empty if a section lacks something."""
 
 
 class FinalVerdict(Action):
@@ -282,7 +282,7 @@ class ListSections(Action):
 
 
 class FindAction(Action):
-    """Show where a text stands in the material, or what is closest to it by its words."""
+    """Show where a text is in the material, or the passages whose words are closest to it."""
 
     action: Literal["find"] = "find"
     text: str
@@ -310,7 +310,7 @@ ACTIONS = ("list", "find", "read", "verdict")
 
 
 class NoAction(Message):
-    """An answer that is no action."""
+    """An answer that is not an action."""
 
     problem: str
     """`NoActionFound`, `Declined` or `CutOff`."""
@@ -332,7 +332,7 @@ class Investigator:
     max_steps: int = 12
     """Most requests, including the one for the verdict."""
     retries: int = 1
-    """How often in a row an answer that is no action is asked for again."""
+    """How often in a row an answer that is not an action is asked for again."""
     functions: bool = False
     """Whether the actions are offered as functions as well, which the model may call."""
 

@@ -9,12 +9,12 @@ whose columns are the judge's. Of two labels the second is the positive one.
 An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
 bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
 judge that made no error among few rows may make one among many, and a bootstrap of rows without
-errors would call it certain. How many rows make one observation is what the errors show: one if
-they fall independently, all of a source if they come together. As few errors show little of that,
-the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
-A mean over more than two labels has an interval only if people gave each of them at least 5 times:
-of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
-is shown by `benchmarks/coverage/`.
+errors would call it certain. The errors show how many rows make one observation: one if they fall
+independently, all of a source if they come together. As few errors show little of that, the size
+of a source counts as one more error. The interval also contains the one that the resamples have
+without the added observations. A mean over more than two labels has an interval only if people gave
+each of them at least 5 times: of fewer, some do not occur at all, and the mean is over others than
+in the next data set. `benchmarks/coverage/` shows the coverage.
 
 Two judges are compared under the same random weighting of the sources, so that what makes a source
 hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the

@@ -60,7 +60,7 @@ class ReadRatings(NamedTuple):
 
 
 class LeftOut:
-    """Counts what an export holds that is no rating of a text."""
+    """Counts the entries of an export that are not ratings of a text."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -45,7 +45,7 @@ class RatingQuestion:
     """How it is answered."""
     values: tuple[float, ...]
     """Ratings that may be given, lowest first; the two ends of the scale for `number`."""
-    # the fields that follow are told by the task's digest
+    # the digest of the task covers the fields that follow
 
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """What each label is called and means, in the order of `values`, for `labels`; the labels of
@@ -108,7 +108,7 @@ class RatingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Guidelines:
-    """What raters are told beside the definitions of the task."""
+    """Instructions for raters beside the definitions of the task."""
 
     name: str
     """Name of their file, without its folder."""

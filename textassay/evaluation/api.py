@@ -333,7 +333,7 @@ async def open_evaluation(
     async with open_session(
         examples, request, method=given.method, models=objects, tools=given.tools, dry=dry
     ) as session:
-        if session.warning is not None and not dry:
+        if session.warning and not dry:
             _log.warning("%s", session.warning)
         for notice in session.data.notices:
             _log.warning("%s", notice)

@@ -180,7 +180,7 @@ class EvaluationEngine:
                     yield score
 
     async def score_lists(self) -> AsyncGenerator[list[Score], None]:
-        """Yield what `scores` does, in lists of what was journaled together."""
+        """Yield the scores in the lists in which they were journaled."""
         self._began = time.monotonic()
         if WATCH.observer is not None:
             self._observed = WATCH.observer.run(self._method)
@@ -338,7 +338,7 @@ class EvaluationEngine:
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel what is in work; `_result` tells it apart from a cancellation from outside."""
+        """Cancel the examples in work, in a way that `_result` distinguishes from other causes."""
         for task in self._in_work:
             self._overdue.add(task)
             task.cancel()
@@ -351,7 +351,7 @@ def to_scores(
     method: Method,
     of_session: Mapping[str, Any],
 ) -> list[Score]:
-    """Turn what a graph yields into one score for every aspect that was asked for.
+    """Turn the result of a graph into one score for every requested aspect.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
     claims (a plan, the steps of an aspect) are put on the first.

@@ -245,21 +245,21 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to resume a run whose scores would not be comparable."""
-    if (change := describe_change(old, new)) is not None:
+    if change := describe_change(old, new):
         raise RunFolderError(
             f"this run cannot be resumed because {change}; start a new run in another folder"
         )
 
 
-def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return in words why the scores of two manifests are incomparable; `None` if they are not."""
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return in words why the scores of two manifests are incomparable; empty if they are not."""
     # the signature comes last: it changes with all of the others, and they say more plainly what
     # differs
-    for what in ("data", "method", "models", "signature"):
-        before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
-        if (change := _difference(before, after, what)) is not None:
-            return change
-    return None
+    changes = (
+        _difference(_comparable(what, old.get(what)), _comparable(what, new.get(what)), what)
+        for what in ("data", "method", "models", "signature")
+    )
+    return next(filter(None, changes), "")
 
 
 def _comparable(what: str, value: Any) -> Any:
@@ -277,16 +277,16 @@ def _comparable(what: str, value: Any) -> Any:
     return value
 
 
-def _difference(before: Any, after: Any, where: str) -> str | None:
-    """Describe the first place where two JSON values differ; `None` if they do not."""
+def _difference(before: Any, after: Any, where: str) -> str:
+    """Describe the first place where two JSON values differ; empty if they do not."""
     if before == after:
-        return None
+        return ""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        describe_change = (
+        changes = (
             _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
         )
-        return next((change for change in describe_change if change is not None), None)
+        return next(filter(None, changes), "")
     if where == "data":
         return "the data have changed"
     # the digests of the code of a graph's nodes

@@ -150,7 +150,7 @@ def _sources(run: Path) -> list[_Source]:
         if source.shard.count != first.shard.count:
             raise RunFolderError(
                 f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
-                "the data were divided in different ways; move those of one division out of "
+                "the data were divided in different ways; move the shards of one division out of "
                 f"{run}"
             )
         if source.shard == before.shard:
@@ -162,7 +162,7 @@ def _sources(run: Path) -> list[_Source]:
             _without_addresses(first.manifest), _without_addresses(source.manifest)
         )
         change = change or _spec_change(first.manifest, source.manifest)
-        if change is not None:
+        if change:
             raise RunFolderError(
                 f"{source.path} cannot be merged with {first.path} because {change}; score "
                 f"again the one that differs from the other shards, or move it out of {run}"
@@ -179,7 +179,8 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**manifest, "models": models}
 
 
-def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in words how the requests of two shards differ; empty if they do not."""
     ours, theirs = request_from_manifest(one), request_from_manifest(other)
     if ours.models != theirs.models:
         return f"its models are {theirs.models}, not {ours.models}"
@@ -187,7 +188,7 @@ def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None
         return f"its limit is {theirs.limit!r}, not {ours.limit!r}"
     if (ours.calibration is None) != (theirs.calibration is None):
         return "only one of them is calibrated"
-    return None
+    return ""
 
 
 def _check_replaceable(run: Path) -> None:

@@ -85,7 +85,7 @@ def _ratings_of(example: Example, scores: Iterable[Score]) -> Mapping[str, float
 
 
 def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
-    """Return rows as a `pyarrow.Table` with the same types whatever is in them; needs pyarrow."""
+    """Return rows as a `pyarrow.Table` whose types do not depend on the rows; needs pyarrow."""
     import pyarrow as pa
 
     usage = {name: pa.int64() for name in Usage.model_fields} | {"cost": pa.float64()}

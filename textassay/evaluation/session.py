@@ -108,11 +108,11 @@ class Session:
         return build_manifest(request, self.method, self.models, self.data, request.settings)
 
     @property
-    def warning(self) -> str | None:
-        """Why models that are asked through batches will take long; `None` if they will not."""
+    def warning(self) -> str:
+        """Why models that are asked through batches will take long; empty if they will not."""
         chain = traits_of(self.method).chain
         if chain is None or not any(model.settings.batch for model in self.connected):
-            return None
+            return ""
         return (
             f"batches take one wave of up to 24 hours per link of a chain, and {self.method.name}"
             f" {chain}"

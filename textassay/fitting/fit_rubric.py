@@ -5,9 +5,9 @@ texts and proposes criteria; a criterion stays only while its held-out importanc
 above 0. HypoEval keeps hypotheses by their accuracy on the texts that they were proposed from, and
 averages their ratings; here folds over sources decide, and an aggregator weighs what is left.
 
-The folder is that of an alignment; OUT/layers/N.json holds the criteria of round N, OUT/layers/N/
-the run that rated them on the training rows (0: the aspects themselves), and OUT/layers/held-out/
-the run that rated the held-out rows on what is left.
+The folder is the folder of an alignment; OUT/layers/N.json holds the criteria of round N,
+OUT/layers/N/ the run that rated them on the training rows (0: the aspects themselves), and
+OUT/layers/held-out/ the run that rated the held-out rows on the remaining criteria.
 """
 
 from __future__ import annotations

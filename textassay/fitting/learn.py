@@ -10,7 +10,7 @@ predicted by an aggregator that learned from the others, as many times over as t
 anew. A fixed held-out part is the same with one fold that all measured rows are in.
 
 Which of several aggregators is taken, and what `auto` weighs its members by, are errors on these
-same predictions: on all of them for what is shipped, on those of the other folds for each fold, so
+same predictions: on all of them for the saved evaluator, on the other folds' for each fold, so
 that no choice that is measured has seen an error on the rows that it is measured on (stacking as in
 van der Laan, Polley and Hubbard, "Super learner", 2007, with the weights cross-fitted as well).
 Folds within each fold would say the same at six times the cost.

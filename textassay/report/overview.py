@@ -75,15 +75,15 @@ class Overview:
 
     runs: list[RunFacts]
     data: str
-    missing: str | None
-    """Why texts are absent; `None` if they are there."""
+    missing: str
+    """Why texts are absent; empty if they are there."""
     left_out: list[str]
     """Sentences about rows of other texts, which are in no figure."""
 
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
     """Return the facts, outcomes and errors of each run."""
-    reasons: dict[str, None] = {one.missing: None for one in data if one.missing is not None}
+    reasons = dict.fromkeys(one.missing for one in data if one.missing)
     left_out = [
         f"{len(own.other_texts):,} rows of {own.name} have other texts than"
         f" {'AB'[at] if len(runs) > 1 else 'the run'} judged under their ids, so they and their"
@@ -91,9 +91,7 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         for at, own in enumerate(data)
         if own.other_texts
     ]
-    return Overview(
-        [_run_facts(run) for run in runs], data[0].name, "; ".join(reasons) or None, left_out
-    )
+    return Overview([_run_facts(run) for run in runs], data[0].name, "; ".join(reasons), left_out)
 
 
 def _run_facts(run: RunSource) -> RunFacts:

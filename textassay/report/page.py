@@ -73,7 +73,7 @@ class Content:
     headline: Headline | None
     overview: Overview
     scores: list[AspectScores] | None
-    agreement: list[AspectAgreement] | None
+    agreement: list[AspectAgreement]
     decisions: Decisions
     recipes: list[RecipeSection]
     examples: ExamplesSection | None
@@ -234,7 +234,7 @@ def headline(
     runs: Sequence[RunSource],
     overview: Overview,
     scores: list[AspectScores] | None,
-    agreement: list[AspectAgreement] | None,
+    agreement: list[AspectAgreement],
     decisions: Decisions,
 ) -> Headline | None:
     """Return what the page shows, or `None` while there are no scores."""
@@ -243,11 +243,11 @@ def headline(
     several = len(runs) > 1
     sentences = [
         *(_runs_compared(decisions) if several else ()),
-        *_with_people(runs, agreement or []),
-        *_stand_in(runs, decisions, agreement or []),
+        *_with_people(runs, agreement),
+        *_stand_in(runs, decisions, agreement),
         *_systems(runs, decisions),
     ]
-    if agreement is None:
+    if not agreement:
         if not several:
             sentences.insert(0, _means(runs[0], scores))
         sentences.append(
@@ -394,13 +394,13 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
                 f"{lacking:,} of {sum(outcomes.values()):,} scores{of} have no value and are in no"
                 " figure."
             )
-    if overview.missing is not None:
+    if overview.missing:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
     yield from overview.left_out
     if decisions.reasons:
         count = len(decisions.reasons)
         what = "One result" if count == 1 else f"{count} results"
-        yield f"{what} could not be computed; the reasons stand below the sections."
+        yield f"{what} could not be computed; the reasons are below the sections."
 
 
 def _describe_intervals(

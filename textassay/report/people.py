@@ -1,12 +1,12 @@
 """Agreement with people, beside what trivial measures of the text reach.
 
-A judge is above the trivial measures if its Spearman's rho is higher than that of each of them
+A judge is above the trivial measures if its Spearman's rho is higher than each of theirs
 beyond chance, by the intervals of paired differences over sources (`agreement.compare`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -143,78 +143,116 @@ def agreements(
     paired: Sequence[Mapping[str, str]],
     *,
     resamples: int = RESAMPLES,
-) -> list[AspectAgreement] | None:
+) -> list[AspectAgreement]:
     """Return the agreement of runs, jurors and trivial measures with people by human aspect.
 
-    `None` if nothing pairs.
+    Empty if no score is paired with a human aspect.
     """
-    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
-    if not any(pairs.values()):
-        return None
+    if not any(paired):
+        return []
     levels = _levels(data)
-    humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
-    rows: list[_Compared] = []
-    labels: list[tuple[int, LabelRow]] = []
-    judged: dict[tuple[str, str], Mapping[str, float | None]] = {}
-    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
-        if not pairs[run.name]:
-            continue
-        scores, of_jurors = _recorded_rows(run, pairs[run.name]), _of_jurors(run, pairs[run.name])
-        judged |= {(run.name, score): values for score, values in scores.items()}
-        mapped = {**pairs[run.name], **{score: human for score, (human, _) in of_jurors.items()}}
-        table = agreement_table(
-            scores | {score: values for score, (_, values) in of_jurors.items()},
-            own.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
-            labels=labels_of(run.manifest),
-        )  # fmt: skip
-        rows += [_Compared(run.name, row) for row in table.rows]
-        labels += [(at, row) for row in table.labels]
-    # labels without an order correlate with nothing
-    unordered = {
-        human
-        for run in runs
-        for score, human in pairs.get(run.name, {}).items()
-        if score in without_order(run.manifest)
-    }
-    several = len({id(own) for own in data}) > 1
-    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
-        rated = [h for h in dict.fromkeys(pairs[run.name].values()) if h not in unordered]
-        if not several:
-            rated = [human for human in humans if human not in unordered]
-        if not rated or (at and not several):
-            continue
-        # trivial measures depend on the texts alone: a live page renews its sections without them
-        if not own.surface:
-            own.surface.update(trivial([one for one in own.examples.values() if one.human]))
-        for name, measured in own.surface.items():
-            table = agreement_table(
-                {name: measured}, own.examples.values(), levels=levels,
-                aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
-            )  # fmt: skip
-            on = f" on the texts of {'AB'[at]}" if several else ""
-            rows += [_Compared("", row, on) for row in table.rows]
+    judged = _compare_judges(runs, data, paired, levels, resamples)
+    rows = [*judged.rows, *_compare_trivial(runs, data, paired, levels, resamples)]
+    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
     own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
     found = []
-    for human in humans:
+    for human in _humans(paired):
         beside = [one for one in rows if one.row.human == human]
-        named = [(at, row) for at, row in labels if row.human == human]
+        named = [(at, row) for at, row in judged.labels if row.human == human]
         whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
+        # the runs themselves, without their jurors
+        of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
         above = {
-            (one.judge, one.row.aspect): _advantage(values, human, own_data[one.judge], resamples)
-            for one in whole
-            if resamples and (values := judged.get((one.judge, one.row.aspect))) is not None
+            (one.judge, one.row.aspect): _advantage(
+                judged.values[one.judge, one.row.aspect], human, own_data[one.judge], resamples
+            )
+            for one in of_runs
+            if resamples
         }
         by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
         drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
         matrices = [_matrix(at, row, runs) for at, row in named]
-        judges = _judges([one for one in whole if (one.judge, one.row.aspect) in judged],
-                         named, above, runs)  # fmt: skip
+        judges = _judges(of_runs, named, above, runs)
         found.append(
             AspectAgreement(human, tables, _above_table(human, above), judges, drawn, matrices)
         )
     return found
+
+
+class _Judged(NamedTuple):
+    """The scores of all runs, compared with people."""
+
+    rows: list[_Compared]
+    """Scores and jurors' ratings that are numbers."""
+    labels: list[tuple[int, LabelRow]]
+    """Scores that are labels, each with the number of its run."""
+    values: dict[tuple[str, str], Mapping[str, float | None]]
+    """The values of each run and score by id, without jurors."""
+
+
+def _humans(paired: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the human aspects that scores are paired with, each once."""
+    return list(dict.fromkeys(human for pairs in paired for human in pairs.values()))
+
+
+def _compare_judges(
+    runs: Sequence[RunSource],
+    data: Sequence[DataSource],
+    paired: Sequence[Mapping[str, str]],
+    levels: Sequence[Level],
+    resamples: int,
+) -> _Judged:
+    found = _Judged([], [], {})
+    for at, (run, own, pairs) in enumerate(zip(runs, data, paired, strict=True)):
+        if not pairs:
+            continue
+        scores, of_jurors = _recorded_rows(run, pairs), _of_jurors(run, pairs)
+        table = agreement_table(
+            scores | {score: values for score, (_, values) in of_jurors.items()},
+            own.examples.values(), levels=levels, bootstrap=resamples,
+            aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
+            labels=labels_of(run.manifest),
+        )  # fmt: skip
+        found.rows.extend(_Compared(run.name, row) for row in table.rows)
+        found.labels.extend((at, row) for row in table.labels)
+        found.values.update({(run.name, score): values for score, values in scores.items()})
+    return found
+
+
+def _compare_trivial(
+    runs: Sequence[RunSource],
+    data: Sequence[DataSource],
+    paired: Sequence[Mapping[str, str]],
+    levels: Sequence[Level],
+    resamples: int,
+) -> Iterator[_Compared]:
+    """Yield the agreement of trivial measures, once if all runs judged the same texts."""
+    # labels without an order correlate with nothing
+    unordered = {
+        human
+        for run, pairs in zip(runs, paired, strict=True)
+        for score, human in pairs.items()
+        if score in without_order(run.manifest)
+    }
+    several = len({id(own) for own in data}) > 1
+    for at, (own, pairs) in enumerate(zip(data, paired, strict=True)):
+        if at and not several:
+            return
+        rated = [h for h in _humans([pairs] if several else paired) if h not in unordered]
+        if not rated:
+            continue
+        # trivial measures depend on the texts alone: a live page renews its sections without them
+        if not own.surface:
+            own.surface.update(trivial([one for one in own.examples.values() if one.human]))
+        on = f" on the texts of {'AB'[at]}" if several else ""
+        for name, measured in own.surface.items():
+            table = agreement_table(
+                {name: measured}, own.examples.values(), levels=levels,
+                aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
+            )  # fmt: skip
+            yield from (_Compared("", row, on) for row in table.rows)
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:

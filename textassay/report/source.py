@@ -250,8 +250,8 @@ class DataSource:
     name: str
     examples: dict[str, Example]
     """By id; empty if the data could not be found."""
-    missing: str | None = None
-    """Why there are no examples, in words; `None` if there are some."""
+    missing: str = ""
+    """Why there are no examples, in words; empty if there are some."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
 

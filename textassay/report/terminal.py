@@ -69,7 +69,7 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     for name, count in facts.errors:
         table.add_row("", _safe(f"{count:,} {name}", "yellow"))
     parts: list[RenderableType] = [_safe(run.name, "bold"), indent(table)]
-    if summary.missing is not None:
+    if summary.missing:
         parts.append(_safe(f"Texts and ratings are not available: {summary.missing}.", "yellow"))
     parts += [_safe(sentence, "yellow") for sentence in summary.left_out]
     return Group(*parts)

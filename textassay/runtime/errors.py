@@ -102,7 +102,7 @@ class UnknownParameter(UnknownName, TypeError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` most likely stands for; `None` if none is near."""
+    """Return the known name that `name` most likely means; `None` if none is near."""
     from difflib import get_close_matches  # only errors need it
 
     by_form = {_form(item): item for item in known}

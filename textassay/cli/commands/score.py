@@ -384,7 +384,7 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
 
     if Shard.parse(command.request.shard or "1/1").number > 1:
         return  # the first shard says it for all
-    if session.warning is not None:
+    if session.warning:
         counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
