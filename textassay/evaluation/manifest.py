@@ -103,7 +103,8 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
     The copies are as the run read them, and exist inside the block.
     """
     kept = manifest.get("files", {})
-    if all(_is_unchanged(Path(path), text) for path, text in kept.items()):
+    found = {path: Path(path).read_text("utf-8") for path in kept if Path(path).is_file()}
+    if found == kept:
         yield request
         return
     with TemporaryDirectory() as place:
@@ -120,10 +121,6 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
         }
         task = request.task if request.task is None else copies.get(request.task, request.task)
         yield request.model_copy(update={"task": task, "options": options})
-
-
-def _is_unchanged(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def describe_later_changes(

@@ -158,11 +158,8 @@ def _sources(run: Path) -> list[_Source]:
                 f"{before.path} and {source.path} are both shard {source.shard}; move one of them "
                 f"out of {run}"
             )
-        change = describe_change(
-            _without_addresses(first.manifest), _without_addresses(source.manifest)
-        )
-        change = change or _spec_change(first.manifest, source.manifest)
-        if change:
+        ours, theirs = _without_addresses(first.manifest), _without_addresses(source.manifest)
+        if change := describe_change(ours, theirs) or _spec_change(ours, theirs):
             raise RunFolderError(
                 f"{source.path} cannot be merged with {first.path} because {change}; score "
                 f"again the one that differs from the other shards, or move it out of {run}"

@@ -13,7 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from textassay.evaluation.request import DataRequest, ModelRequest, build_request, one_or_several
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -33,7 +33,7 @@ def _aggregators(value: Any) -> Any:
     return names
 
 
-def _sources(value: Any, info: ValidationInfo) -> Any:
+def _sources(value: Any) -> Any:
     """Return runs and files of scores, by name or in order; one alone is one source."""
     if isinstance(value, str | Path) or hasattr(value, "scores"):
         return (value,)

@@ -150,13 +150,12 @@ def agreements(
     """
     if not any(paired):
         return []
-    levels = _levels(data)
-    judged = _compare_judges(runs, data, paired, levels, resamples)
-    rows = [*judged.rows, *_compare_trivial(runs, data, paired, levels, resamples)]
-    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
-    own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
+    levels, sides = _levels(data), list(map(_Side, runs, data, paired))
+    judged = _compare_judges(sides, levels, resamples)
+    rows = [*judged.rows, *_compare_trivial(sides, levels, resamples)]
+    by_name = {side.run.name: side for side in sides}
     found = []
-    for human in _humans(paired):
+    for human in _humans(sides):
         beside = [one for one in rows if one.row.human == human]
         named = [(at, row) for at, row in judged.labels if row.human == human]
         whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
@@ -164,7 +163,7 @@ def agreements(
         of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
         above = {
             (one.judge, one.row.aspect): _advantage(
-                judged.values[one.judge, one.row.aspect], human, own_data[one.judge], resamples
+                judged.values[one.judge, one.row.aspect], human, by_name[one.judge].data, resamples
             )
             for one in of_runs
             if resamples
@@ -172,13 +171,21 @@ def agreements(
         by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
-        drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
-        matrices = [_matrix(at, row, runs) for at, row in named]
-        judges = _judges(of_runs, named, above, runs)
-        found.append(
-            AspectAgreement(human, tables, _above_table(human, above), judges, drawn, matrices)
-        )
+        found.append(AspectAgreement(
+            human, tables, _above_table(human, above), _judges(of_runs, named, above, runs),
+            plots=_plots(human, sides, joined, {(at, row.aspect) for at, row in named}),
+            matrices=[_matrix(at, row, runs) for at, row in named],
+        ))  # fmt: skip
     return found
+
+
+class _Side(NamedTuple):
+    """One run beside people."""
+
+    run: RunSource
+    data: DataSource
+    pairs: Mapping[str, str]
+    """The human aspect of each score that has one."""
 
 
 class _Judged(NamedTuple):
@@ -192,20 +199,14 @@ class _Judged(NamedTuple):
     """The values of each run and score by id, without jurors."""
 
 
-def _humans(paired: Iterable[Mapping[str, str]]) -> list[str]:
+def _humans(sides: Iterable[_Side]) -> list[str]:
     """Return the human aspects that scores are paired with, each once."""
-    return list(dict.fromkeys(human for pairs in paired for human in pairs.values()))
+    return list(dict.fromkeys(human for side in sides for human in side.pairs.values()))
 
 
-def _compare_judges(
-    runs: Sequence[RunSource],
-    data: Sequence[DataSource],
-    paired: Sequence[Mapping[str, str]],
-    levels: Sequence[Level],
-    resamples: int,
-) -> _Judged:
+def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: int) -> _Judged:
     found = _Judged([], [], {})
-    for at, (run, own, pairs) in enumerate(zip(runs, data, paired, strict=True)):
+    for at, (run, own, pairs) in enumerate(sides):
         if not pairs:
             continue
         scores, of_jurors = _recorded_rows(run, pairs), _of_jurors(run, pairs)
@@ -222,27 +223,22 @@ def _compare_judges(
 
 
 def _compare_trivial(
-    runs: Sequence[RunSource],
-    data: Sequence[DataSource],
-    paired: Sequence[Mapping[str, str]],
-    levels: Sequence[Level],
-    resamples: int,
+    sides: Sequence[_Side], levels: Sequence[Level], resamples: int
 ) -> Iterator[_Compared]:
     """Yield the agreement of trivial measures, once if all runs judged the same texts."""
     # labels without an order correlate with nothing
     unordered = {
         human
-        for run, pairs in zip(runs, paired, strict=True)
+        for run, _, pairs in sides
         for score, human in pairs.items()
         if score in without_order(run.manifest)
     }
-    several = len({id(own) for own in data}) > 1
-    for at, (own, pairs) in enumerate(zip(data, paired, strict=True)):
-        if at and not several:
-            return
-        rated = [h for h in _humans([pairs] if several else paired) if h not in unordered]
+    several = len({id(side.data) for side in sides}) > 1
+    for at, side in enumerate(sides if several else sides[:1]):
+        rated = [h for h in _humans([side] if several else sides) if h not in unordered]
         if not rated:
             continue
+        own = side.data
         # trivial measures depend on the texts alone: a live page renews its sections without them
         if not own.surface:
             own.surface.update(trivial([one for one in own.examples.values() if one.human]))
@@ -291,9 +287,8 @@ def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) ->
 def _recorded_rows(run: RunSource, pairs: Mapping[str, str]) -> Recorded:
     scores: Recorded = {score: {} for score in pairs}
     table = run.table
-    names, values = table.aspects, table.values.tolist()
-    for row, value in enumerate(values):
-        name = names[table.aspect[row]]
+    for row, value in enumerate(table.values.tolist()):
+        name = table.aspects[table.aspect[row]]
         if name in scores:
             scores[name][table.ids[table.example[row]]] = None if np.isnan(value) else value
     return scores
@@ -398,20 +393,19 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay agreement`, with judges and a picture of Spearman's rho."""
     found = [one.row.agreement for one in rows]
     judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
-    kinds = ["judge" if one.judge else "other" for one in rows]
     pictures = [
-        svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0, kind=kind)
-        for agreement, kind in zip(found, kinds, strict=True)
-    ]
+        svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0,
+                          kind="judge" if one.judge else "other")
+        for agreement, one in zip(found, rows, strict=True)
+    ]  # fmt: skip
     titles = {
         "dataset": "over all texts",
         "group": f"within a source, averaged over {found[0].groups} sources",
         "system": f"over the means of {found[0].systems} systems",
     }
     (plain,) = AgreementTable(tuple(one.row for one in rows), 0).tables()
-    table = plain.without("human", "level").with_column(
-        Column("judge", "by"), judges, after="score"
-    )
+    table = plain.without("human", "level")
+    table = table.with_column(Column("judge", "by"), judges, after="score")
     table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
     if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
         table = table.without("coverage")
@@ -420,35 +414,30 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
 
 def _plots(
     human: str,
-    runs: Sequence[RunSource],
+    sides: Sequence[_Side],
     joined: Sequence[JoinedPage],
-    pairs: Mapping[str, Mapping[str, str]],
     labels: set[tuple[int, str]],
 ) -> list[Plot]:
     plots = []
-    for at, (run, beside) in enumerate(zip(runs, joined, strict=True)):
+    for at, ((run, _, pairs), beside) in enumerate(zip(sides, joined, strict=True)):
         for number, name in enumerate(run.table.aspects):
-            if pairs[run.name].get(name) != human or (at, name) in labels:
+            if pairs.get(name) != human or (at, name) in labels:
                 continue
             rows = run.table.rows_on(name)
             rows = rows[~np.isnan(beside.values[rows]) & ~np.isnan(beside.human[rows])]
             if len(rows) < 2:
                 continue
             x, y = beside.values[rows], beside.human[rows]
-            ends = float(x.min()), float(x.max())
-            x_span = run.table.scales[number] or ends
+            x_span = run.table.scales[number] or (float(x.min()), float(x.max()))
             shared = beside.units.get(name) == "points"
             y_span = x_span if shared else (float(y.min()), float(y.max()))
-            columns = (
-                svg.bin_values(x.tolist(), x_span, _CELLS),
-                svg.bin_values(y.tolist(), y_span, _CELLS),
-            )
+            columns = (svg.bin_values(v.tolist(), s, _CELLS) for v, s in ((x, x_span), (y, y_span)))
             dots = list(zip(*columns, strict=True))
             picture = svg.curve(
                 (), x_span, y_span, dots=dots,
                 label=f"{name} by {run.name} against people's {human}, {len(rows)} texts",
             )  # fmt: skip
-            whose = f"{name} by {run.name}" if len(runs) > 1 or name != human else name
+            whose = f"{name} by {run.name}" if len(sides) > 1 or name != human else name
             plots.append(Plot(f"{whose}, {len(rows):,} rated texts", picture))
     return plots
 
