@@ -34,13 +34,8 @@ from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__
 
-FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
-"""Options that end so are paths."""
 PATHS = ("ratings", "pool")
-"""Options that always are."""
-KEPT_ENDINGS = (".jinja", ".toml", ".json")
-"""Files of the user that prompts are made from, such as tasks, trees and prompts: their texts are
-kept in the manifest. Ratings and examples, which may be large, end otherwise."""
+"""Options that are paths whatever their value."""
 
 
 def build_manifest(
@@ -83,7 +78,8 @@ def _kept_files(request: RunRequest) -> dict[str, str]:
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
-        if not isinstance(path, str) or not path.endswith(KEPT_ENDINGS):
+        # tasks, trees and prompts; ratings and examples, which may be large, end otherwise
+        if not isinstance(path, str) or not path.endswith((".jinja", ".toml", ".json")):
             continue
         if not Path(path).is_file():
             continue
@@ -189,7 +185,8 @@ def _absolute_option(name: str, value: Any) -> Any:
         return tuple(absolute_score_files([value] if isinstance(value, str) else value))
     if name == "profile":
         return absolute_profile(value)
-    is_path = isinstance(value, str) and (name in PATHS or value.endswith(FILE_ENDINGS))
+    endings = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
+    is_path = isinstance(value, str) and (name in PATHS or value.endswith(endings))
     return _absolute(value) if is_path else value
 
 

@@ -6,7 +6,6 @@ The manifest is written last: a merge that is killed leaves no run, and is simpl
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -49,12 +48,6 @@ def shard_folders(run: Path) -> list[Path]:
 def is_divided(run: Path) -> bool:
     """Return whether a folder holds shards that were not merged yet."""
     return not (run / MANIFEST).exists() and bool(shard_folders(run))
-
-
-_OWN = re.compile(
-    r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|rows\.jsonl|answers|\..*"
-)
-"""What every run folder has; further files are the method's, such as a plan."""
 
 
 @dataclass(frozen=True)
@@ -303,9 +296,11 @@ def _data(source: _Source) -> Examples | None:
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
     """Copy the method's files, one that differs once per shard, as `plan.shard-2.toml`."""
     contents: dict[str, dict[str, bytes]] = {}
+    of_every_run = {MANIFEST, SCORES, SUMMARY, "batches.jsonl", "rows.jsonl"}
     for source in sources:
         for file in sorted(source.path.iterdir()):
-            if file.is_file() and not file.is_symlink() and not _OWN.fullmatch(file.name):
+            is_own = file.name in of_every_run or file.name.startswith(".")
+            if file.is_file() and not file.is_symlink() and not is_own:
                 contents.setdefault(file.name, {})[source.path.name] = file.read_bytes()
     for name, by_shard in contents.items():
         if len(set(by_shard.values())) == 1:

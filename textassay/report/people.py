@@ -33,9 +33,6 @@ from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_CELLS = 25
-"""Cells of a plot in each direction, so that its size does not grow with the data; with the grades
-of 1 to 5 and 1 to 7 in their middles."""
 _SHADES = 5
 """Shades of a confusion matrix, darker for larger shares of what people said."""
 Above = Literal["yes", "no", "not shown"]
@@ -431,7 +428,9 @@ def _plots(
             x_span = run.table.scales[number] or (float(x.min()), float(x.max()))
             shared = beside.units.get(name) == "points"
             y_span = x_span if shared else (float(y.min()), float(y.max()))
-            columns = (svg.bin_values(v.tolist(), s, _CELLS) for v, s in ((x, x_span), (y, y_span)))
+            # 25 cells in each direction, so that its size does not grow with the data; grades of 1
+            # to 5 and 1 to 7 are in the middles of cells
+            columns = (svg.bin_values(v.tolist(), s, 25) for v, s in ((x, x_span), (y, y_span)))
             dots = list(zip(*columns, strict=True))
             picture = svg.curve(
                 (), x_span, y_span, dots=dots,
