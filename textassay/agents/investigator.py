@@ -282,7 +282,7 @@ class ListSections(Action):
 
 
 class FindAction(Action):
-    """Show where a text is in the material, or the passages whose words are closest to it."""
+    """Show where a text stands in the material, or what is closest to it by its words."""
 
     action: Literal["find"] = "find"
     text: str

@@ -610,7 +610,7 @@ class Coverage(Computed):
     def __init__(self, name: str = "coverage", *, shortest: AtLeastOne = 1) -> None:
         self.name, self.shortest = name, shortest
         self.description = (
-            "Share of the output's words that are in fragments copied from the source (fact and"
+            "Share of the output's words that stand in fragments copied from the source (fact and"
             f" conversation in dialogue; fragments of {shortest} or more words), 0 (nothing copied)"
             " to 1 (all copied). Low values show outputs in other words than the source, or not"
             " about it."
