@@ -271,6 +271,7 @@ STEP = "agent_judge_step"
 CONTENTS = "Contents of the material"
 
 
+# judges read the docstrings of these actions and of their fields
 class ListSections(Action):
     """List the sections of the material, by name and size."""
 
