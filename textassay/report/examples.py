@@ -1,13 +1,13 @@
-"""Single scores with their texts and what they rest on: lines, their order, and how they travel.
+"""Single scores with their texts and evidence: as lines for every display, and packed for the page.
 
 Methods write evidence in forms of their own: probabilities of labels, sub-questions with answers,
 scores of tools and criteria, contributions of a fitted evaluator, samples. Displays know only the
 lines made here: a text, a figure and a bar. Texts are as the judge or the data have them: each
 display escapes them in its own way.
 
-The page has a light index, with a column for each thing that can be searched, sorted or filtered,
+The page has a small index, with a column for each field that can be searched, sorted or filtered,
 and blocks of examples with texts and evidence, compressed one by one, so that a browser unpacks
-what is looked at. Equal runs give equal bytes.
+only the blocks that are viewed. Equal runs give equal bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A worker: one session of a run that gets examples from another process and returns scores.
 
-First the messages between both processes, and the interface of workers for the process with the run
-folder; then the worker itself. That process calls its methods, one `exchange` after the other, and
-the worker does not know by which means.
+This module has the messages between both processes, the interface that the process with the run
+folder uses (`Worker`, `WorkerPool`), and the worker itself (`WorkerSession`). That process makes
+one `exchange` after the other; how calls reach the worker (pipes, Ray) is not known here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`textassay score|tools ...`: examples are judged; from the flags to the request, run and result.
+"""`textassay score|tools ...`: judge examples; from the flags to the request, run and result.
 
 `resume` and `stress` carry out their runs with what is here.
 """

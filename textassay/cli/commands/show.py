@@ -1,4 +1,4 @@
-"""`textassay report|view|show`: a run on a page, on a page that grows with it, in the terminal."""
+"""`textassay report|view|show`: show a run on a page, on a live page, or in the terminal."""
 
 from __future__ import annotations
 

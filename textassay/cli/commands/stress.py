@@ -1,4 +1,4 @@
-"""`textassay stress`: test whether a judge holds."""
+"""`textassay stress`: test how robust a judge is."""
 
 from __future__ import annotations
 
