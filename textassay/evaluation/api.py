@@ -334,8 +334,8 @@ async def open_evaluation(
             _log.warning("%s", session.warning)
         for notice in session.data.notices:
             _log.warning("%s", notice)
-        if session.tools_by_default is not None:
-            _log.info("%s", session.tools_by_default.notice)
+        if session.tools_notice:
+            _log.info("%s", session.tools_notice)
         yield session
 
 

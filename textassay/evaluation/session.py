@@ -65,8 +65,8 @@ class Session:
     engine: EvaluationEngine
     examples: Iterable[Example] = ()
     """All examples of the data; none if another process feeds them."""
-    tools_by_default: opening.ToolsByDefault | None = None
-    """Tools that a new run takes because it names none."""
+    tools_notice: str = ""
+    """Names the tools that a new run takes because it names none."""
 
     @property
     def method(self) -> Method:
@@ -172,10 +172,10 @@ async def open_session(
         StorageError: The run folder or the cache cannot be opened.
     """
     request, given = with_absolute_paths(request), models or {}
-    by_default = None
+    tools_notice = ""
     if method is None:
         earlier = request.out if request.resume else None
-        request, by_default = opening.with_default_tools(request, tools, earlier)
+        request, tools_notice = opening.with_default_tools(request, tools, earlier)
     # data are read before any model is connected: a bad row costs nothing then
     source = await open_source(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
@@ -198,7 +198,7 @@ async def open_session(
             records,
             engine=_engine(request, source, opened, plan, records),
             examples=source.examples,
-            tools_by_default=by_default,
+            tools_notice=tools_notice,
         )
         if records.folder is not None:
             judged, aspects = source.judged, plan.method.aspects

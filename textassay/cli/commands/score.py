@@ -389,8 +389,8 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
         print_notice(sentence)
-    if session.tools_by_default is not None:
-        print_notice(session.tools_by_default.notice)
+    if session.tools_notice:
+        print_notice(session.tools_notice)
     for notice in notices(session.method, command.request, is_new=not command.request.resume):
         print_notice(notice)
 
