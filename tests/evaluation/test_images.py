@@ -171,7 +171,7 @@ async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path
     again = judge()
     await evaluate(data, model=again, **run)
     assert again.requests == []
-    exchanges = [one async for one in exchanges_of_run(tmp_path / "run", None)]
+    exchanges = [one async for one in exchanges_of_run(tmp_path / "run")]
     assert exchanges[0].prompt[0] == {"role": "images", "content": "Image 1: a.png"}
     (tmp_path / "a.png").write_bytes(png(12))
     changed = judge()

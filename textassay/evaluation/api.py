@@ -351,7 +351,7 @@ def without_resume(request: RunRequest) -> RunRequest:
 
 
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
-    """Return a method that was given as an object; refuse what it would not heed."""
+    """Return a method that was given as an object; refuse arguments that it would ignore."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     of_task = () if isinstance(method, Graph) else ("task", "criteria", "aspects")
     own = ("model", "tools", "options", *of_task)

@@ -217,7 +217,7 @@ class EvaluationEngine:
             raise self._stop
 
     def _assignment(self, example: Example) -> Assignment | None:
-        """Return what is left to ask for an example; `None` if nothing is."""
+        """Return the example with the aspects that have no score; `None` if all have one."""
         open_ones = self._aspects
         if self._completed is not None:
             # completed per aspect, not per example: a resumed run asks only for what is missing
@@ -271,7 +271,7 @@ class EvaluationEngine:
         return assignment.example, scores
 
     def _signature_suffix(self) -> str:
-        """Return how what was sent differs from what the method's signature says."""
+        """Return how the requests differ from what the method's signature says."""
         different = [model for model in self._models if model.adaptation.differences]
         if not different:
             return ""

@@ -1,4 +1,4 @@
-"""The manifest of a run: what was requested, and what it ran on."""
+"""The manifest of a run: its request, method, models, data and versions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
 def describe_later_changes(
     manifest: Mapping[str, Any], method: Method, data: DataInfo
 ) -> list[str]:
-    """Return in words what is not as it was when a run was made, though it was read anew."""
+    """Return in words which parts of a run have changed since it was made."""
     before, now = manifest.get("method", {}), method.describe()
     changed = ["the data"] if manifest.get("data", {}).get("digest") != data.digest else []
     parts = {"task": "the task", "prompts": "the prompts", "profile": "the profile"}

@@ -282,7 +282,7 @@ def _lines(
 
 
 def _data(source: _Source) -> Examples | None:
-    """Return what the shards judged; `None` if it is elsewhere, or has changed since."""
+    """Return the data of the shards; `None` if they are elsewhere, or have changed since."""
     request = request_from_manifest(source.manifest)
     if request.data is None or not Path(request.data).exists():
         return None

@@ -152,7 +152,7 @@ class Run(Displayed):
     Attributes:
         folder: The run folder; `None` for a run that wrote nothing.
         progress: The last state of the session that made it.
-        labels: What scores mean that are labels, by aspect.
+        labels: The label scales of aspects whose scores are labels.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class Run(Displayed):
             human: Data with ratings for both runs, in place of their own.
             fields: Field map of `human`.
             confidence: Confidence of the intervals.
-            weight: What the means are over: `sources`, each counting the same however many texts it
+            weight: The unit of the means: `sources`, each counting the same however many texts it
                 has, or `texts`.
             seed: Seed of sign flips and bootstrap.
             by: Field of the data, such as `topic`, by whose values the texts are divided:

@@ -160,12 +160,12 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
-    What the caller has opened (a method, models, tools) takes the place of what `request` names.
-    With `dry`, what would be asked is counted, and nothing is written.
+    A method, models and tools that the caller has opened replace the ones that `request` names.
+    With `dry`, requests are counted and not sent, and nothing is written.
 
     `adjusting` returns what is done to each score before it is journaled; it is called with the
     method before anything is asked. `observe` wraps each model outside of its cache, to see all
-    that is asked.
+    requests.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -308,10 +308,10 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
     except TextassayError as error:
         if (folder := session.folder) is None or not folder.manifest:
             raise
-        # a wrong key, or what a model lacks, is met by the first call; nothing is written then, as
-        # a run without a score gives way to the corrected command
+        # a wrong key, or an ability that a model lacks, fails the first call; nothing is written
+        # then, since the corrected command may overwrite a run without a score
         if isinstance(error, FatalModelError | CapabilityError) and not folder.tally.pairs:
-            # what a model lacks, it lacks when a run is resumed as well
+            # a model lacks an ability when the run is resumed as well
             resume = f", or continue with: textassay resume {folder.path}"
             can_resume = isinstance(error, FatalModelError)
             error.add_note(

@@ -74,7 +74,7 @@ _WORDS = {
     "reference": "reference: {}",
     "logprob_alone": "log-probability by itself {}",
 }
-"""What is said of fields that methods write, with their value."""
+"""Words for fields that methods write, with their value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
     """Return what decides the order, and all rows in it; ties keep the order of the run.
 
     With a second run, flips and then the largest changes; with ratings, the largest disagreements;
-    else the lowest shares of their scale cannot be told from the columns, so the lowest values.
+    else the lowest values, since the columns do not have the scales.
     Within an order, rows that lack the number come last.
     """
     if (~np.isnan(joined.changes)).any():
@@ -386,7 +386,7 @@ def _known_values(column: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What travels in the page."""
+    """The scores and examples that the page holds."""
 
     index: str
     """The columns, as base64 of gzip; so is each block."""
@@ -448,7 +448,7 @@ def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Row
 def head(
     run: RunSource, data: DataSource, joined: JoinedPage, second: RunSource | None
 ) -> dict[str, Any]:
-    """Return what the columns refer to: runs, aspects with their scales, outcomes."""
+    """Return the names that columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, labels_of(run.manifest)
     return {
         "runs": [visible(one.name) for one in (run, second) if one],

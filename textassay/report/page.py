@@ -53,7 +53,7 @@ _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
 _KAPPA = "Cohen's kappa"
 _COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
-"""By which a run agrees better, and what sentences call it."""
+"""Coefficients by which a run agrees better, with their names in sentences."""
 
 
 @dataclass(frozen=True, slots=True)

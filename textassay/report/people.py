@@ -1,4 +1,4 @@
-"""Agreement with people, beside what trivial measures of the text reach.
+"""Agreement with people, beside the agreement of trivial measures of the text.
 
 A judge is above the trivial measures if its Spearman's rho is higher than each of theirs
 beyond chance, by the intervals of paired differences over sources (`agreement.compare`).
@@ -50,7 +50,7 @@ class _Compared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """What a judge is above trivial measures."""
+    """A judge's lead over trivial measures."""
 
     measure: str = field(metadata=column("best trivial measure"))
     """The best of them."""
@@ -330,7 +330,7 @@ def _levels_of(data: DataSource) -> list[Level]:
 def _advantage(
     judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
 ) -> Advantage | None:
-    """Return what a judge is above each trivial measure; `None` if there is nothing to compare."""
+    """Return a judge's lead over the trivial measures; `None` if there is nothing to compare."""
     people = data.people
     ratings, groups = people.ratings(human), people.groups
     scores = [judge.get(id_) for id_ in people.ids]

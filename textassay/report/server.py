@@ -173,7 +173,7 @@ _DATA: dict[str, tuple[Any, ...]] = {
     "whole": (LiveRun.whole,),
     "detail": (LiveRun.detail, "example"),
 }
-"""What a page asks for as JSON: what makes it, and the numbers that it is given."""
+"""Requests of a page for JSON: the method that answers, and the query's numbers that it takes."""
 
 
 class Viewer:

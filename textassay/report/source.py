@@ -319,7 +319,7 @@ def open_data(
     """Read the examples that a run judged, whose scores have been read as far as they are there.
 
     Of other data than its own, rows with other texts than the run judged are left out, with their
-    ratings; in their place are those of the run's own data, if these are still there.
+    ratings; they are replaced by the run's own data, if these are still there.
 
     Args:
         run: The run.

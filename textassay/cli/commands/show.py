@@ -67,7 +67,7 @@ def show(
         _show_jurors(run, human, given, as_json=as_json)
         return
     if prompts:
-        ids = None if id_ is None else [id_]
+        ids = () if id_ is None else (id_,)
         with capture_warnings("textassay.evaluation.exchanges"):
             run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
@@ -145,7 +145,7 @@ def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str
 
 async def _show_exchanges(
     folder: Path,
-    ids: Collection[str] | None,
+    ids: Collection[str],
     data: Path | None,
     reading: Mapping[str, Any],
     *,
