@@ -319,13 +319,13 @@ def examples(
     """Return the scores that a reader should look at first, or `None` without scores."""
     if not len(run.table):
         return None
-    order, rows = first_rows(joined)
+    order, rows = order_rows(joined)
     # a dozen examples in the page itself, for print and for readers without JavaScript
-    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
+    shown = [show_score(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
-def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
+def order_rows(joined: JoinedPage) -> tuple[str, Rows]:
     """Return what decides the order, and all rows in it; ties keep the order of the run.
 
     With a second run, flips and then the largest changes; with ratings, the largest disagreements;
@@ -345,7 +345,7 @@ def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 
 
-def show(
+def show_score(
     run: RunSource, data: DataSource, joined: JoinedPage, row: int, second: DataSource | None = None
 ) -> ShownScore:
     """Return one score with its example and evidence.

@@ -39,7 +39,7 @@ from textassay.report.source import (
     DataSource,
     JoinedPage,
     RunSource,
-    join,
+    join_page,
     open_both,
     open_runs,
     without_folders,
@@ -160,7 +160,7 @@ def join_runs(
 ) -> JoinedPage:
     """Return the first run's scores beside ratings and the second run."""
     pairs = pairs_of(runs[0], data[0], aspect_map)
-    return join(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
+    return join_page(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
 
 
 def build_content(
@@ -178,7 +178,7 @@ def build_content(
     """Return all sections of runs, each with its own data."""
     pairs = [pairs_of(run, own, aspect_map) for run, own in zip(runs, data, strict=True)]
     rest = zip(runs[1:], data[1:], pairs[1:], strict=True)
-    beside = [joined, *(join(run, own, paired) for run, own, paired in rest)]
+    beside = [joined, *(join_page(run, own, paired) for run, own, paired in rest)]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
     agreement = agreements(runs, data, beside, pairs, resamples=resamples)
     estimates = estimate_sections(runs, data, pairs, calibration)

@@ -487,7 +487,7 @@ class JoinedPage:
         return bool((~np.isnan(self.values) & ~np.isnan(self.human)).any())
 
 
-def join(
+def join_page(
     run: RunSource,
     data: DataSource,
     human_of: Mapping[str, str],

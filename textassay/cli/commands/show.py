@@ -105,13 +105,13 @@ def _show_run(
 def _show_example(
     id_: str, run: RunSource, data: DataSource, joined: JoinedPage, *, as_json: bool
 ) -> None:
-    from textassay.report.examples import show as shown_score
+    from textassay.report.examples import show_score
 
     rows = run.table.rows_of(id_)
     if not rows:
         # the ids of the run, not of the data: the error suggests those with scores
         raise UnknownName("example of this run", id_, run.table.ids)
-    shown = [shown_score(run, data, joined, row) for row in rows]
+    shown = [show_score(run, data, joined, row) for row in rows]
     if as_json:
         example = shown[0].example
         content = None if example is None else example.model_dump(mode="json")
