@@ -17,11 +17,11 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
 from textassay.evaluation.sources import FedSource, Source, open_source
 from textassay.evaluation.stages import (
-    Plan,
     Records,
+    SessionMethod,
     SessionModels,
     bind,
-    build_plan,
+    build_session_method,
     open_records,
     open_session_models,
 )
@@ -60,7 +60,7 @@ class Session:
     """With the settings to resume it with."""
     source: Source
     opened: SessionModels
-    plan: Plan
+    built: SessionMethod
     records: Records
     engine: EvaluationEngine
     examples: Iterable[Example] = ()
@@ -71,7 +71,7 @@ class Session:
     @property
     def method(self) -> Method:
         """The method, ready to run."""
-        return self.plan.method
+        return self.built.method
 
     @property
     def data(self) -> DataInfo:
@@ -183,25 +183,25 @@ async def open_session(
         check_new(request.out)
     async with AsyncExitStack() as stack:
         opened = await open_session_models(request, given, stack)
-        plan = await build_plan(
+        built = await build_session_method(
             request, opened, source.info, stack,
             method=method, tools=tools, adjusting=adjusting, dry=dry,
         )  # fmt: skip
-        records = await open_records(request, opened, plan, stack, dry=dry)
+        records = await open_records(request, opened, built, stack, dry=dry)
         opened.add_caches(records, dry=dry, observe=observe)
         requested = opening.settings_as_requested(request.settings, given)
         session = Session(
             request.model_copy(update={"settings": requested}),
             source,
             opened,
-            plan,
+            built,
             records,
-            engine=_engine(request, source, opened, plan, records),
+            engine=_engine(request, source, opened, built, records),
             examples=source.examples,
             tools_notice=tools_notice,
         )
         if records.folder is not None:
-            judged, aspects = source.judged, plan.method.aspects
+            judged, aspects = source.judged, built.method.aspects
             await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
         yield session
 
@@ -220,29 +220,33 @@ async def open_fed_session(
     """
     async with AsyncExitStack() as stack:
         models = await open_session_models(request, {}, stack)
-        plan = await build_plan(request, models, feed.info, stack)
+        built = await build_session_method(request, models, feed.info, stack)
         records = Records(answers=answers, earlier=earlier, completed=feed)
         models.add_caches(records, dry=False, observe=None)
-        engine = _engine(request, feed, models, plan, records)
-        yield Session(request, feed, models, plan, records, engine)
+        engine = _engine(request, feed, models, built, records)
+        yield Session(request, feed, models, built, records, engine)
 
 
 def _engine(
-    request: RunRequest, source: Source, models: SessionModels, plan: Plan, records: Records
+    request: RunRequest,
+    source: Source,
+    models: SessionModels,
+    built: SessionMethod,
+    records: Records,
 ) -> EvaluationEngine:
     in_work = count_workers(request.settings, models.connected)
     return EvaluationEngine(
         source,
-        plan.method,
+        built.method,
         folder=records.folder,
         completed=records.completed,
         models=models.connected,
         # a method that was given asks models of its own
-        costs=dict if plan.is_given else models.costs,
+        costs=dict if built.is_given else models.costs,
         # a batch is sent once all its requests are there, so few workers would make many small
         # batches
         workers=min(source.total, MAX_WAITING if models.batched else in_work),
-        adjust=plan.adjust,
+        adjust=built.adjust,
     )
 
 
