@@ -1,4 +1,4 @@
-"""The examples of a run: opened as its request says, and handed to the engine one by one."""
+"""Opens the examples of a run as its request says."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CompletedScores(Protocol):
     """Knows which pairs of example and aspect need no asking."""
 
     def has(self, example_id: str, aspect: str) -> bool:
-        """Return whether the pair has a score other than an `error`."""
+        """Return whether the pair has a score that is no `error`."""
         ...
 
 
@@ -71,7 +71,7 @@ class Source(Protocol):
         ...
 
     def map(self, function: Callable[[Example], T | None]) -> Iterator[T] | AsyncIterator[T]:
-        """Yield the function's values but `None`, each when it is asked for."""
+        """Yield the function's values for the examples, but `None`; the next when it is wanted."""
         ...
 
     def end(self) -> None:
