@@ -110,7 +110,7 @@ def test_reading_on_shows_every_character_once(texts: list[str], chars: int) -> 
     st.integers(40, 200),
 )
 def test_a_search_shows_the_text_that_it_finds(texts: list[str], wanted: str, chars: int) -> None:
-    """Excerpts are parts of their sections, and a text that stands somewhere is never absent."""
+    """Excerpts are parts of their sections, and a text of the material is never absent."""
     material = SectionIndex(
         sections=tuple(Section(name=f"turn {n}", text=text) for n, text in enumerate(texts))
     )

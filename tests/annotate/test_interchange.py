@@ -40,7 +40,7 @@ CSV += "doc-0-SECRET0,flow,ann,2\ndoc-0-SECRET0,flow,bob,\n"
     [("label-studio", LABEL_STUDIO), ("csv", CSV), ("csv", CSV.replace(",", ";"))],
 )
 def test_every_tool_says_the_same(form, text, tmp_path):
-    """Raters become pseudonyms in a fixed order; what nobody rated is a gap, not a number."""
+    """Raters become pseudonyms in a fixed order; a missing rating is a gap, not a number."""
     path = tmp_path / "export"
     path.write_text(text)
     [row] = interchange.read(form, path).rows
@@ -236,7 +236,7 @@ BESIDE = [
     ],
 )  # fmt: skip
 def test_what_is_not_a_rating_is_left_out_and_counted(result, rating, tmp_path):
-    """Comments, spans, dates, relations and orders stand beside the ratings; texts hold U+2028."""
+    """Comments, spans, dates, relations and orders are beside ratings; texts hold U+2028."""
     path = tmp_path / "export.json"
     task = {"id": 5, "data": {"id": "d1", "text": "a\u2028b"},
             "annotations": [{"completed_by": 1, "result": [result, *BESIDE]}]}  # fmt: skip

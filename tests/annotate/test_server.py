@@ -345,7 +345,7 @@ async def test_agreement_grows_with_the_ratings(tmp_path):
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that stops until it is moved."""
 
     now = 0.0
 

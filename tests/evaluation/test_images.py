@@ -1,4 +1,4 @@
-"""Images from data to judges: shown by every method, refused where nobody would see them."""
+"""Images from data to judges: shown by every method, refused where no judge would see them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_images_that_no_judge_would_see_are_refused_before_anything_is_ask
 
 
 async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any() -> None:
-    """Also by a graph that nobody has checked: it might leave them out without a word."""
+    """Also by a graph of the user's own: it might leave them out silently."""
     model = judge(capabilities=Capabilities())
     built = build("llm-score", model, task="summarization", aspects=["fluency"])
     with pytest.raises(CapabilityError, match="takes texts only, and an example has images"):

@@ -1,4 +1,4 @@
-"""What a run tells about itself while it goes."""
+"""The progress of a run while it goes."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ async def test_only_what_an_answer_leaves_out_is_asked_for_again() -> None:
     ],
 )  # fmt: skip
 async def test_answers_are_read_by_their_numbers(text: str, verdicts: list[bool | None]) -> None:
-    """Never by their places; an answer that contradicts itself is none."""
+    """Never by their places; an answer that contradicts itself is unusable."""
     example = EXAMPLE.model_copy(update={"rubric": Example(output="", rubric=["a", "b"]).rubric})
     score = await judged(ScriptedModel([text]), example, calls="joint", parse_retries=0)
     assert [piece["met"] for piece in score.evidence[:2]] == verdicts

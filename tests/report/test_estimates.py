@@ -88,7 +88,7 @@ def test_stand_in_equals_the_figures_of_the_command(files, words):
 
 
 def test_notes_are_those_of_the_commands(files, words):
-    """Whatever a reader must know stands on the page as beside the tables and in the documents."""
+    """The page has the same notes as the tables and the documents."""
     _, data, (a, b) = files
     for command in (("estimate", a, data, "--by", "system"), ("compare", a, b, data),
                     ("alt-test", a, data)):  # fmt: skip

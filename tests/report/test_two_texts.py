@@ -51,7 +51,7 @@ def rows(version, *, count=40, ratings=True):
 
 @pytest.fixture
 def runs(tmp_path):
-    """A new version, which nobody rated, and the old one, which people rated like the judge."""
+    """A new version without ratings, and the old one, which people rated like the judge."""
     old = rows("Old")
     for i, row in enumerate(old):
         row["human"] = {"fluency": 1 + i % 5}

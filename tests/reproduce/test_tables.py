@@ -50,7 +50,7 @@ def printed(text):
 # the page with Nimble's figures is not among the papers
 @pytest.mark.parametrize("name", [name for name in names() if not name.startswith("nimble")])
 def test_published_figures_are_in_the_paper(name):
-    """Those of a row stand there in this order, not far from each other."""
+    """The figures of a row are there in this order, not far from each other."""
     table = load(name)
     rows = [row for row in table.rows if any(figure != "-" for figure in row.published)]
     if not rows:
@@ -65,7 +65,7 @@ def test_published_figures_are_in_the_paper(name):
 
 
 def follows(due, found):
-    """Whether the wanted numbers stand among those found, in order."""
+    """Whether the wanted numbers are among the found ones, in order."""
     rest = iter(found)
     return all(number in rest for number in due)
 

@@ -276,7 +276,7 @@ def test_what_is_not_json_stays_malformed(body):
 
 @given(st.text(max_size=2000), st.integers(0, 600))
 def test_a_quotation_is_short_printable_and_without_the_key(text, at):
-    """Wherever the key stands in whatever a server says."""
+    """Wherever a server's message contains the key."""
     said = http_errors.quote(text[:at] + KEY + text[at:], KEY)
     assert len(said) <= http_errors.QUOTED_CHARACTERS
     assert said.isprintable()
@@ -335,7 +335,7 @@ def unreachable(number: int, words: str) -> aiohttp.ClientConnectorError:
     ],
 )
 def test_low_level_exceptions(error, kind):
-    """Refused and unknown hosts are not outages; what libraries wrap is told by its cause."""
+    """Refused and unknown hosts are not outages; wrapped errors are recognized by their cause."""
     outer = RuntimeError("Connection error.")
     outer.__cause__ = error
     for one in (error, outer):

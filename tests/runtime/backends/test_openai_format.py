@@ -286,7 +286,7 @@ def test_broken_log_probabilities_are_malformed(content: Any) -> None:
     ],
 )
 def test_log_probabilities_are_those_of_the_answer(tokens: Any, left: list[str] | None) -> None:
-    """vLLM gives those of the thought as well; where they cannot be told apart there are none."""
+    """vLLM sends the thought's as well; where they cannot be separated, there are none."""
     choice = with_tokens(message("4", reasoning="maybe 4"), *tokens)
     if left is None:
         with pytest.raises(errors.CapabilityError, match=NOT_ALIGNED):

@@ -34,7 +34,7 @@ Open = Callable[[str], Dialect]
 
 @pytest_asyncio.fixture
 async def opened() -> AsyncIterator[Open]:
-    """Open batch APIs that nobody asks."""
+    """Open batch APIs that are never asked."""
     made: list[Dialect] = []
 
     def make(name: str) -> Dialect:

@@ -507,7 +507,7 @@ async def test_a_model_that_only_switches_its_thoughts_off_or_on() -> None:
 async def test_a_budget_of_thoughts_obeys_what_the_server_names(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Under each of its names; what is sent in place of what was typed is told."""
+    """Under each of its names; a level that replaces the typed one is reported."""
     error = refused("range", name, limit=1024)
     server = Server(lambda r: ANSWER if (r.thinking_tokens or 0) >= 1024 else error)
     model = adapted(server, thinking_tokens=100)
