@@ -201,7 +201,7 @@ def status(driver):
 
 
 def test_screen_readers_of_the_report(page, browser):
-    """Names, headers and order; a row says what its numbers are; a filter says how many are left."""
+    """Names, headers and order; a row says what its numbers are; a filter says how many remain."""
     open_file(browser, page)
     browser.execute_script("document.querySelector('#window .row').click()")
     wait_for(browser, "document.querySelector('#detail h3') !== null")
