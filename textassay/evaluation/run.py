@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
-Rows = tuple[list[str], list[dict[str, Any]]]
+TableRows = tuple[list[str], list[dict[str, Any]]]
 """Names of the columns, and the rows."""
 
 
-def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows:
     """Return one row per score: its fields, `system`, `group`, the `human` rating of its aspect."""
     by_id, aspects = _by_id(scores)
     rows = []
@@ -59,7 +59,7 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
     return [*Score.model_fields, "system", "group", "human"], rows
 
 
-def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows:
     """Return one row per example: id, system, group, value by aspect, each human rating."""
     by_id, aspects = _by_id(scores)
     humans: dict[str, None] = {}
@@ -417,7 +417,7 @@ class Run(Displayed):
         """Return the scores as a stream of the Arrow PyCapsule interface, for any data frame."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def _rows(self, wide: bool, data: Any) -> Rows:
+    def _rows(self, wide: bool, data: Any) -> TableRows:
         examples = self.examples() if data is None else iter(Examples(data))
         return (wide_rows if wide else long_rows)(self, examples)
 

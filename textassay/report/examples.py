@@ -24,7 +24,7 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
 from textassay.report.rendering import visible
-from textassay.report.source import OUTCOMES, DataSource, JoinedPage, Rows, RunSource
+from textassay.report.source import OUTCOMES, DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
@@ -325,7 +325,7 @@ def examples(
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
-def order_rows(joined: JoinedPage) -> tuple[str, Rows]:
+def order_rows(joined: JoinedPage) -> tuple[str, RowNumbers]:
     """Return what decides the order, and all rows in it; ties keep the order of the run.
 
     With a second run, flips and then the largest changes; with ratings, the largest disagreements;
@@ -430,7 +430,7 @@ def pack_rows(
     )
 
 
-def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Rows:
+def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> RowNumbers:
     """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
@@ -606,7 +606,7 @@ def _pack(line: Line, limit: int) -> list[Any]:
     return packed if line.note else packed[:-1]
 
 
-def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
+def _by_example(run: RunSource, data: DataSource, rows: RowNumbers) -> list[tuple[str, list[int]]]:
     """Return ids with their rows, grouped by source, so that a block contains a source once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
@@ -690,7 +690,7 @@ def _beginning(text: str) -> str:
     return visible(" ".join(text[: 2 * _SNIPPET].split())[:_SNIPPET])
 
 
-def _largest(column: Floats, count: int) -> Rows:
+def _largest(column: Floats, count: int) -> RowNumbers:
     """Return the rows with the largest numbers, largest first, ties in order."""
     known = np.flatnonzero(~np.isnan(column))
     return known[np.argsort(-column[known], kind="stable")[:count]]

@@ -28,7 +28,7 @@ from textassay.report.source import (
     OUTCOMES,
     DataSource,
     JoinedPage,
-    Rows,
+    RowNumbers,
     RunSource,
     without_folders,
 )
@@ -243,7 +243,7 @@ def _of_run(
     systems = [one.system if one else None for one in examples]
     scale = table.scales[table.aspects.index(name)]
 
-    def row(system: str | None, at: Rows) -> SystemRow:
+    def row(system: str | None, at: RowNumbers) -> SystemRow:
         scored = at[~np.isnan(values[at])]
         mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
         # clipped, so that values off the axis are counted in the last bins and not lost

@@ -38,7 +38,7 @@ from textassay.runtime.storage.run_files import (
 )
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+RowNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -149,7 +149,7 @@ class ScoreTable:
         known = 0 if at is None else self._texts[at]
         return not known or may_be_one_text(text_digest(example), f"{known:016x}")
 
-    def rows_on(self, aspect: str) -> Rows:
+    def rows_on(self, aspect: str) -> RowNumbers:
         """Return the rows of an aspect."""
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
@@ -525,7 +525,9 @@ def join_page(
     return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
 
 
-def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
+def _values_in(
+    second: ScoreTable, first: ScoreTable, example: RowNumbers, aspect: RowNumbers
+) -> Floats:
     """Return the second run's value for every score of the first."""
     rows = [
         second.row(first.ids[one], first.aspects[what])
@@ -536,7 +538,7 @@ def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Row
 
 
 def _changes(
-    first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
+    first: RunSource, second: RunSource | None, aspect: RowNumbers, values: Floats, other: Floats
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
     if not second:
