@@ -59,7 +59,7 @@ TORCH ?= torch==2.13.0
 
 extras: .venv/extras  ## add what the model-based tools and their tests need
 
-demo: .venv/core  ## check real judges by real people, then judge texts with a small local model
+demo: .venv/core  ## compare real judges with people, then judge texts with a small local model
 	@$(BIN)/textassay demo --only check
 	@$(MAKE) --no-print-directory --silent .venv/llamacpp
 	@$(BIN)/textassay demo --only judge

@@ -73,7 +73,7 @@ def test_the_tutorial_is_a_page(site):
 @pytest.mark.skipif(
     importlib.util.find_spec("zensical") is None, reason="zensical is not installed"
 )
-def test_the_site_is_built_strictly_and_asks_nobody(site):
+def test_the_site_is_built_strictly_and_needs_no_network(site):
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "-f", "mkdocs.yml"],
         cwd=site,

@@ -90,7 +90,7 @@ def test_a_small_p_value_is_a_bound():
     assert to_text(table).split() == ["p", "<0.0001", "0.0001"]
 
 
-def test_notes_stand_with_their_figures():
+def test_notes_are_printed_with_their_figures():
     assert to_text(TABLE).count(NOTE.text) == 1
     assert to_html(TABLE).count("<p>5 rows have no score: &lt;b&gt;|</p>") == 1
     assert to_html(TABLE, page=True).count('<p class="notice">5 rows') == 1

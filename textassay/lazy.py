@@ -1,4 +1,4 @@
-"""What is made on first use: names of a package, and compiled regular expressions."""
+"""Names of a package and compiled regular expressions that are made on first use."""
 
 from __future__ import annotations
 

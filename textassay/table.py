@@ -84,7 +84,7 @@ class Column(NamedTuple):
     kind: ColumnKind = "text"
     """What it holds."""
     digits: int | None = None
-    """Decimals of its figures; by default those of its kind."""
+    """Decimals of its figures; by default as many as its kind has."""
 
 
 class Note(NamedTuple):
@@ -173,7 +173,7 @@ def column(
     Args:
         heading: The words above the column.
         kind: What it holds.
-        digits: Decimals of its figures; by default those of its kind.
+        digits: Decimals of its figures; by default as many as its kind has.
         name: What code and CSV call it; by default as the field.
         cell: Computes the cell from the row, or the attribute of the row that it is, such as
             `judge.omega`; by default the field.

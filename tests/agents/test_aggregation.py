@@ -37,7 +37,7 @@ async def test_parts_on_other_scales_are_mapped_to_the_targets():
     assert score.value == pytest.approx((5 + 3 + 1) / 3)
 
 
-async def test_a_missing_part_is_left_out_and_told():
+async def test_a_missing_part_is_left_out_and_reported():
     score = await Average()(EXAMPLE, TARGET, [part(2.0), missing(), part(4.0)])
     assert score.value == 3
     assert score.evidence[1] == {

@@ -35,7 +35,7 @@ def planner(model, task=SUMMARIES, tools=PLANNED, **fields):
     return Planner(Ask(model, "fusion_eval_plan", task, max_tokens=1024, **fields), tools)
 
 
-async def test_the_plan_and_what_the_model_is_told():
+async def test_the_plan_and_the_prompt_of_the_model():
     model = ScriptedModel([GOOD])
     plan = await planner(model)()
     assert plan == Plan(
@@ -109,7 +109,7 @@ async def test_the_dry_run_answer_of_every_request_is_a_usable_plan():
     assert isinstance(await planner(DryAnswers())(), Plan)
 
 
-async def test_the_digest_tells_plans_apart():
+async def test_the_digest_distinguishes_plans():
     model = ScriptedModel([])
     digests = {
         planner(model).digest,
@@ -171,7 +171,7 @@ Evaluation Summary:
 Overall Score: {} Explanation: Short but fine."""
 
 
-async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_order():
+async def test_the_prompt_has_criteria_tools_plan_and_scores_in_the_papers_order():
     model = ScriptedModel([ANSWER.format(2, 1, 4)])
     await fused(model)
     prompt = model.requests[0].text
@@ -201,7 +201,7 @@ async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_ord
     assert prompt.endswith(order[-1])
 
 
-async def test_a_plan_in_its_own_words_stands_as_it_is_and_no_plan_leaves_nothing():
+async def test_a_plan_in_its_own_words_stays_unchanged_and_no_plan_leaves_nothing():
     words = "**Plan**: read {{ task }} closely & rate."
     model = ScriptedModel(lambda request: ANSWER.format(2, 1, 4))
     await fused(model, PLAN.model_copy(update={"steps": (), "text": words}))
@@ -318,7 +318,7 @@ async def test_the_dry_run_answer_is_a_usable_answer():
     assert [score.value for score in scores] == [2, 0.5, 3]
 
 
-async def test_signatures_tell_tools_and_sampling_apart():
+async def test_signatures_distinguish_tools_and_sampling():
     model = ScriptedModel([])
     other = JUDGING[0].model_copy(update={"signature": "tool:nli|model:other"})
     fusers = [fuser(model), fuser(model, n=4), fuser(model, variant="plan"),
@@ -327,7 +327,7 @@ async def test_signatures_tell_tools_and_sampling_apart():
 
 
 @pytest.mark.parametrize("n", [1, 8])
-async def test_a_source_that_was_cut_is_told_in_every_score(n):
+async def test_a_source_that_was_cut_is_reported_in_every_score(n):
     def reply(_):
         return Response(samples=(Sample(text=ANSWER.format(2, 0.5, 4)),), truncated_tokens=7)
 

@@ -52,7 +52,7 @@ def test_passages_source_and_context_are_sections() -> None:
         ("passage", 0),
     ],
 )
-def test_a_name_stands_for_what_is_below_it(name: str, expected: int) -> None:
+def test_a_name_selects_everything_below_it(name: str, expected: int) -> None:
     assert len(lay_out(CALLS).within(name)) == expected
 
 
@@ -109,8 +109,8 @@ def test_reading_on_shows_every_character_once(texts: list[str], chars: int) -> 
     st.text("ab ", min_size=1, max_size=4).filter(str.strip),
     st.integers(40, 200),
 )
-def test_a_search_shows_what_stands_there(texts: list[str], wanted: str, chars: int) -> None:
-    """Excerpts are parts of their sections, and a text that stands somewhere is never absent."""
+def test_a_search_shows_the_text_that_it_finds(texts: list[str], wanted: str, chars: int) -> None:
+    """Excerpts are parts of their sections, and a text of the material is never absent."""
     material = SectionIndex(
         sections=tuple(Section(name=f"turn {n}", text=text) for n, text in enumerate(texts))
     )

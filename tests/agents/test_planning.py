@@ -21,7 +21,7 @@ def decomposer(replies, **fields):
     return model, Decomposer(ask, **{"count": 5, **fields})
 
 
-async def test_parts_stand_below_the_criterion_and_on_its_scale():
+async def test_parts_are_below_the_criterion_and_on_its_scale():
     model, agent = decomposer([FIVE])
     target = COHERENCE.model_copy(update={"scale": (1.0, 3.0)})
     found = await agent(target)
@@ -105,7 +105,7 @@ async def test_a_filtered_answer_is_refused():
         await agent(COHERENCE)
 
 
-async def test_a_tree_grows_layer_by_layer_and_is_told_depth_first():
+async def test_a_tree_grows_layer_by_layer_and_is_listed_depth_first():
     def parts(request):
         return "1. Left: l.\n2. Right: r.\n3. Left: again."
 
@@ -124,7 +124,7 @@ async def test_a_tree_grows_layer_by_layer_and_is_told_depth_first():
     assert len(model.requests) == 3
 
 
-async def test_the_digest_tells_apart_what_shapes_the_parts():
+async def test_the_digest_covers_everything_that_shapes_the_parts():
     _, one = decomposer([], count=5)
     _, two = decomposer([], count=10)
     assert one.digest != two.digest

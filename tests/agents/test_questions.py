@@ -198,7 +198,7 @@ async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
 
 
 @given(output=st.text(alphabet=st.sampled_from('ab. \n"<>/?Yes'), max_size=60))
-async def test_no_sentence_can_close_what_stands_around_it(output):
+async def test_no_sentence_can_close_the_delimiters_around_it(output):
     task = tasks.load("general", ["coherence"])
     question_set = await asked_about(task, Example(id="x", output=output))
     for question in question_set.subquestions:
@@ -355,7 +355,7 @@ async def test_words_of_another_language_may_be_asked_for():
     assert model.requests[0].text.startswith("Antworte.\n")
 
 
-async def test_a_truncated_source_is_told():
+async def test_a_truncated_source_is_reported():
     model = ScriptedModel(
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
     )

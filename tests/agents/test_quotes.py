@@ -27,7 +27,7 @@ TEXT = (
         "she said ... on May 3",
     ],
 )  # fmt: skip
-def test_what_stands_there_is_found_however_it_is_typed(quote):
+def test_a_quotation_is_found_however_it_is_typed(quote):
     assert find_quote(quote, {"source": "Else.", "output": TEXT}) == "output"
 
 
@@ -87,7 +87,7 @@ def test_typing_and_typesetting_do_not_matter(quote, text):
         "The 45-year-old [...] sell 3.5 tons",  # the ellipsis swallows a negation
     ],
 )
-def test_what_does_not_stand_there_is_refused(quote):
+def test_a_quotation_that_is_not_in_the_text_is_refused(quote):
     assert find_quote(quote, {"output": TEXT}) is None
 
 

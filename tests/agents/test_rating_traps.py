@@ -158,7 +158,7 @@ TRAPS = {
 
 
 @pytest.mark.parametrize("answers", TRAPS.values(), ids=TRAPS)
-def test_numbers_with_another_meaning_are_no_ratings(answers):
+def test_numbers_with_another_meaning_are_not_ratings(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
     assert {a: found.value for a, found in read.items() if isinstance(found, Rating)} == {}
 

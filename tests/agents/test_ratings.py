@@ -139,7 +139,7 @@ NOT_READ = {
 
 
 @pytest.mark.parametrize("answers", NOT_READ.values(), ids=NOT_READ)
-def test_what_only_looks_like_a_rating_is_none(answers):
+def test_text_that_only_looks_like_a_rating_is_not_read(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
     wrong = {
         a: found for a, found in read.items() if getattr(found, "reason", "") != "NoScoreFound"
@@ -186,7 +186,7 @@ NO_RATING = {
 
 
 @pytest.mark.parametrize(("form", "reason"), NO_RATING)
-def test_the_reason_says_why_there_is_none(form, reason):
+def test_the_reason_says_why_there_is_no_rating(form, reason):
     """A rating answers only the form that was asked for."""
     answers = NO_RATING[form, reason]
     read = {a: parse_rating(a, scale=FIVE, form=form, aspect="fluency") for a in answers}
@@ -287,7 +287,7 @@ labels = st.sampled_from(["Rating", "**Score**", "Final score", "- Coherence", "
 
 
 @given(before=st.lists(remarks, max_size=3), label=labels, value=st.integers(1, 5))
-def test_a_labeled_last_line_is_read_whatever_stands_before_it(before, label, value):
+def test_a_labeled_last_line_is_read_whatever_comes_before_it(before, label, value):
     answer = "\n".join([*before, f"{label}: {value}"])
     found = parse_rating(answer, scale=FIVE, aspect="coherence")
     assert isinstance(found, Rating), (answer, found)
@@ -373,7 +373,7 @@ LEVELS = ["Fluency (1-5):\n- 1: Poor. It has many errors.\n- 3: Fair. It has som
 
 
 @pytest.mark.parametrize("levels", LEVELS)
-def test_a_list_of_the_levels_is_no_rating_and_may_stand_before_one(levels):
+def test_a_list_of_the_levels_is_not_a_rating_and_may_come_before_one(levels):
     assert isinstance(parse_rating(levels, scale=FIVE, aspect="fluency"), NoRating)
     answer = f"{levels}\n\nIt has two slips.\n\n- Fluency: 4"
     assert parse_rating(answer, scale=FIVE, aspect="fluency").value == 4
@@ -387,7 +387,7 @@ MARKED = ["Rating: [[4]].", "[[rating]]: 4", "The rest is fine. [[rating]] [[4]]
 
 
 @pytest.mark.parametrize("answer", MARKED)
-def test_a_rating_in_double_brackets_is_read_wherever_it_stands(answer):
+def test_a_rating_in_double_brackets_is_read_anywhere(answer):
     assert parse_rating(answer, scale=(1, 10), aspect="quality").value == 4
     in_one_line = answer.replace("\n", " ")
     for unlike in (f"{answer}, [[5]]", f'The form is "{in_one_line}"'):
@@ -478,7 +478,7 @@ no_numbers = st.recursive(
     note=st.sampled_from(["", "Rating: 5", "a score of 5", "4 facts are missing"]),
     prose=st.sampled_from(["", "\nThat is 5 of 5 facts.", "\nRating: 5", "\n4"]),
 )
-def test_a_field_without_a_number_is_no_rating(key, held, note, prose):
+def test_a_field_without_a_number_is_not_a_rating(key, held, note, prose):
     """Whatever stands beside or below it."""
     answer = json.dumps({key: held, "note": note}) + prose
     found = parse_rating(answer, scale=FIVE, aspect="coherence")
@@ -677,7 +677,7 @@ def malformed(logprob):
         *((malformed(one), "MalformedLogprobs", "") for one in (0.5, 800.0, math.nan, math.inf)),
     ],
 )
-def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
+def test_probabilities_that_show_no_rating_say_why(answer, reason, words):
     text = answer.token if reason != "NoScorePosition" else "4"
     sample = Sample.model_construct(text=text, logprobs=(answer,))
     found = expectation(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])

@@ -62,7 +62,7 @@ values = st.dictionaries(
     held=st.lists(values, min_size=1, max_size=3),
     between=st.sampled_from(["", "Here: ", "\n```json\n", " see [1] and {x} ", "\n\n"]),
 )
-def test_json_is_found_where_it_stands(held, between):
+def test_json_is_found_anywhere_in_the_answer(held, between):
     text = between + between.join(json.dumps(value) for value in held) + between
     found = [one for one in find_json(text) if isinstance(one.value, dict)]
     assert [one.value for one in found] == held
@@ -147,7 +147,7 @@ def test_what_is_left_out_has_no_rating_and_the_order_of_the_rest_does_not_matte
     assert read("\n".join(lines)) == values
 
 
-def test_an_aspect_that_nobody_asked_for_is_reported_and_given_to_no_other():
+def test_an_unrequested_aspect_is_reported_and_given_to_no_other():
     found = parse_joint("Relevance: good\nHumour: 3\nLogical flow: 2\nOverall: 5", ASPECTS)
     assert isinstance(found.ratings[0], NoRating)
     assert found.ratings[1] == 2
@@ -166,12 +166,12 @@ def test_an_aspect_that_nobody_asked_for_is_reported_and_given_to_no_other():
     "beside",
     ["4 - 2 slips", "3-4", "at least 4", "4/10", "4, not 5", "3 errors", ">4", "4?"],
 )
-def test_what_is_no_clear_rating_beside_a_name_is_none(beside):
+def test_an_unclear_rating_beside_a_name_is_not_read(beside):
     assert read(f"Relevance: {beside}\nLogical flow: 3\nTone: 5") == [None, 3, 5]
     assert read(f'{{"relevance": "{beside}", "logical_flow": 3, "tone_voice": 5}}') == [None, 3, 5]
 
 
-def test_ratings_that_are_nobodys_contradict_each_other_or_are_off_the_scale_are_none():
+def test_ratings_without_a_rater_in_conflict_or_off_the_scale_are_left_out():
     assert read("4\n3\n5") == read("[4, 3, 5]") == [None] * 3
     assert read("Relevance: 4\nLogical flow: 3\nRelevance: 4") == [4, 3, None]
     twice = parse_joint("Relevance: 4\nRelevance: 2", ASPECTS)

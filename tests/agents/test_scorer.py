@@ -63,7 +63,7 @@ async def test_a_rating_is_read_and_the_judges_words_are_kept():
         (Sample(text="", finish_reason="filtered"), ContentRefused),
     ],
 )
-async def test_what_is_no_answer_of_the_judge_passes_through(reply, error):
+async def test_what_is_not_an_answer_of_the_judge_passes_through(reply, error):
     _, judge = scorer([reply])
     with pytest.raises(error):
         await judge(EXAMPLE, COHERENCE)
@@ -101,7 +101,7 @@ async def test_an_unusable_answer_is_asked_for_again_with_a_reminder_of_the_form
     assert score.usage.calls == 2
 
 
-async def test_answers_that_stay_unusable_are_no_score():
+async def test_answers_that_stay_unusable_have_no_score():
     model, judge = scorer(["Hm."] * 3, parse_retries=2)
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoScoreFound")
@@ -207,7 +207,7 @@ async def test_a_sample_without_a_rating_is_asked_for_once_more_in_its_chat():
 
 
 @pytest.mark.parametrize(("readable", "outcome"), [(5, "scored"), (4, "invalid"), (0, "invalid")])
-async def test_fewer_than_half_of_the_samples_are_no_score(readable, outcome):
+async def test_fewer_than_half_of_the_samples_give_no_score(readable, outcome):
     answers = iter(["4"] * readable + ["Hm."] * (10 - readable))
     _, judge = scorer(
         lambda request: next(answers), how="sampled", n=10, temperature=1.0, parse_retries=0
@@ -256,7 +256,7 @@ async def test_a_server_with_a_most_of_samples_is_asked_for_the_rest_at_once():
     ("answer", "outcome", "kind"),
     [("?", "invalid", "NoScoreFound"), ("N/A", "abstained", "Declined")],
 )
-async def test_no_usable_sample_is_no_score(answer, outcome, kind):
+async def test_without_a_usable_sample_there_is_no_score(answer, outcome, kind):
     _, judge = scorer(lambda request: answer, how="sampled", n=4)
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.outcome, score.error.type, score.samples) == (None, outcome, kind, 0)
@@ -308,7 +308,7 @@ async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
     assert (await judge(EXAMPLE, COHERENCE, steps=Steps(text="1. Read."))).value == 4
 
 
-async def test_signatures_tell_apart_what_is_not_comparable():
+async def test_signatures_distinguish_incomparable_scores():
     _, judge = scorer([])
     assert judge.signature.startswith("method:llm-score|model:judge|prompt:")
     ending = f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}"
@@ -316,7 +316,7 @@ async def test_signatures_tell_apart_what_is_not_comparable():
     assert judge.signature != scorer([], prompt="llm_score_cot")[1].signature
 
 
-async def test_a_source_that_was_cut_is_told_in_the_score():
+async def test_a_source_that_was_cut_is_reported_in_the_score():
     """Where a model left out part of the source, as it was asked to, the score says how much."""
     model, judge = scorer([Response(samples=(Sample(text="Score: 4"),), truncated_tokens=7)])
     score = await judge(EXAMPLE, COHERENCE)

@@ -286,7 +286,7 @@ def test_intervals_from_ratings_that_are_mostly_equal_have_a_note():
 
 
 @pytest.mark.parametrize(("level", "documents"), [("dataset", 8), ("group", 20), ("system", 30)])
-def test_equally_good_judges_are_rarely_told_apart(level, documents):
+def test_equally_good_judges_are_rarely_distinguished(level, documents):
     found = tally(equal_judges(World(systems=10), documents, level), 200)["spearman alarms"]
     assert found.draws > 180
     assert found.share <= 0.11
@@ -328,7 +328,7 @@ def test_a_better_judge_is_found_and_sides_are_symmetric():
     assert alone.spearman.williams is None
 
 
-def test_equal_judges_of_clustered_rows_are_rarely_told_apart():
+def test_equal_judges_of_clustered_rows_are_rarely_distinguished():
     """Rows of documents that both misread alike, taken as independent, differ in a third."""
     by_groups = by_rows = 0
     for seed in range(120):

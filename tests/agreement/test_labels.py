@@ -172,7 +172,7 @@ def test_intervals_hold_for_few_errors(sources, size, errors, spread):
         ([0], ("no", "yes"), "equally long"),
     ],
 )
-def test_what_is_no_label_is_refused(judge, labels, problem):
+def test_what_is_not_a_label_is_refused(judge, labels, problem):
     with pytest.raises(DataError, match=problem):
         agreement.label_agreement(judge, [0, 1], labels=labels)
 
@@ -225,7 +225,7 @@ def test_labels_of_the_data_are_held_against_scores():
     assert (numbers.labels, "labels" in numbers.as_dict()) == ((), False)
 
 
-def test_single_raters_vote_and_a_tie_is_no_label():
+def test_single_raters_vote_and_a_tie_is_not_a_label():
     rows = [
         {"id": "a", "output": "x", "annotators": {"right": ["yes", "yes", "no"]}},
         {"id": "b", "output": "x", "annotators": {"right": ["yes", "no", None]}},
@@ -249,7 +249,7 @@ def test_single_raters_vote_and_a_tie_is_no_label():
     ),
     st.randoms(),
 )
-def test_the_label_that_people_gave_is_most_raters_whoever_they_are(texts, random):
+def test_the_label_of_people_is_the_one_of_most_raters(texts, random):
     ratings, means = map(list, zip(*texts, strict=True))
     scale = LabelScale(("a", "b", "c"))
     given_by = labels_given(ratings, means, scale)
@@ -412,7 +412,7 @@ def test_a_mean_of_no_error_is_not_certain():
     assert mean_interval(np.zeros(4), np.arange(4)) is None
 
 
-def test_words_are_categories_wherever_they_stand(tmp_path):
+def test_words_are_categories_in_scores_and_ratings(tmp_path):
     words = ["order", "complaint", "question"] * 4
     rows = [
         {"id": f"r{at}", "output": "x", "human": {"intent": word}, "metrics": {"judge": word}}

@@ -78,7 +78,7 @@ def test_full_agreement_is_one_no_variation_is_undefined_and_short_rows_have_gap
     assert krippendorff_alpha([[1, 1, 2], [2, 2]]) == krippendorff_alpha([[1, 1, 2], [2, 2, None]])
 
 
-def test_what_is_no_rating_is_refused():
+def test_what_is_not_a_rating_is_refused():
     for table, says in (
         ([["good", 1.0]], "rows of numbers"),
         ([[1, 2], [math.inf, 2]], "item 1 by rater 0 is infinite"),
@@ -100,7 +100,7 @@ def test_the_others_leave_the_rater_out_and_only_items_that_both_rated_count():
     assert pair_agreement([NAN, 1], [1, NAN]).same is None
 
 
-def test_people_and_judge_stand_side_by_side_on_the_same_items():
+def test_people_and_judge_are_compared_on_the_same_items():
     ratings = [[1, 1, None], [2, 3, None], [4, 4, None], [5, 4, None], [1, 5, None]]
     found = rater_agreement(ratings, judge=[1, 2, 4, 5, None])
     alone = rater_agreement(ratings[:4], judge=[1, 2, 4, 5])

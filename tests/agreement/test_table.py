@@ -141,7 +141,7 @@ def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
         agreement.read_scores(path)
 
 
-def test_what_is_no_file_of_scores_says_so(tmp_path):
+def test_a_file_without_scores_is_refused_with_the_reason(tmp_path):
     with pytest.raises(RunFolderError, match="contains no scores"):
         agreement.read_scores(tmp_path)
     (tmp_path / "bytes.jsonl").write_bytes(b"{\x81\x8d\n")
@@ -247,7 +247,7 @@ def test_devai_as_rubrics_has_the_published_agreement(system, accuracy):
     assert table.unknown_ids == 0
 
 
-def test_criteria_stand_beside_other_ratings_and_by_tag():
+def test_criteria_are_shown_beside_other_ratings_and_by_tag():
     """Missing verdicts, ties of raters and criteria without a label are left out."""
     criteria = [
         {"criterion": "a", "human": 1, "tags": ["t"]}, {"criterion": "b", "human": 0.75},
@@ -294,7 +294,7 @@ def test_percentages_are_shares_and_not_mixed_with_other_numbers(tmp_path):
         read_scores(path)
 
 
-def test_a_score_that_comes_twice_is_told_with_both_lines(tmp_path, caplog):
+def test_a_score_that_comes_twice_is_reported_with_both_lines(tmp_path, caplog):
     """The last one counts; in lines that were copied from a run it replaces an earlier one."""
     path = tmp_path / "scores.jsonl"
     lines = [{"id": "a", "aspect": "tone", "value": value} for value in (1, 2)]

@@ -40,7 +40,7 @@ CSV += "doc-0-SECRET0,flow,ann,2\ndoc-0-SECRET0,flow,bob,\n"
     [("label-studio", LABEL_STUDIO), ("csv", CSV), ("csv", CSV.replace(",", ";"))],
 )
 def test_every_tool_says_the_same(form, text, tmp_path):
-    """Raters become pseudonyms in a fixed order; what nobody rated is a gap, not a number."""
+    """Raters become pseudonyms in a fixed order; a missing rating is a gap, not a number."""
     path = tmp_path / "export"
     path.write_text(text)
     [row] = interchange.read(form, path).rows
@@ -164,7 +164,7 @@ def test_words_in_a_table_stay_words(value, rating, tmp_path):
 
 @pytest.mark.parametrize("form", ["label-studio", "csv"])
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
-def test_what_is_no_export_is_refused(form, text, tmp_path):
+def test_what_is_not_an_export_is_refused(form, text, tmp_path):
     """The message names the file and the format."""
     path = tmp_path / "export"
     path.write_text(text)
@@ -235,8 +235,8 @@ BESIDE = [
          ["form/style", "form/rhyme"]),
     ],
 )  # fmt: skip
-def test_what_is_no_rating_is_left_out_and_counted(result, rating, tmp_path):
-    """Comments, spans, dates, relations and orders stand beside the ratings; texts hold U+2028."""
+def test_what_is_not_a_rating_is_left_out_and_counted(result, rating, tmp_path):
+    """Comments, spans, dates, relations and orders are beside ratings; texts hold U+2028."""
     path = tmp_path / "export.json"
     task = {"id": 5, "data": {"id": "d1", "text": "a\u2028b"},
             "annotations": [{"completed_by": 1, "result": [result, *BESIDE]}]}  # fmt: skip
@@ -248,7 +248,7 @@ def test_what_is_no_rating_is_left_out_and_counted(result, rating, tmp_path):
             assert left_out in note
 
 
-def test_ratings_of_regions_are_none_of_their_text(tmp_path):
+def test_ratings_of_regions_do_not_rate_their_text(tmp_path):
     """Neither replaces the other in silence; what a rater says again does, and it is said."""
     path = tmp_path / "export.json"
     regions = [_result("q", "rating", rating=one, start=one) for one in (4, 2)]

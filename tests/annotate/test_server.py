@@ -170,7 +170,7 @@ HUGE = "1" + "0" * 400
     ],
     ids=range(16),
 )
-async def test_what_is_no_answer_is_refused(tmp_path, sent, headers):
+async def test_what_is_not_an_answer_is_refused(tmp_path, sent, headers):
     """With a status and a reason; nothing is kept."""
     async with serving(tmp_path) as (ratings, base, [token], client):
         key = (await items(client, base, token))[0]["key"]
@@ -345,7 +345,7 @@ async def test_agreement_grows_with_the_ratings(tmp_path):
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that stops until it is moved."""
 
     now = 0.0
 

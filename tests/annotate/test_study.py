@@ -189,7 +189,7 @@ def test_mixed_comparisons_are_refused():
         study(items)
 
 
-def test_a_missing_second_text_of_a_table_is_no_text(tmp_path):
+def test_a_missing_second_text_of_a_table_is_not_a_text(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("id,output,output_b\na,x,y\nb,x\n")
     with pytest.raises(ConfigurationError, match="some do not"):

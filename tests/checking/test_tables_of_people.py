@@ -393,7 +393,7 @@ def test_a_table_without_people_says_what_is_needed(tmp_path):
         ("text", "annotator_1", "annotator_2", "bot"),
     ],
 )
-def test_what_wrote_the_texts_is_no_judge_of_them(tmp_path, header):
+def test_what_wrote_the_texts_is_not_a_judge_of_them(tmp_path, header):
     table = written(
         tmp_path / "a.csv", header,
         lambda t: (f"t{t.number}", t.raters[0], t.raters[1], "WXYZ"[t.number % 4]),
@@ -421,7 +421,7 @@ def test_labels_that_people_do_not_use_are_refused(tmp_path):
         textassay.check(table)
 
 
-def test_a_name_that_is_no_column_is_an_error_with_the_columns(tmp_path):
+def test_a_name_that_is_not_a_column_is_an_error_with_the_columns(tmp_path):
     table = written(tmp_path / "a.csv", ["judge", "human"], lambda t: (t.judge, t.raters[0]))
     with pytest.raises(UnknownName, match="judge"):
         textassay.check(table, judge="jugde")

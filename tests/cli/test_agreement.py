@@ -86,7 +86,7 @@ def test_a_pipe_gets_whole_lines(scores, people):
     assert max(map(len, lines)) < 200
 
 
-def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
+def test_scores_without_a_human_aspect_are_reported(scores, tmp_path):
     few = write_examples(tmp_path / "few.jsonl", 5)
     textassay("agreement", scores, few).ends(
         0, "7 scored ids are not in the data and were left out"
@@ -303,7 +303,7 @@ def test_decisions_read_the_labels_of_a_task(folder, command, options):
         assert rows["ok"]["probability"]["brier"]["raw"]["value"] is not None
 
 
-def test_what_is_left_out_of_labels_is_told(folder, given):
+def test_what_is_left_out_of_labels_is_reported(folder, given):
     rows = read_lines(folder / "data.jsonl")
     for at, row in enumerate(rows):
         if at % 4 == 0:
@@ -320,7 +320,7 @@ def test_what_is_left_out_of_labels_is_told(folder, given):
 
 
 @pytest.mark.parametrize("command", ["estimate", "calibrate", "compare"])
-def test_words_that_nobody_declared_are_labels(folder, command):
+def test_undeclared_words_are_labels(folder, command):
     good, bad, data = keep(folder, "intent", "good", "bad")
     refused = textassay("estimate", good, folder / "data.jsonl")
     assert refused.code == 2
@@ -376,7 +376,7 @@ def test_raters_whose_sets_tie_leave_no_set_to_agree_with(folder, given):
 
 
 @pytest.mark.parametrize(("number", "is_read"), [(2, True), (7, False), (0.5, False), (-1, False)])
-def test_a_number_that_is_no_labels_position_is_refused(folder, given, number, is_read):
+def test_a_number_that_is_not_a_labels_position_is_refused(folder, given, number, is_read):
     rows = read_lines(folder / "data.jsonl")
     rows[3]["human"]["intent"] = number
     write_lines(folder / "data.jsonl", rows)

@@ -119,7 +119,7 @@ ordered = true
 """
 
 
-def test_a_task_tells_the_labels_of_what_is_imported_and_exported(tmp_path):
+def test_a_task_shows_the_labels_of_what_is_imported_and_exported(tmp_path):
     """Labels that begin with a number keep their place, and an unknown one is refused."""
     task, data, export = (tmp_path / name for name in ("task.toml", "data.jsonl", "ratings.csv"))
     task.write_text(LABELED)

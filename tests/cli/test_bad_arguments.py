@@ -207,5 +207,5 @@ def test_resume_needs_a_run_whose_data_are_there(server, data, run, tmp_path):
 @pytest.mark.parametrize(
     "command", [("resume",), *(("cache", w) for w in ("info", "verify", "clear"))]
 )
-def test_a_file_where_a_folder_should_be_is_no_crash(data, command):
+def test_a_file_in_place_of_a_folder_does_not_crash(data, command):
     assert textassay(*command, data).code == 2

@@ -100,7 +100,7 @@ def test_a_requirement_is_a_gate(tmp_path, judge, status):
     textassay("check", rated(tmp_path / "a.csv", judge), "--require", "gate").ends(status)
 
 
-def test_a_requirement_that_is_no_use_is_a_bad_request(table):
+def test_an_unknown_use_is_a_bad_request(table):
     textassay("check", table, "--require", "gates").ends(2, "gates", "gate")
 
 

@@ -138,7 +138,7 @@ def test_a_task_names_the_parts_and_aspects_are_judged_beside(data):
         (("It is so.",), ["it-is-so"]),
     ],
 )
-def test_names_are_given_or_made_of_the_words_that_tell(sentences, names):
+def test_names_are_given_or_made_of_the_telling_words(sentences, names):
     assert [aspect.name for aspect in read_criteria(sentences)] == names
 
 
@@ -170,7 +170,7 @@ def test_a_scale_that_cannot_be_read_says_what_there_is(scale):
 
 
 @pytest.mark.parametrize("criteria", ["", " ", "?!", [], ["a b", ""]])
-def test_what_is_no_sentence_is_refused(criteria):
+def test_what_is_not_a_sentence_is_refused(criteria):
     with pytest.raises(ConfigurationError, match="criteri"):
         read_criteria(criteria)
 

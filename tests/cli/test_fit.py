@@ -98,7 +98,7 @@ def test_ratings_that_could_not_be_learnt_from_are_kept(planted, contrary, tmp_p
     assert read_json(out / "report.json")["aggregators"]["chosen"] == "ridge"
 
 
-def test_a_judge_that_always_says_the_same_is_told(planted, tmp_path):
+def test_a_judge_that_always_says_the_same_is_reported(planted, tmp_path):
     data = write(tmp_path / "data.jsonl", planted.rows)
     with served(reply=lambda body, draw: "3") as server:
         done = fit(data, tmp_path / "ev", server)

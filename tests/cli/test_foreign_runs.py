@@ -132,7 +132,7 @@ def test_a_damaged_manifest_is_refused(finished, data, run, server):
     assert server.counters.requests == asked
 
 
-def test_scores_that_were_edited_are_told(finished, run, server):
+def test_scores_that_were_edited_are_reported(finished, run, server):
     """An id that the data lack, or the blank lines and byte order marks of an editor."""
     scores, asked = run / "scores.jsonl", server.counters.requests
     whole = scores.read_bytes()

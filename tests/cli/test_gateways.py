@@ -92,7 +92,7 @@ def test_a_gateway_that_only_fails_is_not_asked_to_the_very_end(tmp_path):
 
 
 @pytest.mark.parametrize("lies", [{"prompt_tokens": 0, "completion_tokens": 0}, "empty"])
-def test_max_cost_holds_whatever_the_server_tells(tmp_path, lies):
+def test_max_cost_holds_whatever_the_server_reports(tmp_path, lies):
     """Answers without usage or without text count; before, the budget was never reached."""
     asked = []
 

@@ -274,7 +274,7 @@ def test_modules_register_the_commands_that_are_listed_for_them() -> None:
     assert names == set(COMMANDS)
 
 
-def test_a_reader_that_goes_away_is_no_crash(server, data, run):
+def test_a_reader_that_goes_away_does_not_crash_the_command(server, data, run):
     """The status that shells report; the export fails while answers are read, help in rich."""
     score(data, run, server, aspects="fluency").ok()
     for command in (("--help",), ("cache", "export", run)):

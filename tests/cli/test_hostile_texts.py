@@ -173,7 +173,7 @@ def test_a_plan_that_cannot_be_used(tmp_path):
     assert row["evidence"] == [{"text": plan}]
 
 
-def test_ratings_that_nobody_asked_for(tmp_path):
+def test_unrequested_ratings(tmp_path):
     """They stand in the evidence, shift nothing, and make no score where they are all there is."""
     extra = {
         "joint": GOOD["joint"] + "\nHumour: 1",
@@ -210,7 +210,7 @@ def test_answers_without_a_rating(tmp_path, method, said, outcome):
     assert said in shown(row)
 
 
-def test_a_file_that_is_no_tree(tmp_path, server):
+def test_a_file_that_is_not_a_tree(tmp_path, server):
     """Refused with the file's name before anything is asked, and no run is made."""
     path, run, data = tmp_path / "tree.toml", tmp_path / "run", tmp_path / "data.jsonl"
     path.write_text(

@@ -91,7 +91,7 @@ def test_an_evaluator_from_recorded_scores_has_a_picture(tmp_path):
     assert textassay("graph", "nothing").code == 2
 
 
-def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
+def test_a_cache_shows_what_it_holds_and_can_be_cleared(server, data, run):
     assert document(
         *("score", data, "--method", "llm-score", "-m", "direct/mock", "--api-base", server.url),
         *("--aspects", "fluency", "--out", run),
@@ -110,7 +110,7 @@ def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
     assert document("cache", "clear", answers)["deleted"] == 0
 
 
-def test_calibrations_and_fits_are_told_as_json(tmp_path):
+def test_calibrations_and_fits_print_json(tmp_path):
     rated, judged = [], []
     for number in range(60):
         place, human = {"id": f"e{number}", "group": f"g{number // 3}"}, number % 5 + 1

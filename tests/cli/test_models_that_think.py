@@ -232,7 +232,7 @@ def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
     assert row["thoughts"][0].startswith(thinking_server.WORDS)
 
 
-def test_the_level_of_effort_that_is_sent_instead_is_told(openai, tmp_path):
+def test_the_level_of_effort_that_is_sent_instead_is_reported(openai, tmp_path):
     data = write_examples(tmp_path / "data.jsonl", 2)
     openai.efforts = ("low", "medium", "high")
     done = score(openai, data, "llm-score", tmp_path / "run", "--effort", "max")

@@ -38,7 +38,7 @@ def test_scores_go_to_the_folder_and_results_to_standard_output(server, data, ru
 
 
 @pytest.mark.parametrize("priced", [True, False])
-def test_a_cost_is_told_as_far_as_prices_are_known(server, data, run, tmp_path, priced):
+def test_a_cost_is_reported_as_far_as_prices_are_known(server, data, run, tmp_path, priced):
     price = "price = [1, 4]\n" if priced else ""
     config = tmp_path / "jury.toml"
     config.write_text(

@@ -28,7 +28,7 @@ def score(data, run, *more):
     return textassay("tools", "score", data, "--out", run, "--progress", "none", *more)
 
 
-def test_list_tells_what_each_tool_measures():
+def test_list_says_what_each_tool_measures():
     shown = textassay("tools", "list").ok().out
     assert "rouge1 (0 to 1)" in shown
     found = document("tools", "list")["rows"]
@@ -67,7 +67,7 @@ def test_tools_that_a_file_describes_are_used_under_their_names(data, config, ru
     ("tools", "said"),
     [("nonsense", "nonsense"), ("", "--tools a,b"), ("rouge,rouge1", "two tools are called")],
 )
-def test_what_is_no_tool_is_refused(data, run, tools, said):
+def test_what_is_not_a_tool_is_refused(data, run, tools, said):
     done = score(data, run, "--tools", tools)
     assert (done.code, said in done.err, run.exists()) == (2, True, False), done.err
 

@@ -59,7 +59,7 @@ def test_by_aspect_and_beside_the_constant(aspect, omega, rho):
     assert found.may_stand_in == (aspect == "coherence")
 
 
-def test_what_never_reads_passes_the_published_test_and_may_not_stand_in():
+def test_a_judge_that_never_reads_passes_the_published_test_and_may_not_stand_in():
     """4, 5, 5, 4 by aspect, where all six judges fail; and Mistral, which writes fives."""
     tables = [recorded("summeval", "gpt-4o", aspect) for aspect in ASPECTS]
     ratings = np.concatenate([ratings for _, ratings, _ in tables])

@@ -132,7 +132,7 @@ def test_intervals_end_on_the_grid_and_few_sources_give_the_whole_scale():
 
 
 @pytest.mark.parametrize("method", ["shift", "linear", "isotonic", "ordinal"])
-def test_ratings_count_as_many_rows_as_they_stand_for(method):
+def test_ratings_count_as_many_rows_as_they_represent(method):
     """A row of weight 2 is a row that occurs twice, in every map and in the intervals."""
     rng = np.random.default_rng(3)
     scores = rng.integers(1, 6, 90).astype(float)

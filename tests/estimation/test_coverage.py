@@ -87,7 +87,7 @@ def test_intervals_that_hold_too_seldom_are_warned_of(rated, design):
     assert found["corrected warned"].draws > 9 * found["corrected"].draws
 
 
-def test_systems_and_judges_of_uneven_sources_are_rarely_told_apart():
+def test_systems_and_judges_of_uneven_sources_are_rarely_distinguished():
     """Sources of 1 to 15 rounds, or 1 to 40 texts; equal variances for all gave .17 and .09."""
     found = tally(designs.strengths(12, heaviest=15), DRAWS)
     assert found["alarms"].share <= 0.05 + NOISE
@@ -154,7 +154,7 @@ def test_the_estimates_are_those_of_the_page(story):
         assert " | ".join([row["aspect"], *three, f"{row['worth']:.2f}"]) in PAGE
 
 
-def test_the_stand_in_table_is_that_of_the_page(story):
+def test_the_stand_in_table_equals_the_one_of_the_page(story):
     done = textassay("alt-test", story / "scores.jsonl", story / "all_rated.jsonl", "--json")
     lines = {
         line.split(" | ")[0].strip("| "): line for line in PAGE.partition("## 5.")[2].splitlines()
@@ -208,7 +208,7 @@ def picked(rng, how, groups, x, y):
     [("sources at random", 0, 0.06), ("rows at random", 0, 0.06), ("first", 0.85, 1),
      ("worst judged", 0.95, 1)],
 )  # fmt: skip
-def test_ratings_that_are_no_random_draw_are_noticed_by_the_scores(how, least, most):
+def test_ratings_that_are_not_a_random_draw_are_noticed_by_the_scores(how, least, most):
     """The judge grows stricter with time, so that the first sources have higher scores."""
     alarms = 0
     for draw in range(60):

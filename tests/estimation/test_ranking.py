@@ -134,7 +134,7 @@ def test_a_system_that_never_lost_is_ranked_by_win_rates(tmp_path):
         ({"aspect": "manner"}, ConfigurationError, "no comparisons on 'tone'; it has manner"),
     ],
 )
-def test_scores_that_are_no_comparisons_are_refused(tmp_path, change, error, says):
+def test_scores_that_are_not_comparisons_are_refused(tmp_path, change, error, says):
     examples, rows = pairs_of([1.0, 0.0, 0.5] * 4)
     with pytest.raises(error, match=says):
         ranked(tmp_path, examples, [{**row, **change} for row in rows], aspects=["tone"])

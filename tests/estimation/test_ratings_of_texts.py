@@ -61,11 +61,11 @@ def test_texts_in_both_unicode_forms_are_the_same():
         {"output": "It rained.", "messages": [{"role": "user", "content": "Hello"}]},
     ],
 )
-def test_other_texts_comparisons_and_conversations_are_told_apart(other):
+def test_other_texts_comparisons_and_conversations_are_distinguished(other):
     assert digest(output="It rained.") != digest(**other)
 
 
-def test_conversations_with_the_same_last_answer_are_told_apart():
+def test_conversations_with_the_same_last_answer_are_distinguished():
     def chat(question):
         turns = [("user", question), ("assistant", "Goodbye.")]
         return digest(

@@ -153,7 +153,7 @@ async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
 
 
 async def test_aspects_of_ones_own_need_no_file():
-    """An `Aspect` stands beside the task's; its scale and definition reach the judge."""
+    """An `Aspect` is judged beside the task's; its scale and definition reach the judge."""
     model = judge("Rating: 9")
     run = await evaluate(ROWS[:1], method="llm-score", model=model, aspects=[WIT])
     [found] = run
@@ -247,7 +247,7 @@ async def test_a_graph_that_edits_scores_has_a_signature_of_its_own():
 
 
 async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
-    """What does not fit is told before or, where only running tells, as a fault of the graph."""
+    """A graph that does not fit is refused before, or while it runs, as a fault of the graph."""
 
     async def one(example: Example) -> Score:
         return Score(id=example.id, aspect="fluency", value=1.0)
@@ -476,7 +476,7 @@ async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_s
 
 
 async def test_a_slow_reader_slows_the_run(mock_server):
-    """Scores do not pile up: the run is at most a few examples ahead of whoever reads."""
+    """Scores do not pile up: the run is at most a few examples ahead of the reader."""
     server = await mock_server()
     settings = Settings(api_base=server.url, concurrency=4)
     read, ahead = 0, 0

@@ -1,4 +1,4 @@
-"""Images from data to judges: shown by every method, refused where nobody would see them."""
+"""Images from data to judges: shown by every method, refused where no judge would see them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
         ("agent-judge", Capabilities(images=True), "the method agent-judge takes texts only"),
     ],
 )
-async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked(
+async def test_images_that_no_judge_would_see_are_refused_before_anything_is_asked(
     method: str, capabilities: Capabilities, words: str, tmp_path: Path
 ) -> None:
     model = judge(name="judge", capabilities=capabilities)
@@ -118,7 +118,7 @@ async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked
 
 
 async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any() -> None:
-    """Also by a graph that nobody has checked: it might leave them out without a word."""
+    """Also by a graph of the user's own: it might leave them out silently."""
     model = judge(capabilities=Capabilities())
     built = build("llm-score", model, task="summarization", aspects=["fluency"])
     with pytest.raises(CapabilityError, match="takes texts only, and an example has images"):
@@ -171,7 +171,7 @@ async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path
     again = judge()
     await evaluate(data, model=again, **run)
     assert again.requests == []
-    exchanges = [one async for one in exchanges_of_run(tmp_path / "run", None)]
+    exchanges = [one async for one in exchanges_of_run(tmp_path / "run")]
     assert exchanges[0].prompt[0] == {"role": "images", "content": "Image 1: a.png"}
     (tmp_path / "a.png").write_bytes(png(12))
     changed = judge()

@@ -1,4 +1,4 @@
-"""What a run tells about itself while it goes."""
+"""The progress of a run while it goes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_cannot_be_estimated_is_not(fields):
     assert "left" not in line(at(**fields))
 
 
-def test_the_line_tells_what_matters():
+def test_the_line_has_the_facts_that_matter():
     now = at(
         outcomes={"scored": 17, "invalid": 2, "error": 1},
         usage=Usage(calls=21, cached_calls=4, cost=0.0123),

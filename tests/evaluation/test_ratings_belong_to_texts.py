@@ -90,7 +90,7 @@ def test_ratings_of_another_text_are_left_out(run, tmp_path, road, change):
 
 @pytest.mark.parametrize("change", SAME.values(), ids=SAME)
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
-def test_another_way_to_write_a_text_is_no_other_text(run, tmp_path, road, change):
+def test_another_way_to_write_a_text_is_not_another_text(run, tmp_path, road, change):
     rows = [{**row, "output": change(row)} for row in judged_rows()]
     assert road(run, file_of(tmp_path, rows)) == 60
 

@@ -29,7 +29,7 @@ def test_the_example_runs(name, capsys):
 
 
 def test_the_guide_shows_every_example_as_it_is():
-    """What stands in the guide's code blocks stands in the examples, and each example is named."""
+    """The guide's code blocks are parts of the examples, and each example is named."""
     sources = {
         name: (ROOT / "examples" / "compose" / f"{name}.py").read_text(encoding="utf-8")
         for name in SHOWN

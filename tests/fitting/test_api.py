@@ -159,7 +159,7 @@ async def test_examples_are_read_where_fit_is_called():
         fit_sync(rated(), features="*")
 
 
-def test_a_folder_whose_report_is_none_is_refused(tmp_path):
+def test_a_folder_with_an_invalid_report_is_refused(tmp_path):
     fit_sync(rated(), features="*", aggregator="ridge", train_fraction=0.5, out=tmp_path / "ev")
     says = r"report\.json (is not a report of fit|cannot be read)"
     for content in ("{}", "[]", "null", "3", '{"held_out": 3}', "[" * 100_000):

@@ -394,7 +394,7 @@ def test_below_forty_ratings_the_report_says_whether_the_plain_mean_does_as_well
     assert "few to learn weights" not in more.text
 
 
-def test_systems_have_means_of_texts_that_nobody_rated():
+def test_systems_have_means_of_unrated_texts():
     """Ten rows of each system are needed, and only four are rated."""
     rng = np.random.default_rng(1)
     rows = []

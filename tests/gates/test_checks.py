@@ -81,7 +81,7 @@ def test_scores_that_all_agree_prove_little():
     assert many.low == pytest.approx(5 - (1 - 0.025 ** (1 / 40)) * 4)
 
 
-def test_an_error_of_the_judge_is_no_bad_score():
+def test_an_error_of_the_judge_is_not_a_bad_score():
     """Nothing is decided where too many texts have no score; a few are left out."""
     with pytest.raises(JudgeError, match=r"2 of 10 texts.*2 error.*TimedOut: no answer"):
         check_at_least(run_of([5, 4, None, 5, 5, 4, 5, None, 5, 5]), "coherence", 3)

@@ -128,14 +128,14 @@ def test_inconclusive_has_a_status_of_its_own(suite, chosen, status):
     assert run(suite, "-k", chosen).ret == status
 
 
-def test_replay_asks_nobody(suite, monkeypatch):
+def test_replay_asks_no_model(suite, monkeypatch):
     """In CI recorded answers are replayed, without key or price; the rest is an error."""
     assert run(suite, "-k", "good").ret == 0
     monkeypatch.setenv("CI", "true")
     suite.makepyfile(
         test_suite=TESTS
         + """
-def test_nobody_was_asked(assay):
+def test_no_model_was_asked(assay):
     run = assay.evaluate_sync(texts(*"4454544544"))
     assert run.summary()["outcomes"]["scored"] == 10
     assert Judge.asked == 0

@@ -98,7 +98,7 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
         assert values[2:] == pytest.approx(expected[2:], abs=1e-9)
 
 
-def test_permutation_importance_tells_which_aspect_a_feature_is_about():
+def test_permutation_importance_shows_which_aspect_a_feature_is_about():
     """Features that cover for each other show when they are shuffled together."""
     x, y, groups = planted(360)
     aggregator = Aggregator("ridge").fit(x[:180], y[:180], groups=groups[:180])

@@ -106,7 +106,7 @@ def test_candidates_that_cannot_learn_are_named():
     assert "nnls" not in {*notes["held_out_error"], *notes["weights"]}
 
 
-def test_why_no_candidate_can_learn_is_told_for_each():
+def test_why_no_candidate_can_learn_is_reported_for_each():
     """Five rows of one source and one of another: a fold is learned from a single row."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 3))

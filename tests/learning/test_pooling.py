@@ -78,7 +78,7 @@ def test_systems_that_do_not_differ_are_not_used():
     assert errors["with"] > errors["without"] - 0.02
 
 
-def test_labels_of_systems_are_text_and_gaps_are_no_system():
+def test_labels_of_systems_are_text_and_gaps_are_not_systems():
     x, y, groups, systems = texts_of_systems()
     numbers = [float("nan") if name == "s7" else int(name[1:]) for name in systems]
     aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=numbers)

@@ -17,7 +17,7 @@ groupings = (
 )
 
 
-def test_codes_number_groups_in_order_and_rows_without_one_stand_alone():
+def test_codes_number_groups_in_order_and_rows_without_one_are_their_own_group():
     assert group_codes(["b", "a", None, "b", None]).tolist() == [0, 1, 2, 0, 3]
     gap = float("nan")
     assert group_codes(["b", gap, gap, "b"]).tolist() == [0, 1, 2, 0]

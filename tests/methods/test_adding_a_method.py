@@ -106,7 +106,7 @@ def missing(method: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_built_in_method_is_complete(name: str) -> None:
-    """Everything in one message, so that nobody has to find out file by file."""
+    """Everything in one message, so that a contributor need not find out file by file."""
     lacks = missing(METHODS[name])
     # not an assertion: pytest would print the list a second time, cut in the middle
     if lacks:

@@ -127,7 +127,7 @@ async def test_what_is_missing_is_cited_by_what_was_read_whole_or_searched() -> 
         assert (score.value, score.evidence[0]["found_in"]) == (1.0, found_in)
 
 
-async def test_an_answer_that_is_no_action_costs_a_step_and_is_asked_again() -> None:
+async def test_an_answer_that_is_not_an_action_costs_a_step_and_is_asked_again() -> None:
     score, judge = await judged(["Let me think.", verdict(3)])
     assert score.value == 3
     assert "Answer with one JSON object alone" in judge.requests[1].messages[-1].content

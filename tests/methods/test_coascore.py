@@ -145,7 +145,7 @@ async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_
     assert (last.startswith("Reply with the ratings alone")) == (outcome == "invalid")
 
 
-async def test_a_chain_that_is_no_list_is_an_error_of_its_target_alone():
+async def test_a_chain_that_is_not_a_list_is_an_error_of_its_target_alone():
     def reply(request):
         if stage(request) == "chain" and "The aspect to rate is fluency" in request.text:
             return "Fluency has many sides. It is hard to tell them apart."
@@ -255,7 +255,7 @@ async def test_options_that_do_not_fit_are_refused(options, problem):
         coascore(judge(), **options)
 
 
-async def test_a_source_that_was_cut_is_told_for_both_stages():
+async def test_a_source_that_was_cut_is_reported_for_both_stages():
     def reply(request):
         text = {"chain": CHAIN, "ratings": RATINGS, "target": "It flows. Score: 4"}[stage(request)]
         cut = {"chain": 0, "ratings": 9, "target": 7}[stage(request)]

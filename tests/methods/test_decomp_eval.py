@@ -161,7 +161,7 @@ async def test_the_seven_rephrasings_of_figure_5():
     assert "Does this response have a natural body to the dialogue history?" in asked
 
 
-async def test_sentences_by_nltk_need_its_data_and_are_told(tmp_path, monkeypatch):
+async def test_sentences_by_nltk_need_its_data_and_are_reported(tmp_path, monkeypatch):
     nltk = pytest.importorskip("nltk")
     from nltk.tokenize.punkt import PunktParameters, save_punkt_params
 
@@ -256,7 +256,7 @@ async def test_what_does_not_belong_to_the_method_is_refused():
             build("decomp-eval", model, options=options)
 
 
-async def test_the_manifest_tells_the_scale_of_p_yes():
+async def test_the_manifest_shows_the_scale_of_p_yes():
     facts = build("decomp-eval", judge({}), task="dialogue", aspects=["coherence"]).describe()
     assert facts["aspects"] == [
         {"name": "coherence", "scale": [0.0, 1.0], "higher_is_better": True}

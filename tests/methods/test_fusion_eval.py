@@ -133,7 +133,7 @@ async def test_the_plan_is_written_once_by_its_own_model_kept_and_each_example_a
     assert '"consistency" = ["nli", "bleurt"]' in method.artifacts()["plan.toml"]
 
 
-async def test_the_papers_own_plan_stands_in_the_prompt_word_for_word():
+async def test_the_papers_own_plan_is_in_the_prompt_word_for_word():
     model = judge()
     method = fusion(model, plan="summeval")
     scores = await scored(method)
@@ -190,7 +190,7 @@ async def test_a_planner_that_cannot_be_asked_is_asked_again_for_the_next_exampl
     assert (await scored(method))[0].value == 3.5
 
 
-async def test_a_tool_that_abstains_is_told_as_missing_and_one_that_fails_makes_errors():
+async def test_a_tool_that_abstains_is_reported_as_missing_and_one_that_fails_makes_errors():
     gone = Abstention(type="MissingReferences", message="there are none")
     model = judge()
     scores = await scored(fusion(model, [*the_papers_tools()[:2], measured("sum_bleurt", gone)]))

@@ -235,7 +235,7 @@ async def test_combined_definitions_read_as_in_the_paper():
         await run(model, "summarization", ["fluency"], combine=["x"])
 
 
-async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
+async def test_a_users_own_definition_is_in_the_prompt(tmp_path):
     path = tmp_path / "story.toml"
     path.write_text(
         'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "coherence"\n'
@@ -297,7 +297,7 @@ async def test_every_built_in_aspect_has_words_of_its_own(name):
     assert QUALITIES.of(Aspect(name="coherence", definition="mine")) not in QUALITIES.aspects
 
 
-async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_against_them():
+async def test_default_directions_say_who_chose_them_and_what_speaks_against_them():
     tasks = read_protocols()[0].tasks
     summaries, data = tasks["summarization"].directions, tasks["data-to-text"].directions
     assert summaries["coherence"].by.startswith("the paper, scoring dimension (2)")
@@ -308,7 +308,7 @@ async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_aga
     assert tasks["mqm"].like == "translation"
 
 
-async def test_a_truncated_source_is_told():
+async def test_a_truncated_source_is_reported():
     found = ContinuationResponse(tokens=tuple(tokens(" A", lambda _: -1.0)), truncated_tokens=9)
     [score] = await run(ScriptedModel(continuation=lambda _: found), "summarization", ["fluency"])
     assert score.evidence[0]["truncated_tokens"] == 9

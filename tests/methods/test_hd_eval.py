@@ -236,7 +236,7 @@ async def test_a_task_is_decomposed_into_a_file_that_can_be_edited_and_used(tmp_
     assert any("Left: what remains." in request.text for request in model.requests)
 
 
-async def test_signatures_tell_apart_trees_and_ways_of_growing_them(tree_file, tmp_path):
+async def test_signatures_distinguish_trees_and_ways_of_growing_them(tree_file, tmp_path):
     other = tmp_path / "other.toml"
     other.write_text(TREE.replace("it follows", "all follows"), encoding="utf-8")
     model = judge()

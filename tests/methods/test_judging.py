@@ -188,7 +188,7 @@ async def test_a_prompt_file_of_the_users_own(tmp_path):
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_signatures_tell_apart_what_is_not_comparable(name):
+def test_signatures_distinguish_incomparable_scores(name):
     fusion = name == "fusion-eval"
     tools = measured("nli", "bleurt", "sum_bleurt") if fusion else ()
     every = {"task": "summarization", "tools": tools}

@@ -92,7 +92,7 @@ async def test_a_model_that_follows_schemas_may_only_give_letters_of_labels(task
 
 
 @pytest.mark.parametrize("answer", ["Perhaps", "1", "Answer: D", "It passes, and then it fails."])
-async def test_an_answer_that_is_no_letter_of_a_label_is_asked_for_again(task, answer):
+async def test_an_answer_that_is_not_a_letter_of_a_label_is_asked_for_again(task, answer):
     model = ScriptedModel([answer, "Answer: A"], capabilities=PLAIN)
     (right,) = await scores("llm-score", model, task, aspects=["right"])
     assert (right.value, len(model.requests)) == (0, 2)

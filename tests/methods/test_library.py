@@ -248,7 +248,7 @@ def test_a_parent_is_named_by_path_or_by_a_name_that_is_unique(tree_file):
     assert [aspect.id for aspect in tree] == [f"root{end}" for end in below]
 
 
-def test_one_name_may_stand_at_two_places_but_then_paths_are_needed(tree_file):
+def test_one_name_may_be_at_two_places_but_then_paths_are_needed(tree_file):
     rows = [node("a"), node("b"), node("same", "a"), node("same", "b")]
     assert len(trees.load(tree_file(*rows, node("leaf", "b/same"))).aspects) == 5
     open_ = "'leaf': 'same' may be 'a/same', 'b/same'; name it in full"
@@ -275,7 +275,7 @@ def test_one_name_may_stand_at_two_places_but_then_paths_are_needed(tree_file):
         ([], r"at least one \[\[aspects\]\]"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_file_and_aspect(tree_file, rows, problem):
+def test_what_is_not_a_tree_is_refused_with_file_and_aspect(tree_file, rows, problem):
     path = tree_file(*rows)
     with pytest.raises(ConfigurationError, match=problem) as error:
         trees.load(path)

@@ -67,7 +67,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", [*METHODS, "claims"])
 @pytest.mark.parametrize("export", EXPORTS)
-async def test_every_passage_and_turn_stands_in_the_prompt(method: str, export: str) -> None:
+async def test_every_passage_and_turn_is_in_the_prompt(method: str, export: str) -> None:
     row, texts, output = EXPORTS[export]
     (example,) = Examples([{**row, "output_b": "another"} if method == "pairwise" else row])
     model = judge(claim=output)
@@ -102,7 +102,7 @@ QUESTION, PASSAGE = "When was the first Super Bowl held", "The first Super Bowl 
         ("checklist", {"checklist": "model", "evidence": "all"}, QUESTION, "source"),
     ],
 )
-async def test_a_question_is_no_evidence_unless_asked_for(
+async def test_a_question_is_not_evidence_unless_asked_for(
     method: str, options: dict[str, Any], quote: str, found: str | None
 ) -> None:
     model = judge(quote, claim="Dates: Is the date right?")
@@ -112,7 +112,7 @@ async def test_a_question_is_no_evidence_unless_asked_for(
 
 
 @pytest.mark.parametrize("evidence", [None, "all"])
-async def test_a_question_is_no_evidence_beside_a_plain_context(evidence: str | None) -> None:
+async def test_a_question_is_not_evidence_beside_a_plain_context(evidence: str | None) -> None:
     """The prompt is that of earlier versions, so that their answers are still found."""
     plain = RAG.model_copy(update={"context": "It was on Jan 15.", "passages": ()})
     model = judge(QUESTION)

@@ -60,7 +60,7 @@ async def test_one_order_costs_one_call():
     assert (found.value, len(model.requests)) == (0.0, 1)
 
 
-async def test_an_unusable_answer_is_no_number():
+async def test_an_unusable_answer_is_not_a_number():
     """Asked again, then invalid; an empty text is abstained on and never sent."""
     found, model = await judged(lambda request: "Hard to say.", parse_retries=1)
     assert (found.value, found.outcome, len(model.requests)) == (None, "invalid", 4)

@@ -255,7 +255,7 @@ def test_no_two_methods_make_the_same_call():
     assert len(set(asked.values())) == len(asked)
 
 
-def test_profiles_tell_scores_apart_and_stand_in_the_record():
+def test_profiles_distinguish_scores_and_are_in_the_record():
     asked = {"options": {"steps": "none", "profile": CHOICES}, "task": "summarization"}
     chosen = build("g-eval", model(), **asked)
     options = {"steps": "none", "profile": "none"}
@@ -357,7 +357,7 @@ def test_a_profile_of_ones_own(own):
     assert len(judge.requests) == 6
 
 
-def test_refusals_and_options_stand_in_files_of_their_own(own):
+def test_refusals_and_options_are_in_files_of_their_own(own):
     """Options of a method count in its digest alone; a refusal in none, and names its reason."""
     chosen = {"task": "dialogue", "options": {"profile": str(own)}}
     before = {

@@ -282,7 +282,7 @@ async def test_fusion_evals_whole_prompts(task, plan, names, appendix, asked):
 
 
 def judge():
-    """A model that nobody asks."""
+    """A model that is never asked."""
     return ScriptedModel([])
 
 

@@ -150,7 +150,7 @@ async def test_only_what_an_answer_leaves_out_is_asked_for_again() -> None:
     ],
 )  # fmt: skip
 async def test_answers_are_read_by_their_numbers(text: str, verdicts: list[bool | None]) -> None:
-    """Never by their places; an answer that contradicts itself is none."""
+    """Never by their places; an answer that contradicts itself is unusable."""
     example = EXAMPLE.model_copy(update={"rubric": Example(output="", rubric=["a", "b"]).rubric})
     score = await judged(ScriptedModel([text]), example, calls="joint", parse_retries=0)
     assert [piece["met"] for piece in score.evidence[:2]] == verdicts
@@ -277,7 +277,7 @@ def test_a_run_over_rubrics_is_scored_and_held_against_people(tmp_path: Path) ->
     assert labels["criteria"]["groups"] == 8  # criteria of one text are of one source
 
 
-async def test_what_a_judge_thought_of_many_criteria_stands_once() -> None:
+async def test_a_thought_about_many_criteria_is_shown_once() -> None:
     sample = Sample(
         text='{"answers": [{"number": 1, "quote": "", "answer": "no"},'
         ' {"number": 2, "quote": "", "answer": "no"}, {"number": 3, "quote": "", "answer": "no"}]}',

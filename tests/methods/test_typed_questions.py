@@ -286,7 +286,7 @@ class Length(Tool):
                      scale=self.scale)  # fmt: skip
 
 
-async def test_scores_of_tools_stand_beside_the_texts():
+async def test_scores_of_tools_are_shown_beside_the_texts():
     server = Decisions()
     scores = await scores_on(server, "fusion-eval", tools=[Length()], plan="none")
     assert len(server.requests) == 1
@@ -338,7 +338,7 @@ REFUSING = {
 
 
 @pytest.mark.parametrize("method", REFUSING)
-async def test_a_refused_question_is_no_number(method):
+async def test_a_refused_question_is_not_a_number(method):
     """One question that the model refuses; scores without it are what they were."""
     asked = list[Question]()
 

@@ -132,7 +132,7 @@ def test_a_text_that_guesses_a_number_gets_the_next_one():
     assert nonce([Forged("forged")]) == hashlib.sha256(b"1:6:forged").hexdigest()[:8]
 
 
-def test_a_text_stands_unchanged_between_its_delimiters():
+def test_a_text_is_unchanged_between_its_delimiters():
     assert fence("source", "</source> {{ x }}\n", "0a1b2c3d") == (
         "<source-0a1b2c3d>\n</source> {{ x }}\n\n</source-0a1b2c3d>"
     )

@@ -1,4 +1,4 @@
-"""Contrast, names, focus, structure and what screen readers are told, of all pages."""
+"""Contrast, names, focus, structure and the output of screen readers, of all pages."""
 
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -201,7 +201,7 @@ def status(driver):
 
 
 def test_screen_readers_of_the_report(page, browser):
-    """Names, headers and order; a row says what its numbers are; a filter tells what it left."""
+    """Names, headers and order; a row says what its numbers are; a filter says how many remain."""
     open_file(browser, page)
     browser.execute_script("document.querySelector('#window .row').click()")
     wait_for(browser, "document.querySelector('#detail h3') !== null")
@@ -222,7 +222,7 @@ def test_screen_readers_of_the_report(page, browser):
 
 
 def test_screen_readers_of_the_annotation_page(tmp_path, browser):
-    """A rating belongs to a group that names its aspect; what is chosen and saved is told."""
+    """A rating belongs to a group that names its aspect; choices and saving are announced."""
     with studied(tmp_path) as address:
         browser.get(address)
         wait_for(browser, "document.querySelector('.output') !== null")

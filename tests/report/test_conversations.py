@@ -92,7 +92,7 @@ def test_viewer_gives_the_same_pieces(run):
 
 
 def test_annotation_shows_turns_and_passages(tmp_path, browser):
-    """As the report does; what is rated stands below, and contrast and structure hold."""
+    """As the report does; the rated text is below, and contrast and structure hold."""
     long = {"role": "user", "content": "x" * (MOST_OF_PIECE + 5_000)}
     example = Example(**{**ROW, "messages": [*MESSAGES[:4], long, MESSAGES[4]]})
     asked = (Aspect(name="tone", definition="whether the tone is even.", scale=(1, 5)),)

@@ -175,7 +175,7 @@ def test_every_picture_is_taken(browser, tmp_path):
 
 
 def test_the_pictures_of_the_docs_are_there_and_small():
-    """Each that the script takes, in the gallery, and none that nobody can take again."""
+    """The gallery has every picture that the script takes, and no other."""
     images = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").glob("*.png")}
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     assert set(images) == set(PICTURES)

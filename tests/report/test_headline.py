@@ -53,7 +53,7 @@ def content_of(*folders):
 
 
 def test_a_good_judge_in_words(files):
-    """It agrees, is above trivial measures, may stand in, and tells the systems apart."""
+    """It agrees, is above trivial measures, may stand in, and distinguishes the systems."""
     found = content_of(files[1]).headline
     (judge,) = content_of(files[1]).agreement[0].judges
     value, low, high = judge.value.value, judge.value.low, judge.value.high
@@ -152,7 +152,7 @@ def test_jurors_agree_on_their_own(files, tmp_path, monkeypatch):
 
 
 def test_title_and_note(files, tmp_path):
-    """In the words of whoever made the page, escaped."""
+    """In the author's words, escaped."""
     note = "Read on <b>Tuesday</b>.\n\nBy M."
     done = textassay("report", files[1], "--title", "Release 7 & others", "--note", note, "--out",
                      tmp_path / "r.html")  # fmt: skip

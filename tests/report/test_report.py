@@ -202,7 +202,7 @@ def test_evidence_of_any_form_and_depth_is_shown(tmp_path, field):
     ids=range(12),
 )  # fmt: skip
 def test_evidence_is_put_in_words(piece, figure, note):
-    """Nobody has to know how methods name their fields, or which text a key stands for."""
+    """No reader has to know how methods name their fields, or which text a key means."""
     (line,) = evidence_lines(score("x0", evidence=({"text": "Is it so?", **piece},)))
     assert (line.text, line.figure, line.note) == ("Is it so?", figure, note)
 

@@ -51,7 +51,7 @@ def rows(version, *, count=40, ratings=True):
 
 @pytest.fixture
 def runs(tmp_path):
-    """A new version, which nobody rated, and the old one, which people rated like the judge."""
+    """A new version without ratings, and the old one, which people rated like the judge."""
     old = rows("Old")
     for i, row in enumerate(old):
         row["human"] = {"fluency": 1 + i % 5}
@@ -76,7 +76,7 @@ def test_ratings_are_those_of_the_run_whose_texts_were_rated(runs, turned):
     content = content_of(*(reversed(runs) if turned else runs))
     [agreement] = content.agreement
     assert [(one.run, round(one.value.value, 3)) for one in agreement.judges] == [("old", 1.0)]
-    assert content.decisions.of_agreement == []
+    assert content.estimates.of_agreement == []
 
 
 def test_both_texts_are_shown_under_their_verdicts(runs, tmp_path):
@@ -100,14 +100,14 @@ def test_head_and_list_subtract_in_one_direction(runs):
     for run in opened:
         run.table.read_all()
     joined = join_runs(opened, open_both(opened, None, {}), {})
-    [row] = content_of(*runs).decisions.of_runs
+    [row] = content_of(*runs).estimates.of_runs
     assert joined.changes.mean() == pytest.approx(row.difference.value)
 
 
 def test_ratings_of_other_texts_are_counted_and_own_texts_stay(runs, tmp_path):
     new, _ = runs
     content = content_of(new, human=tmp_path / "old-data.jsonl")
-    assert content.agreement is None
+    assert content.agreement == []
     assert any(
         "40 rows of old-data.jsonl have other texts" in one for one in content.headline.points
     )
@@ -139,7 +139,7 @@ def test_systems_that_share_a_few_sources_are_compared_over_all_of_theirs(tmp_pa
             texts.append({"id": f"{system}{source}", "output": f"{system} {source}.", **place})
             values.append(1.0 + (source * 7) % 4 + (system == "A"))
     content = content_of(write_run(tmp_path, "run", texts, values))
-    [table] = content.decisions.differences
+    [table] = content.estimates.differences
     [row] = table.rows
     named = dict(zip((column.name for column in table.columns), row, strict=True))
     assert named["n"] == 80

@@ -68,7 +68,7 @@ def test_news_are_those_of_the_report(run):
 
 
 def test_page_follows_a_growing_run(run, browser):
-    """New scores appear without a reload, with their evidence; nobody else is asked."""
+    """New scores appear without a reload, with their evidence; no other server is asked."""
     with served(run) as address:
         forget_earlier_pages(browser)
         browser.get(address)

@@ -245,8 +245,8 @@ def test_what_is_laid_out_otherwise_is_refused(tmp_path):
         rows_of("realsumm", tmp_path / "abs.pkl")
 
 
-def test_convert_writes_a_file_and_tells_of_its_checksum(tmp_path, capsys):
-    """Another version of the origin's file is told, not refused; no file is written over."""
+def test_convert_writes_a_file_and_reports_its_checksum(tmp_path, capsys):
+    """Another version of the origin's file is reported, not refused; no file is overwritten."""
     sentence = {"sentence": "S.", "responses": [{"worker_id": 0, "response": "yes"}]}
     line = {"article": "An article.", "summary_sentences": [sentence]}
     file = as_file(tmp_path / "mturk_xsum.jsonl", [line])

@@ -49,8 +49,8 @@ def printed(text):
 
 # the page with Nimble's figures is not among the papers
 @pytest.mark.parametrize("name", [name for name in names() if not name.startswith("nimble")])
-def test_published_figures_stand_in_the_paper(name):
-    """Those of a row stand there in this order, not far from each other."""
+def test_published_figures_are_in_the_paper(name):
+    """The figures of a row are there in this order, not far from each other."""
     table = load(name)
     rows = [row for row in table.rows if any(figure != "-" for figure in row.published)]
     if not rows:
@@ -65,7 +65,7 @@ def test_published_figures_stand_in_the_paper(name):
 
 
 def follows(due, found):
-    """Whether the wanted numbers stand among those found, in order."""
+    """Whether the wanted numbers are among the found ones, in order."""
     rest = iter(found)
     return all(number in rest for number in due)
 
@@ -383,7 +383,7 @@ def test_rows_that_learn_from_the_most_important_criteria(recorded):
     assert two.value == pytest.approx(whole.value, abs=0.05)
 
 
-def test_what_is_missing_is_told(tmp_path, capsys):
+def test_missing_parts_are_reported(tmp_path, capsys):
     """Unknown tables and rows, tables without figures, and data that are not here."""
     assert main(["hd-eval-table-99"]) == 2
     assert "hd-eval-table-9" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def test_turns_calls_and_results_are_numbered() -> None:
     ]
 
 
-def test_what_is_judged_stands_below() -> None:
+def test_the_judged_text_is_below() -> None:
     example = Example(messages=CHAT)
     assert example.output == "Yes."
     assert example.source is not None
@@ -114,7 +114,7 @@ def test_the_text_keeps_to_its_length(sizes: list[int], chars: int) -> None:
         ([{"content": "x"}], "message 1 should be an object with a role"),
     ],
 )
-def test_what_is_no_message_is_named(value: Any, shown: str) -> None:
+def test_what_is_not_a_message_is_named(value: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=shown):
         read_messages(value)
 

@@ -418,7 +418,7 @@ def test_cancelling_a_run_cancels_its_nodes() -> None:
     asyncio.run(main())
 
 
-def test_a_cancellation_that_nobody_asked_of_the_run_is_a_failure() -> None:
+def test_a_cancellation_from_inside_an_agent_is_a_failure() -> None:
     """A caller would take itself for canceled, and a task group would drop it in silence."""
 
     async def joins(word: str) -> str:
@@ -736,7 +736,7 @@ def test_a_wire_to_no_field_of_a_typed_dict_is_refused_when_the_graph_is_built(w
         Graph("g", input=State, nodes=[Node("upper", shout, text=wire)], output="upper")
 
 
-async def test_an_input_or_a_result_that_is_no_dict_is_not_taken_for_a_typed_dict():
+async def test_an_input_or_a_result_that_is_not_a_dict_is_not_taken_for_a_typed_dict():
     graph = Graph("g", input=State, nodes=[Node("upper", shout, text="text")], output="upper")
     with pytest.raises(GraphError, match="expects State"):
         await graph.run("a")

@@ -68,7 +68,7 @@ def test_published_forms_are_read_alike(given: Any, expected: dict[str, Any]) ->
         (["a"] * 201, "has 201 criteria; 200 are the most"),
     ],
 )
-def test_what_is_no_rubric_is_refused_with_row_and_field(given: Any, problem: str) -> None:
+def test_what_is_not_a_rubric_is_refused_with_row_and_field(given: Any, problem: str) -> None:
     with pytest.raises(DataError, match=f"^list, row 1, field 'rubrics': .*{problem}"):
         Examples([{"output": "x", "rubrics": given}]).check()
 
@@ -99,7 +99,7 @@ def test_a_row_of_healthbench_loads_as_it_is() -> None:
     assert (example.output, "My chest hurts." in (example.source or "")) == ("Wait.", True)
 
 
-def test_what_ragas_calls_rubrics_is_kept_and_told() -> None:
+def test_what_ragas_calls_rubrics_is_kept_and_reported() -> None:
     data = Examples([{"output": "x", "rubrics": {"score1_description": "bad"}}])
     assert data.check().unseen == {"rubrics": 1}
     assert [one.meta for one in data] == [{"rubrics": {"score1_description": "bad"}}]
@@ -194,7 +194,7 @@ def test_devai_s_published_requirements_met(judge: str, name: str, system: str, 
     assert (found, total) == (met, 366)
 
 
-def test_criteria_that_depend_on_each_other_are_told_once() -> None:
+def test_criteria_that_depend_on_each_other_are_reported_once() -> None:
     """DevAI has one such rubric; what it earns is as published."""
     rubric = [
         "a",
@@ -229,7 +229,7 @@ def test_a_copied_tree_has_the_layers_of_its_own_aspects():
     assert (deeper.depth, deeper.leaves, deeper[leaf.id]) == (2, (leaf,), leaf)
 
 
-def test_aspects_are_told_apart_by_all_their_fields_and_equal_ones_share_a_place():
+def test_aspects_are_distinguished_by_all_their_fields_and_equal_ones_share_a_place():
     one, other = (Aspect(name="Flow", definition="Reads well.") for _ in range(2))
     assert one.label == "Flow"  # computed once, and no part of what the aspect is
     assert {one: "kept"}[other] == "kept"

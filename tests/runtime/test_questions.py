@@ -40,7 +40,7 @@ def test_rounded_probabilities_are_kept_as_they_were_sent(given_, decimals):
 
 
 @given(weights(2, 9), st.floats(0.01, 0.5), st.sampled_from([-1, 1]), st.data())
-def test_a_sum_that_rounding_does_not_explain_is_no_answer(given_, off, sign, data):
+def test_a_sum_that_rounding_does_not_explain_is_not_an_answer(given_, off, sign, data):
     shares = [w / math.fsum(given_) for w in given_]
     place = data.draw(st.integers(0, len(shares) - 1))
     shares[place] = min(1.0, max(0.0, shares[place] + sign * off))

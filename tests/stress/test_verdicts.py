@@ -24,8 +24,8 @@ def whole_suite():
     return World(texts())
 
 
-def told_apart(world, judge, seeds):
-    """The seeds in which all planted tests fail on some aspect, and those in which another does."""
+def detection_rates(world, judge, seeds):
+    """Shares of the seeds in which all planted tests fail, and in which another test does."""
     found = alarms = 0
     seeds = seeds if judge.noise else 1
     planted = world.planted(judge)
@@ -38,16 +38,16 @@ def told_apart(world, judge, seeds):
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_planted_defects_are_found_and_only_they(world, judge):
-    found, alarms = told_apart(world, JUDGES[judge], SEEDS.get(judge, 60))
+    found, alarms = detection_rates(world, JUDGES[judge], SEEDS.get(judge, 60))
     assert found >= 0.95
     assert alarms <= 0.05
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_whole_suite_tells_them_apart(whole_suite, judge):
+def test_the_whole_suite_distinguishes_them(whole_suite, judge):
     """All edits and orders together; 200 seeds are in benchmarks/stress_battery.py."""
     assert bool(whole_suite.planted(JUDGES[judge])) == (judge != "perfect")
-    found, alarms = told_apart(whole_suite, JUDGES[judge], FEW)
+    found, alarms = detection_rates(whole_suite, JUDGES[judge], FEW)
     assert found == 1
     assert alarms <= 1 / FEW
 

@@ -156,7 +156,7 @@ async def test_texts_and_errors(exported):
 
 
 class Watched(tuple):
-    """What an answer holds, which must not be read for a span that nobody keeps."""
+    """The content of an answer, which must not be read for a span that is dropped."""
 
     read = 0
 

@@ -70,7 +70,9 @@ def test_processes_hold_a_local_model_each(data, run, tmp_path):
     assert verdicts(run) == verdicts(tmp_path / "alone")
 
 
-def test_what_libraries_print_in_a_process_is_no_report(server, data, run, tmp_path, monkeypatch):
+def test_what_libraries_print_in_a_process_is_not_a_report(
+    server, data, run, tmp_path, monkeypatch
+):
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"
         "os.write(1, b'42\\n')\n"

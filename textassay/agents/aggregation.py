@@ -136,7 +136,7 @@ def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) ->
 
 @dataclass(frozen=True)
 class Average:
-    """The mean of the parts, each mapped from its own scale to that of the fused aspect.
+    """The mean of the parts, each mapped from its own scale to the scale of the fused aspect.
 
     Parts that were judged without a usable rating are left out, as long as the share of usable ones
     is at least `required`. A part that could not be asked for makes the whole an error, so that a

@@ -53,7 +53,7 @@ class Finding(Action):
     where: str = ""
     """Name of the section that shows it, or "find" for a text that a search found nowhere."""
     quote: str = ""
-    """The words that show it, as they stand there; empty if a section lacks something."""
+    """The words that show it, quoted; empty if a section lacks something."""
 
 
 class FinalVerdict(Action):
@@ -271,6 +271,7 @@ STEP = "agent_judge_step"
 CONTENTS = "Contents of the material"
 
 
+# judges read the docstrings of these actions and of their fields
 class ListSections(Action):
     """List the sections of the material, by name and size."""
 
@@ -310,7 +311,7 @@ ACTIONS = ("list", "find", "read", "verdict")
 
 
 class NoAction(Message):
-    """An answer that is no action."""
+    """An answer that is not an action."""
 
     problem: str
     """`NoActionFound`, `Declined` or `CutOff`."""
@@ -332,7 +333,7 @@ class Investigator:
     max_steps: int = 12
     """Most requests, including the one for the verdict."""
     retries: int = 1
-    """How often in a row an answer that is no action is asked for again."""
+    """How often in a row an answer that is not an action is asked for again."""
     functions: bool = False
     """Whether the actions are offered as functions as well, which the model may call."""
 

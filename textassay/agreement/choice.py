@@ -48,7 +48,7 @@ class Alternatives:
     second: NDArray[np.bool_]
     """Whether the row is the second text of a pair, whose score is 1 less the first one's."""
     groups: Sequence[Hashable | None]
-    """What each row is chosen from; `None` for rows that take no part."""
+    """The group of texts from which each row is chosen; `None` for rows that take no part."""
     units: Sequence[Hashable | None]
     """What each row's group belongs to; `None` for groups that belong to nothing."""
     sided: bool

@@ -5,7 +5,7 @@ the results of the `_rows` functions, which are building blocks. Constant means 
 numbers.
 
 `Cells` holds two arrays as a sparse contingency table and computes the coefficients for many sets
-of weights at once; what the weights stand for (a resample, all rows once) is the caller's affair.
+of weights at once; the caller decides what the weights mean (a resample, all rows once).
 
 Scores and human ratings are compared at one of these levels:
 
@@ -316,7 +316,7 @@ def average_ranks(values: Floats) -> Floats:
 Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 MIN_POINTS = 3
-"""Fewest systems that can correlate: the coefficient of two points is 1 or -1 whatever they are."""
+"""Fewest systems that can correlate: the coefficient of any two points is 1 or -1."""
 
 RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 """What each row belongs to, one hashable per row; `None` if it belongs to nothing."""
@@ -326,12 +326,17 @@ RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 class Pairs:
     """Rows that have both numbers."""
 
-    scores: Floats  # shape (n,)
-    human: Floats  # shape (n,)
-    # code of each row's group, from 0 without holes, shape (n,); `None` if no groups were given
+    scores: Floats
+    """Shape (n,)."""
+    human: Floats
+    """Shape (n,)."""
     groups: Codes | None
-    systems: Codes | None  # the same for systems
-    rated: int  # number of rows with a human rating, scored or not
+    """Code of each row's group, from 0 without holes, shape (n,); `None` if no groups were
+    given."""
+    systems: Codes | None
+    """The same for systems."""
+    rated: int
+    """Number of rows with a human rating, scored or not."""
 
     @property
     def coverage(self) -> float | None:

@@ -14,7 +14,7 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
   noise to means that hold noise already. The upper end allows for what that noise takes off the
   coefficient.
 
-An interval that cannot hold is none, and a note says why.
+An interval that cannot hold is left out, and a note says why.
 
 Rows that share a source are drawn together or not at all. A resample is a set of counts, one per
 group, rather than a copy of rows. Every coefficient is then a function of weighted cells that are
@@ -79,11 +79,12 @@ _CERTAIN = 1 - 1e-9
 class Intervals:
     """Intervals of the three coefficients at one level."""
 
-    # interval by coefficient; `None` if it is undefined or none can hold
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None  # why there are no intervals, or why they are too narrow
+    """Interval by coefficient; `None` if it is undefined or none can hold."""
+    note: str | None = None
+    """Why there are no intervals, or why they are too narrow."""
 
 
 def intervals_at(

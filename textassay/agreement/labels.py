@@ -9,12 +9,12 @@ whose columns are the judge's. Of two labels the second is the positive one.
 An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
 bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
 judge that made no error among few rows may make one among many, and a bootstrap of rows without
-errors would call it certain. How many rows make one observation is what the errors show: one if
-they fall independently, all of a source if they come together. As few errors show little of that,
-the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
-A mean over more than two labels has an interval only if people gave each of them at least 5 times:
-of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
-is shown by `benchmarks/coverage/`.
+errors would call it certain. The errors show how many rows make one observation: one if they fall
+independently, all of a source if they come together. As few errors show little of that, the size
+of a source counts as one more error. The interval also contains the one that the resamples have
+without the added observations. A mean over more than two labels has an interval only if people gave
+each of them at least 5 times: of fewer, some do not occur at all, and the mean is over others than
+in the next data set. `benchmarks/coverage/` shows the coverage.
 
 Two judges are compared under the same random weighting of the sources, so that what makes a source
 hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the
@@ -506,14 +506,16 @@ class Threshold:
     """A score from which on a text counts as yes."""
 
     value: float
-    # whether scores of at least `value` are yes, or scores of at most `value`
     yes: Literal["above", "below"]
-    chosen_on: int = 0  # sources it was chosen on; 0 if it was given
-    # balanced accuracy on these sources, which is too high; `None` if it was given
+    """Whether scores of at least `value` are yes, or scores of at most `value`."""
+    chosen_on: int = 0
+    """Sources it was chosen on; 0 if it was given."""
     found: float | None = None
-    equal: int = 0  # labeled texts whose score is the threshold itself
-    # whether these count half as yes and half as no, rather than as yes
+    """Balanced accuracy on these sources, which is too high; `None` if it was given."""
+    equal: int = 0
+    """Labeled texts whose score is the threshold itself."""
     is_shared: bool = False
+    """Whether these count half as yes and half as no, rather than as yes."""
 
     def apply(self, scores: Floats) -> Floats:
         """Return 1 for yes and 0 for no, shape (n,); NaN stays."""

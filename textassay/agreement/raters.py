@@ -4,7 +4,7 @@ Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceilin
 
 Knows one array of ratings with gaps, shape (items, raters); nothing of examples or files.
 
-Raters are columns. If the data name nobody, column k is the k-th rating of an item, which need
+Raters are columns. If the data name no raters, column k is the k-th rating of an item, which need
 not be one person: alpha does not care, the pairwise figures do.
 
 References:
@@ -72,7 +72,7 @@ class RaterAgreement:
     """Mean over raters of the judge's agreement with one rater; `None` without a judge."""
     judge_others: PairAgreement | None = None
     """Mean over raters of the judge's agreement with the mean of the other raters, on that rater's
-    items: what to hold against `ceiling`; `None` without a judge."""
+    items: the figure to compare with `ceiling`; `None` without a judge."""
 
     @property
     def rank_correlations(self) -> tuple[float | None, ...]:

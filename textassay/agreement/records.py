@@ -177,11 +177,16 @@ def refuse_other_labels(
 class RecordedRow:
     """One recorded score."""
 
-    aspect: str  # what was judged
-    id: str  # which example
-    value: float | None  # the score, of a label its number; `None` if unscored
-    fields: Mapping[str, Any]  # the whole line, such as `outcome` and `signature` in a run
-    text: str = ""  # digest of the text; empty if it is not known
+    aspect: str
+    """What was judged."""
+    id: str
+    """Which example."""
+    value: float | None
+    """The score, of a label its number; `None` if unscored."""
+    fields: Mapping[str, Any]
+    """The whole line, such as `outcome` and `signature` in a run."""
+    text: str = ""
+    """Digest of the text; empty if it is not known."""
 
     @property
     def signature(self) -> str:

@@ -42,9 +42,12 @@ class ImportedRatings:
     """One rating by one person."""
 
     id: str
-    aspect: str  # what was rated
-    rater: str  # name in the other tool
-    value: ImportedRating  # a number, a label, or several labels; `None` if the rater declined
+    aspect: str
+    """What was rated."""
+    rater: str
+    """Name in the other tool."""
+    value: ImportedRating
+    """A number, a label, or several labels; `None` if the rater declined."""
 
 
 class ReadRatings(NamedTuple):
@@ -57,7 +60,7 @@ class ReadRatings(NamedTuple):
 
 
 class LeftOut:
-    """Counts what an export holds that is no rating of a text."""
+    """Counts the entries of an export that are not ratings of a text."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -44,39 +44,53 @@ class StaleRevision(Exception):
 class Visit:
     """One showing of an item to a rater."""
 
-    rater: str  # pseudonym, such as `r1`
+    rater: str
+    """Pseudonym, such as `r1`."""
     key: str
-    repeat: int = 0  # 0 for the first showing, 1 for the second, which measures self-agreement
+    repeat: int = 0
+    """0 for the first showing, 1 for the second, which measures self-agreement."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
     """What a rater answered on one visit."""
 
-    ratings: Mapping[str, float | None]  # rating by aspect; `None` if the rater could not judge it
-    revision: int  # counts from 1 with every change by the rater
-    seconds: float  # time that the item was in view
-    position: int  # place of the visit in the rater's own order, from 0
-    swapped: bool = False  # whether the second text of a comparison was shown first
-    comment: str = ""  # the rater's remark, empty if none
+    ratings: Mapping[str, float | None]
+    """Rating by aspect; `None` if the rater could not judge it."""
+    revision: int
+    """Counts from 1 with every change by the rater."""
+    seconds: float
+    """Time that the item was in view."""
+    position: int
+    """Place of the visit in the rater's own order, from 0."""
+    swapped: bool = False
+    """Whether the second text of a comparison was shown first."""
+    comment: str = ""
+    """The rater's remark, empty if none."""
 
 
 @dataclass
 class Rater:
     """One person with a personal link."""
 
-    name: str  # pseudonym; no real name is kept anywhere
-    token_hash: str  # SHA-256 of the token in the rater's link
-    visits: list[Visit] = field(default_factory=list)  # the rater's answered visits, in order
+    name: str
+    """Pseudonym; no real name is kept anywhere."""
+    token_hash: str
+    """SHA-256 of the token in the rater's link."""
+    visits: list[Visit] = field(default_factory=list)
+    """The rater's answered visits, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """All answers at one moment."""
 
-    study: Study  # what is rated
-    raters: tuple[str, ...]  # pseudonyms, in the order of the columns of `annotators`
-    answers: Mapping[Visit, RaterAnswer]  # the last answer of each visit
+    study: Study
+    """What is rated."""
+    raters: tuple[str, ...]
+    """Pseudonyms, in the order of the columns of `annotators`."""
+    answers: Mapping[Visit, RaterAnswer]
+    """The last answer of each visit."""
 
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""

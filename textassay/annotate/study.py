@@ -22,9 +22,6 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import for_page
 from textassay.runtime.messages import Aspect, Example
 
-MAX_BUTTONS = 11
-"""Most ratings that are offered as buttons; wider scales get a field for a number."""
-
 MOST_OF_PIECE = 20_000
 """Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
@@ -39,18 +36,21 @@ class RatingQuestion:
     """One aspect as a rater is asked for it."""
 
     aspect: str
-    definition: str  # what to look at, in the task's words
-    kind: RatingQuestionKind  # how it is answered
-    # ratings that may be given, lowest first; the two ends of the scale for `number`
+    definition: str
+    """What to look at, in the task's words."""
+    kind: RatingQuestionKind
+    """How it is answered."""
     values: tuple[float, ...]
-    # the fields that follow are told by the task's digest
+    """Ratings that may be given, lowest first; the two ends of the scale for `number`."""
+    # the digest of the task covers the fields that follow
 
-    # what each label is called and means, in the order of `values`, for `labels`; the labels of
-    # which several may apply, for `several`
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    ordered: bool = field(default=False, repr=False)  # whether labels are ordered
-    # what the ratings are called: the aspect, or each of its labels for `several`
+    """What each label is called and means, in the order of `values`, for `labels`; the labels of
+    which several may apply, for `several`."""
+    ordered: bool = field(default=False, repr=False)
+    """Whether labels are ordered."""
     names: tuple[str, ...] = field(default=(), repr=False)
+    """What the ratings are called: the aspect, or each of its labels for `several`."""
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -75,7 +75,8 @@ class RatingQuestion:
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
         # two points are nearly always the ends of a continuous or very wide scale, for which
         # buttons cannot serve; a scale of 0 and 1 was handled above
-        if len(points) == 2 or len(points) > MAX_BUTTONS:
+        # at most 11 buttons, as for a scale of 0 to 10; wider scales get a field for a number
+        if len(points) == 2 or len(points) > 11:
             return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
         return cls(aspect.label, aspect.definition, "buttons", points)
 
@@ -105,10 +106,12 @@ class RatingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Guidelines:
-    """What raters are told beside the definitions of the task."""
+    """Instructions for raters beside the definitions of the task."""
 
-    name: str  # name of their file, without its folder
-    text: str  # the text, shown as it is
+    name: str
+    """Name of their file, without its folder."""
+    text: str
+    """The text, shown as it is."""
 
     @classmethod
     def read(cls, path: Path) -> Guidelines:

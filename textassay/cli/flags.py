@@ -2,7 +2,7 @@
 
 A command takes a group of them in one parameter, `Annotated[Given, RUNTIME]`, and gets a dictionary
 of the flags that were given, which `with_config` reads and lays over a TOML file of flags. Its
-other flags are ordinary typer parameters. Nothing heavy is imported here: help needs none of it.
+other flags are ordinary typer parameters. Nothing heavy is imported here: help does not need it.
 """
 
 from __future__ import annotations
@@ -513,7 +513,7 @@ def read_tools(
 ) -> tuple[str, ...] | dict[str, str]:
     """Read the names of tools, or `[tools.NAME]` tables, which become specs by name."""
     if isinstance(typed_flags, Mapping):
-        from textassay.tools import as_text, from_table  # the commands' help needs none of it
+        from textassay.tools import as_text, from_table  # help does not need it
 
         return {name: as_text(from_table(name, table)) for name, table in typed_flags.items()}
     return read_names(typed_flags)

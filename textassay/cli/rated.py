@@ -1,4 +1,4 @@
-"""Scores, and the data and ratings that a command holds them against.
+"""Scores, and the data and ratings that a command compares them with.
 
 What is heavy is imported where it is used, as in commands.
 """

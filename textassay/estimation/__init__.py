@@ -1,4 +1,4 @@
-"""From scores to decisions.
+"""From scores and some ratings to calibrated scores, corrected means and comparisons.
 
 Calibration, corrected estimates, paired comparisons, the alternative annotator test.
 

@@ -79,22 +79,19 @@ class RaterTest:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Result of one judge against all raters.
-
-    Attributes:
-        omega: Share of the raters that it wins against.
-        rho: Mean over raters of its share of items.
-        per_rater: One test per rater.
-        advantage: Mean over raters of what each item adds, shape (n,); NaN for items that count for
-            no rater.
-        needed: Least omega with which it passes.
-    """
+    """Result of one judge against all raters."""
 
     omega: float
+    """Share of the raters that it wins against."""
     rho: float
+    """Mean over raters of its share of items."""
     per_rater: tuple[RaterTest, ...]
+    """One test per rater."""
     advantage: Floats
+    """Mean over raters of what each item adds, shape (n,); NaN for items that count for no
+    rater."""
     needed: float = 0.5
+    """Least omega with which it passes."""
 
     @property
     def passes(self) -> bool:
@@ -407,27 +404,24 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorTest(Displayed):
-    """One judge on one aspect.
-
-    Attributes:
-        score: Name of the score.
-        human: Name of the human aspect.
-        test: The test.
-        epsilon: Reward for being cheaper.
-        metric: `rmse` or `match`.
-        agreement: Raters with each other and with the judge; `None` if aspects are pooled.
-        names: Names of the raters by column.
-        replaced: Names of the raters that are to be replaced together; empty if each in turn.
-    """
+    """One judge on one aspect."""
 
     score: str
+    """Name of the score."""
     human: str
+    """Name of the human aspect."""
     test: AltTest
+    """The test."""
     epsilon: float
+    """Reward for being cheaper."""
     metric: str
+    """`rmse` or `match`."""
     agreement: RaterAgreement | None
+    """Raters with each other and with the judge; `None` if aspects are pooled."""
     names: tuple[str, ...] = ()
+    """Names of the raters by column."""
     replaced: tuple[str, ...] = ()
+    """Names of the raters that are to be replaced together; empty if each in turn."""
 
     def _name(self, rater: int) -> str:
         return self.names[rater - 1] if rater <= len(self.names) else str(rater)

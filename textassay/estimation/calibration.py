@@ -60,54 +60,48 @@ FILE = "calibration.json"
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Calibrated scores of some rows; NaN if the score is outside the range that has ratings.
-
-    Attributes:
-        values: Expected ratings, shape (n,).
-        low: Lower ends, shape (n,).
-        high: Upper ends, shape (n,).
-        outside: Whether the score is outside the range that has ratings, shape (n,).
-    """
+    """Calibrated scores of some rows; NaN if the score is outside the range that has ratings."""
 
     values: Floats
+    """Expected ratings, shape (n,)."""
     low: Floats
+    """Lower ends, shape (n,)."""
     high: Floats
+    """Upper ends, shape (n,)."""
     outside: Mask
+    """Whether the score is outside the range that has ratings, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AspectCalibration:
-    """How scores of one aspect are read.
-
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        kind: Kind of the map.
-        map: From scores to ratings.
-        cells: Half-widths of the intervals.
-        coverage: Share of new rows that their intervals are to hold.
-        grid: Where ratings can lie.
-        range: Lowest and highest score that has ratings.
-        scales: Ranges of judge and raters.
-        n: Rated rows behind it.
-        groups: Their sources.
-        signature: Of the scores; empty if they had none.
-        temperature: Of the probabilities of the judge's levels; 1 if it gave none.
-    """
+    """How scores of one aspect are read."""
 
     aspect: str
+    """Name of the score."""
     human: str
+    """Name of the human aspect."""
     kind: str
+    """Kind of the map."""
     map: Annotated[Map, Field(discriminator="kind")]
+    """From scores to ratings."""
     cells: Annotated[ScoreRanges, Field(alias="intervals")]
+    """Half-widths of the intervals."""
     coverage: Annotated[float, Field(gt=0, lt=1)]
+    """Share of new rows that their intervals are to hold."""
     grid: Grid
+    """Where ratings can lie."""
     range: tuple[float, float]
+    """Lowest and highest score that has ratings."""
     scales: Annotated[Scales, Field(alias="scale")]
+    """Ranges of judge and raters."""
     n: int
+    """Rated rows behind it."""
     groups: int
+    """Their sources."""
     signature: str
+    """Signature of the scores; empty if they had none."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Temperature of the probabilities of the judge's levels; 1 if it gave none."""
 
     def apply(self, scores: Floats) -> Calibrated:
         """Return ratings with intervals for scores of shape (n,), no NaN."""
@@ -438,15 +432,12 @@ def _measure_held_out(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration folder holds.
-
-    Attributes:
-        aspects: One per score, in order.
-        sources: Digests of the sources whose ratings it was learned from.
-    """
+    """What a calibration folder holds."""
 
     aspects: tuple[Annotated[AspectCalibration, AfterValidator(_validate)], ...]
+    """One per score, in order."""
     sources: frozenset[str]
+    """Digests of the sources whose ratings it was learned from."""
 
     def of(self, aspect: str) -> AspectCalibration | None:
         """Return the calibration of a score; `None` if it has none."""

@@ -184,7 +184,7 @@ class Unpaired:
 
     @property
     def total(self) -> int:
-        """In both together."""
+        """Sum of both."""
         return self.a + self.b
 
 
@@ -804,17 +804,19 @@ class _Sides:
 
     first: Linearized
     second: Linearized
-    # the mean of each source, shape (sources,)
     of_first: Floats
+    """The mean of each source, shape (sources,)."""
     of_second: Floats
-    sources: int  # in both together
+    sources: int
+    """Number of sources of both parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
     """The weighted mean of two independent differences."""
 
-    weight: float  # of the paired part
+    weight: float
+    """Weight of the paired part."""
     value: float
     variance: float
     df: float

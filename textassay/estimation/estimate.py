@@ -134,23 +134,20 @@ class EstimateRow(ResultRow):
 
 @dataclass(frozen=True, slots=True)
 class Estimates(Displayed):
-    """All means of one aspect.
-
-    Attributes:
-        rows: All rows together first, then by system.
-        differences: Pairs of systems.
-        assumes: Assumptions of the intervals.
-        map: Kind of the map behind the calibrated scores.
-        confidence: Confidence of the intervals.
-        mean_over: What the means are over, `sources` or `texts`.
-    """
+    """All means of one aspect."""
 
     rows: tuple[EstimateRow, ...]
+    """All rows together first, then by system."""
     differences: tuple[SystemDifference, ...]
+    """Pairs of systems."""
     assumes: tuple[str, ...]
+    """Assumptions of the intervals."""
     map: str
+    """Kind of the map behind the calibrated scores."""
     confidence: float
+    """Confidence of the intervals."""
     mean_over: Weight = "sources"
+    """What the means are over, `sources` or `texts`."""
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""

@@ -77,15 +77,12 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What the numbers may be.
-
-    Attributes:
-        judge: Lowest and highest score of the judge; `None` if unbounded.
-        raters: Lowest and highest rating.
-    """
+    """What the numbers may be."""
 
     judge: tuple[float, float] | None
+    """Lowest and highest score of the judge; `None` if unbounded."""
     raters: tuple[float, float]
+    """Lowest and highest rating."""
 
     @property
     def slope(self) -> float | None:
@@ -106,8 +103,10 @@ class Isotonic:
     """A monotone curve: equal on a pooled block of scores, straight between blocks."""
 
     kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
-    scores: RisingNumbers  # judge's scores at the ends of the blocks, increasing, shape (knots,)
-    ratings: Numbers  # rating at each of them, monotone, shape (knots,)
+    scores: RisingNumbers
+    """Judge's scores at the ends of the blocks, increasing, shape (knots,)."""
+    ratings: Numbers
+    """Rating at each of them, monotone, shape (knots,)."""
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
@@ -118,12 +117,16 @@ class Isotonic:
 class ClippedLine:
     """A straight line, clipped to the ratings that it was learned from."""
 
-    # `linear`, or `shift` if the slope was given by the scales rather than learned
     kind: Literal["linear", "shift"] = field(default="linear", kw_only=True)
-    slope: Annotated[float, Field(allow_inf_nan=False)]  # points of rating per point of score
-    intercept: Annotated[float, Field(allow_inf_nan=False)]  # rating at a score of 0
-    low: float  # lowest value it returns
-    high: float  # highest value it returns
+    """`linear`, or `shift` if the slope was given by the scales rather than learned."""
+    slope: Annotated[float, Field(allow_inf_nan=False)]
+    """Points of rating per point of score."""
+    intercept: Annotated[float, Field(allow_inf_nan=False)]
+    """Rating at a score of 0."""
+    low: float
+    """Lowest value it returns."""
+    high: float
+    """Highest value it returns."""
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); NaN if unscored."""
@@ -173,10 +176,12 @@ class Ordinal:
     """A proportional odds model."""
 
     kind: Literal["ordinal"] = field(default="ordinal", kw_only=True)
-    grid: RisingNumbers  # ratings that raters gave, increasing, shape (k,)
-    thresholds: Numbers  # increasing, shape (k - 1,)
-    # log odds of a higher rating per point of score
+    grid: RisingNumbers
+    """Ratings that raters gave, increasing, shape (k,)."""
+    thresholds: Numbers
+    """Increasing, shape (k - 1,)."""
     slope: Annotated[float, Field(allow_inf_nan=False)]
+    """Log odds of a higher rating per point of score."""
 
     def distribution(self, scores: Floats) -> Floats:
         """Return the probability of each rating, shape (n, k); a row sums to 1."""
@@ -240,11 +245,14 @@ Map = Isotonic | ClippedLine | Ordinal
 class LearnedMap:
     """A map, with its values for rows of sources that it was not learned from."""
 
-    map: Map  # learned from all rows
-    cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
-    parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
-    # mean squared error over held-out sources of each kind that was compared
+    map: Map
+    """Learned from all rows."""
+    cross_fitted: Floats
+    """Value of each row by a map learned from other sources, shape (n,)."""
+    parts: tuple[Map, ...]
+    """The maps behind `cross_fitted`, one per fold."""
     errors: Mapping[str, float]
+    """Mean squared error over held-out sources of each kind that was compared."""
 
     def predict_unseen(self, scores: Floats) -> Floats:
         """Return the mean of the parts' values for rows of other sources, shape (n,)."""
@@ -358,11 +366,15 @@ _ROUNDING = 1e-9
 class ScoreRanges:
     """How far ratings lie from calibrated scores, by range of the judge's score."""
 
-    edges: RisingNumbers  # lowest score of each cell but the first, increasing, shape (cells - 1,)
-    # distance down to the lower end in each, shape (cells,); infinite if there were too few sources
+    edges: RisingNumbers
+    """Lowest score of each cell but the first, increasing, shape (cells - 1,)."""
     below: Distances
-    above: Distances  # distance up to the upper end, likewise
-    rows: Counts  # rated rows in each, shape (cells,)
+    """Distance down to the lower end in each, shape (cells,); infinite if there were too few
+    sources."""
+    above: Distances
+    """Distance up to the upper end, likewise."""
+    rows: Counts
+    """Rated rows in each, shape (cells,)."""
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
@@ -378,8 +390,8 @@ class Grid:
 
     low: float
     high: float
-    # number of steps to a point, 3 for the mean of three whole ratings; 0 for any value
     steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
+    """Number of steps to a point, 3 for the mean of three whole ratings; 0 for any value."""
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return ends clipped to the grid and moved outward to the next values on it."""

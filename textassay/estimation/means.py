@@ -61,14 +61,16 @@ class Linearized:
     """An estimate as a sum over sources, from which variances of it and of differences follow."""
 
     value: float
-    # what each source adds to its error, shape (sources,); 0 for sources without rows
     influence: Floats
-    clusters: int  # number of independent sources behind it: those with ratings, if it uses any
-    # variance of what the sources do not show, such as errors too rare to be among the rated rows
+    """What each source adds to its error, shape (sources,); 0 for sources without rows."""
+    clusters: int
+    """Number of independent sources behind it: those with ratings, if it uses any."""
     unseen: float = 0.0
-    # share of each source in the estimate, shape (sources,), 0 for sources that are not among the
-    # clusters; `None` if all clusters have the same
+    """Variance of what the sources do not show, such as errors too rare to be among the rated
+    rows."""
     shares: Floats | None = None
+    """Share of each source in the estimate, shape (sources,), 0 for sources that are not among the
+    clusters; `None` if all clusters have the same."""
 
     @property
     def variance(self) -> float:
@@ -312,22 +314,19 @@ FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """The estimates of one mean, side by side.
-
-    Attributes:
-        judge_only: Mean of the judge's scores.
-        labels_only: Mean of the ratings.
-        corrected: Both together.
-        lambda_: PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value.
-        worth: How many ratings one rating is worth with the judge's help: variance of the ratings
-            alone over the variance of the corrected estimate; `None` if undefined.
-    """
+    """The estimates of one mean, side by side."""
 
     judge_only: Linearized
+    """Mean of the judge's scores."""
     labels_only: Linearized
+    """Mean of the ratings."""
     corrected: Linearized
+    """Both together."""
     lambda_: float
+    """PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value."""
     worth: float | None
+    """How many ratings one rating is worth with the judge's help: variance of the ratings alone
+    over the variance of the corrected estimate; `None` if undefined."""
 
 
 def correct_mean(
@@ -434,21 +433,18 @@ def _whole_groups(
 
 @dataclass(frozen=True, slots=True)
 class Prevalence:
-    """The share of yes, corrected for a yes/no judge's mistakes.
-
-    Attributes:
-        share: Rogan and Gladen's estimate; not clipped.
-        sensitivity: Share of people's yes that the judge calls yes.
-        specificity: Share of people's no that the judge calls no.
-        youden: Sensitivity + specificity - 1 with its interval.
-        usable: Whether the interval of `youden` stays clear of 0; else `share` means nothing.
-    """
+    """The share of yes, corrected for a yes/no judge's mistakes."""
 
     share: Linearized
+    """Rogan and Gladen's estimate; not clipped."""
     sensitivity: float
+    """Share of people's yes that the judge calls yes."""
     specificity: float
+    """Share of people's no that the judge calls no."""
     youden: Estimate
+    """Sensitivity + specificity - 1 with its interval."""
     usable: bool
+    """Whether the interval of `youden` stays clear of 0; else `share` means nothing."""
 
 
 def rogan_gladen(
@@ -619,8 +615,10 @@ class RatedRange:
 
     low: float
     high: float
-    ends: tuple[float, float]  # scores at or beyond which there are at least 8 ratings
-    by_chance: float  # share of all rows that lies beyond `ends`, as the rated rows have it
+    ends: tuple[float, float]
+    """Scores at or beyond which there are at least 8 ratings."""
+    by_chance: float
+    """Share of all rows that lies beyond `ends`, as the rated rows have it."""
     labels: int
 
     def outside(self, scores: Floats) -> float:

@@ -99,28 +99,25 @@ class RankDifference(SystemDifference):
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Displayed):
-    """The ranking of one aspect.
-
-    Attributes:
-        aspect: What was compared.
-        rows: Systems, the strongest first.
-        differences: Pairs of systems.
-        n: Comparisons with a score.
-        flips: Choices among them that flipped with the order.
-        unscored: Comparisons without a score.
-        has_strengths: Whether there are finite strengths; else systems are ranked by win rate.
-        other_texts: Ids of comparisons that were left out, since the data have other texts than
-            were judged under them.
-    """
+    """The ranking of one aspect."""
 
     aspect: str
+    """What was compared."""
     rows: tuple[RankRow, ...]
+    """Systems, the strongest first."""
     differences: tuple[RankDifference, ...]
+    """Pairs of systems."""
     n: int
+    """Comparisons with a score."""
     flips: int
+    """Choices among them that flipped with the order."""
     unscored: int
+    """Comparisons without a score."""
     has_strengths: bool
+    """Whether there are finite strengths; else systems are ranked by win rate."""
     other_texts: tuple[str, ...] = ()
+    """Ids of comparisons that were left out, since the data have other texts than were judged under
+    them."""
 
     def tables(self) -> list[Table]:
         """Return the systems, and the differences of each two."""
@@ -279,10 +276,10 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
 class PairChoices:
     """The recorded comparisons on one aspect."""
 
-    # 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id
     values: dict[str, float | None] = field(default_factory=dict)
-    # ids of choices that flipped with the order of the texts
+    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
     flipped: set[str] = field(default_factory=set)
+    """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
 
 
@@ -366,10 +363,14 @@ def read_comparisons(
 class Comparisons:
     """Comparisons of systems, one row each."""
 
-    first: Codes  # code of the first system, shape (n,)
-    second: Codes  # code of the second, shape (n,)
-    values: Floats  # 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,)
-    groups: Codes  # code of each row's source, shape (n,)
+    first: Codes
+    """Code of the first system, shape (n,)."""
+    second: Codes
+    """Code of the second, shape (n,)."""
+    values: Floats
+    """1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,)."""
+    groups: Codes
+    """Code of each row's source, shape (n,)."""
     systems: int
 
     def win_rate(self, system: int) -> Linearized:

@@ -36,9 +36,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 ModelsByRole = str | Model | Mapping[str, str | Model]
 MethodChoice = str | PathLike[str] | Method | Graph
-OF_THE_RUN = frozenset({"cache", "keep_rows"})
-"""Settings that the run applies itself, even if the caller opened the model."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -333,12 +330,12 @@ async def open_evaluation(
     async with open_session(
         examples, request, method=given.method, models=objects, tools=given.tools, dry=dry
     ) as session:
-        if session.warning is not None and not dry:
+        if session.warning and not dry:
             _log.warning("%s", session.warning)
         for notice in session.data.notices:
             _log.warning("%s", notice)
-        if session.tools_by_default is not None:
-            _log.info("%s", session.tools_by_default.notice)
+        if session.tools_notice:
+            _log.info("%s", session.tools_notice)
         yield session
 
 
@@ -354,7 +351,7 @@ def without_resume(request: RunRequest) -> RunRequest:
 
 
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
-    """Return a method that was given as an object; refuse what it would not heed."""
+    """Return a method that was given as an object; refuse arguments that it would ignore."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     of_task = () if isinstance(method, Graph) else ("task", "criteria", "aspects")
     own = ("model", "tools", "options", *of_task)
@@ -377,7 +374,8 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
 
 def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
     """Refuse settings that models which were opened before would ignore."""
-    set_here = settings.model_fields_set - OF_THE_RUN
+    # the run applies these two itself, even if the caller opened the model
+    set_here = settings.model_fields_set - {"cache", "keep_rows"}
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own
     if set_here:

@@ -180,7 +180,7 @@ class EvaluationEngine:
                     yield score
 
     async def score_lists(self) -> AsyncGenerator[list[Score], None]:
-        """Yield what `scores` does, in lists of what was journaled together."""
+        """Yield the scores in the lists in which they were journaled."""
         self._began = time.monotonic()
         if WATCH.observer is not None:
             self._observed = WATCH.observer.run(self._method)
@@ -217,7 +217,7 @@ class EvaluationEngine:
             raise self._stop
 
     def _assignment(self, example: Example) -> Assignment | None:
-        """Return what is left to ask for an example; `None` if nothing is."""
+        """Return the example with the aspects that have no score; `None` if all have one."""
         open_ones = self._aspects
         if self._completed is not None:
             # completed per aspect, not per example: a resumed run asks only for what is missing
@@ -271,7 +271,7 @@ class EvaluationEngine:
         return assignment.example, scores
 
     def _signature_suffix(self) -> str:
-        """Return how what was sent differs from what the method's signature says."""
+        """Return how the requests differ from what the method's signature says."""
         different = [model for model in self._models if model.adaptation.differences]
         if not different:
             return ""
@@ -338,7 +338,7 @@ class EvaluationEngine:
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel what is in work; `_result` tells it apart from a cancellation from outside."""
+        """Cancel the examples in work, in a way that `_result` distinguishes from other causes."""
         for task in self._in_work:
             self._overdue.add(task)
             task.cancel()
@@ -351,7 +351,7 @@ def to_scores(
     method: Method,
     of_session: Mapping[str, Any],
 ) -> list[Score]:
-    """Turn what a graph yields into one score for every aspect that was asked for.
+    """Turn the result of a graph into one score for every requested aspect.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
     claims (a plan, the steps of an aspect) are put on the first.

@@ -1,8 +1,8 @@
-"""What was asked of the models of a run and what they answered, or what would be asked.
+"""The requests and answers of a run's models, or the requests that a run would send.
 
-Runs keep answers under digests of requests, so the method is walked once more over the examples:
-its requests are built again, and answered from the run's cache. What is not in there has no answer,
-and what depends on it may differ from what was asked.
+Runs keep answers under digests of requests, so the method runs once more over the examples: it
+builds its requests again, and the run's cache answers them. A request that is not in the cache has
+no answer, and requests that depend on this answer may differ from the ones that were sent.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and what it was answered."""
+    """One request and its answers."""
 
     id: str
-    """Example that it was first asked for; what serves a whole run, such as steps, comes with the
-    first."""
+    """Example for which it was first asked; requests that serve a whole run, such as steps, come
+    with the first example."""
     model: str
     prompt: tuple[dict[str, str], ...]
     """Messages of the chat, or one plain prompt under the role `prompt`."""
@@ -112,12 +112,14 @@ class RecordedIdentity:
 
 def exchanges_of_run(
     folder: Path,
-    ids: Collection[str] | None = None,
+    ids: Collection[str] = (),
     *,
     data: Any = None,
     reading: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
-    """Return what was asked and answered in a run, example by example, in the order of the data.
+    """Return the prompts and answers of a run, example by example, in the order of the data.
+
+    Of all examples, unless `ids` names some.
 
     A caller that stops before the end must close the generator, which has the run's cache open.
     """
@@ -145,7 +147,7 @@ async def _asked_again(
     source: Any,
     request: RunRequest,
     models: Mapping[str, Model],
-    ids: Collection[str] | None,
+    ids: Collection[str],
     manifest: Mapping[str, Any],
 ) -> AsyncGenerator[Exchange, None]:
     """Yield the exchanges of a run, with its files as they were, and log what has changed."""
@@ -156,21 +158,21 @@ async def _asked_again(
 
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
-    """Return what a run would ask for the first `count` examples that it judges."""
+    """Return the requests of a run for the first `count` examples that it judges."""
     # nothing is written, so its folder may be there already, or not be named
-    return _dry_run(request.data, request.model_copy(update={"out": None}), {}, None, count)
+    return _dry_run(request.data, request.model_copy(update={"out": None}), {}, count=count)
 
 
 async def _dry_run(
     source: Any,
     request: RunRequest,
     models: Mapping[str, Model],
-    ids: Collection[str] | None,
+    ids: Collection[str] = (),
     count: int | None = None,
     run: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     exchanges: list[Exchange] = []
-    left = None if ids is None else set(ids)
+    left = set(ids)
 
     def observe(model: Model) -> Model:
         return Recorder(model, exchanges)
@@ -184,13 +186,13 @@ async def _dry_run(
         total = session.data.count
         judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):
-            if left is not None:
+            if ids:
                 if not left:
                     break
                 if example.id not in left:
                     continue
                 left.remove(example.id)
-            # what an earlier example asked belongs to it
+            # requests of an earlier example belong to that one
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
             unmet = unmet_needs(assignment, session.method, needs)
@@ -231,7 +233,7 @@ def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) ->
 
 
 def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:
-    """Return what a decision model was asked: each text, then each question with its options."""
+    """Return a decision model's exchange: each text, then each question with its options."""
     turns = [{"role": text.name, "content": text.text} for text in request.texts]
     for number, question in enumerate(request.questions, start=1):
         options = [f"{o.name}: {o.meaning}" if o.meaning else o.name for o in question.options]

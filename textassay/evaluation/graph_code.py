@@ -1,4 +1,4 @@
-"""What the agents of a graph do, as a digest: their code and the values that it uses.
+"""Digests of what the agents of a graph do: of their code and the values that it uses.
 
 A graph whose rule was changed gives other scores, though it is drawn the same. The digest covers,
 for every agent: the source text of functions, lambdas and classes, or the byte code where there is
@@ -8,8 +8,8 @@ constants on wires. Code of Python itself, of installed packages and of this one
 signature of a score has this package's version beside it. A model counts by its name and identity.
 
 It is equal in every process that runs the same code, and on every version of Python as long as the
-source is at hand. A comment in the source of a function changes it, too; an attribute that is
-another each time, such as the time of a start, makes it another each time.
+source is at hand. A comment in the source of a function changes the digest, too, and so does an
+attribute that differs in every process, such as a start time.
 """
 
 from __future__ import annotations

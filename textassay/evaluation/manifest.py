@@ -1,4 +1,4 @@
-"""The manifest of a run: what was requested, and what it ran on."""
+"""The manifest of a run: its request, method, models, data and versions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,8 @@ from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__
 
-FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
-"""Options that end so are paths."""
 PATHS = ("ratings", "pool")
-"""Options that always are."""
-KEPT_ENDINGS = (".jinja", ".toml", ".json")
-"""Files of the user that prompts are made from, such as tasks, trees and prompts: their texts are
-kept in the manifest. Ratings and examples, which may be large, end otherwise."""
+"""Options that are paths whatever their value."""
 
 
 def build_manifest(
@@ -83,7 +78,8 @@ def _kept_files(request: RunRequest) -> dict[str, str]:
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
-        if not isinstance(path, str) or not path.endswith(KEPT_ENDINGS):
+        # tasks, trees and prompts; ratings and examples, which may be large, end otherwise
+        if not isinstance(path, str) or not path.endswith((".jinja", ".toml", ".json")):
             continue
         if not Path(path).is_file():
             continue
@@ -103,7 +99,8 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
     The copies are as the run read them, and exist inside the block.
     """
     kept = manifest.get("files", {})
-    if all(_is_unchanged(Path(path), text) for path, text in kept.items()):
+    found = {path: Path(path).read_text("utf-8") for path in kept if Path(path).is_file()}
+    if found == kept:
         yield request
         return
     with TemporaryDirectory() as place:
@@ -122,14 +119,10 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
         yield request.model_copy(update={"task": task, "options": options})
 
 
-def _is_unchanged(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text
-
-
 def describe_later_changes(
     manifest: Mapping[str, Any], method: Method, data: DataInfo
 ) -> list[str]:
-    """Return in words what is not as it was when a run was made, though it was read anew."""
+    """Return in words which parts of a run have changed since it was made."""
     before, now = manifest.get("method", {}), method.describe()
     changed = ["the data"] if manifest.get("data", {}).get("digest") != data.digest else []
     parts = {"task": "the task", "prompts": "the prompts", "profile": "the profile"}
@@ -192,7 +185,8 @@ def _absolute_option(name: str, value: Any) -> Any:
         return tuple(absolute_score_files([value] if isinstance(value, str) else value))
     if name == "profile":
         return absolute_profile(value)
-    is_path = isinstance(value, str) and (name in PATHS or value.endswith(FILE_ENDINGS))
+    endings = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
+    is_path = isinstance(value, str) and (name in PATHS or value.endswith(endings))
     return _absolute(value) if is_path else value
 
 
@@ -245,21 +239,21 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to resume a run whose scores would not be comparable."""
-    if (change := describe_change(old, new)) is not None:
+    if change := describe_change(old, new):
         raise RunFolderError(
             f"this run cannot be resumed because {change}; start a new run in another folder"
         )
 
 
-def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return in words why the scores of two manifests are incomparable; `None` if they are not."""
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return in words why the scores of two manifests are incomparable; empty if they are not."""
     # the signature comes last: it changes with all of the others, and they say more plainly what
     # differs
-    for what in ("data", "method", "models", "signature"):
-        before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
-        if (change := _difference(before, after, what)) is not None:
-            return change
-    return None
+    changes = (
+        _difference(_comparable(what, old.get(what)), _comparable(what, new.get(what)), what)
+        for what in ("data", "method", "models", "signature")
+    )
+    return next(filter(None, changes), "")
 
 
 def _comparable(what: str, value: Any) -> Any:
@@ -277,16 +271,16 @@ def _comparable(what: str, value: Any) -> Any:
     return value
 
 
-def _difference(before: Any, after: Any, where: str) -> str | None:
-    """Describe the first place where two JSON values differ; `None` if they do not."""
+def _difference(before: Any, after: Any, where: str) -> str:
+    """Describe the first place where two JSON values differ; empty if they do not."""
     if before == after:
-        return None
+        return ""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        describe_change = (
+        changes = (
             _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
         )
-        return next((change for change in describe_change if change is not None), None)
+        return next(filter(None, changes), "")
     if where == "data":
         return "the data have changed"
     # the digests of the code of a graph's nodes

@@ -6,7 +6,6 @@ The manifest is written last: a merge that is killed leaves no run, and is simpl
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -49,12 +48,6 @@ def shard_folders(run: Path) -> list[Path]:
 def is_divided(run: Path) -> bool:
     """Return whether a folder holds shards that were not merged yet."""
     return not (run / MANIFEST).exists() and bool(shard_folders(run))
-
-
-_OWN = re.compile(
-    r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|rows\.jsonl|answers|\..*"
-)
-"""What every run folder has; further files are the method's, such as a plan."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +143,7 @@ def _sources(run: Path) -> list[_Source]:
         if source.shard.count != first.shard.count:
             raise RunFolderError(
                 f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
-                "the data were divided in different ways; move those of one division out of "
+                "the data were divided in different ways; move the shards of one division out of "
                 f"{run}"
             )
         if source.shard == before.shard:
@@ -158,11 +151,8 @@ def _sources(run: Path) -> list[_Source]:
                 f"{before.path} and {source.path} are both shard {source.shard}; move one of them "
                 f"out of {run}"
             )
-        change = describe_change(
-            _without_addresses(first.manifest), _without_addresses(source.manifest)
-        )
-        change = change or _spec_change(first.manifest, source.manifest)
-        if change is not None:
+        ours, theirs = _without_addresses(first.manifest), _without_addresses(source.manifest)
+        if change := describe_change(ours, theirs) or _spec_change(ours, theirs):
             raise RunFolderError(
                 f"{source.path} cannot be merged with {first.path} because {change}; score "
                 f"again the one that differs from the other shards, or move it out of {run}"
@@ -179,7 +169,8 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**manifest, "models": models}
 
 
-def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in words how the requests of two shards differ; empty if they do not."""
     ours, theirs = request_from_manifest(one), request_from_manifest(other)
     if ours.models != theirs.models:
         return f"its models are {theirs.models}, not {ours.models}"
@@ -187,7 +178,7 @@ def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None
         return f"its limit is {theirs.limit!r}, not {ours.limit!r}"
     if (ours.calibration is None) != (theirs.calibration is None):
         return "only one of them is calibrated"
-    return None
+    return ""
 
 
 def _check_replaceable(run: Path) -> None:
@@ -291,7 +282,7 @@ def _lines(
 
 
 def _data(source: _Source) -> Examples | None:
-    """Return what the shards judged; `None` if it is elsewhere, or has changed since."""
+    """Return the data of the shards; `None` if they are elsewhere, or have changed since."""
     request = request_from_manifest(source.manifest)
     if request.data is None or not Path(request.data).exists():
         return None
@@ -305,9 +296,11 @@ def _data(source: _Source) -> Examples | None:
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
     """Copy the method's files, one that differs once per shard, as `plan.shard-2.toml`."""
     contents: dict[str, dict[str, bytes]] = {}
+    of_every_run = {MANIFEST, SCORES, SUMMARY, "batches.jsonl", "rows.jsonl"}
     for source in sources:
         for file in sorted(source.path.iterdir()):
-            if file.is_file() and not file.is_symlink() and not _OWN.fullmatch(file.name):
+            is_own = file.name in of_every_run or file.name.startswith(".")
+            if file.is_file() and not file.is_symlink() and not is_own:
                 contents.setdefault(file.name, {})[source.path.name] = file.read_bytes()
     for name, by_shard in contents.items():
         if len(set(by_shard.values())) == 1:

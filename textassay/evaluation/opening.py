@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.request import RunRequest, in_every_role, request_from_manifest
 from textassay.methods.by_name import default_tools, tools_for
@@ -195,40 +195,27 @@ class UsedRoles(Mapping[str, Model]):
             _log.warning("role %r is not used; the roles of %s: %s", role, method, known)
 
 
-class ToolsByDefault(NamedTuple):
-    """Tools that a run takes because it names none.
-
-    Attributes:
-        specs: What it takes.
-        left_out: Extra of the package by the tool that needs it and is left out without it.
-    """
-
-    specs: tuple[str, ...]
-    left_out: Mapping[str, str]
-
-    @property
-    def notice(self) -> str:
-        """What the user should know before anything is asked; names parameters (`parameter`)."""
-        missing = "".join(
-            f"; pip install 'textassay[{extra}]' adds {spec}"
-            for spec, extra in self.left_out.items()
-        )
-        return f"tools: {', '.join(self.specs)} (the default; tools= names others{missing})"
-
-
 def with_default_tools(
     request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
-) -> tuple[RunRequest, ToolsByDefault | None]:
-    """Return the request with the tools that it takes, and the new defaults among them."""
+) -> tuple[RunRequest, str]:
+    """Return the request with the tools that it takes if it names none, and a notice of them.
+
+    The notice names parameters (`parameter`). It is empty if there are no tools, or an `earlier`
+    run has taken them.
+    """
     if request.tools or given:
-        return request, None
+        return request, ""
     taken, left_out = default_tools(request.method)
     if not taken:
-        return request, None
+        return request, ""
     if earlier is not None:
         before = request_from_manifest(read_manifest(earlier)).tools
-        return request.model_copy(update={"tools": before or taken}), None
-    return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)
+        return request.model_copy(update={"tools": before or taken}), ""
+    missing = "".join(
+        f"; pip install 'textassay[{extra}]' adds {spec}" for spec, extra in left_out.items()
+    )
+    notice = f"tools: {', '.join(taken)} (the default; tools= names others{missing})"
+    return request.model_copy(update={"tools": taken}), notice
 
 
 def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:

@@ -33,13 +33,13 @@ class Progress:
     costs: dict[str, float | None] = field(default_factory=dict)
     """Part of it in US dollars by model; `None` if that model's price is unknown."""
     settled_before: int = 0
-    """Those of `done` that an earlier session of the run had settled."""
+    """Part of `done` that an earlier session of the run had finished."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed attempts by error class, also where a retry succeeded."""
     sampled: int = 0
     """Scores of this session that are the mean of several samples."""
     unanimous: int = 0
-    """Those of `sampled` whose samples all gave the same rating."""
+    """Part of `sampled` whose samples all gave the same rating."""
     limiters: dict[str, LimiterState] = field(default_factory=dict)
     """State of each model's limiter, by model name."""
 

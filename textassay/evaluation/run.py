@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
-Rows = tuple[list[str], list[dict[str, Any]]]
+TableRows = tuple[list[str], list[dict[str, Any]]]
 """Names of the columns, and the rows."""
 
 
-def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows:
     """Return one row per score: its fields, `system`, `group`, the `human` rating of its aspect."""
     by_id, aspects = _by_id(scores)
     rows = []
@@ -59,7 +59,7 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
     return [*Score.model_fields, "system", "group", "human"], rows
 
 
-def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows:
     """Return one row per example: id, system, group, value by aspect, each human rating."""
     by_id, aspects = _by_id(scores)
     humans: dict[str, None] = {}
@@ -85,7 +85,7 @@ def _ratings_of(example: Example, scores: Iterable[Score]) -> Mapping[str, float
 
 
 def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
-    """Return rows as a `pyarrow.Table` with the same types whatever is in them; needs pyarrow."""
+    """Return rows as a `pyarrow.Table` whose types do not depend on the rows; needs pyarrow."""
     import pyarrow as pa
 
     usage = {name: pa.int64() for name in Usage.model_fields} | {"cost": pa.float64()}
@@ -152,7 +152,7 @@ class Run(Displayed):
     Attributes:
         folder: The run folder; `None` for a run that wrote nothing.
         progress: The last state of the session that made it.
-        labels: What scores mean that are labels, by aspect.
+        labels: The label scales of aspects whose scores are labels.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class Run(Displayed):
             human: Data with ratings for both runs, in place of their own.
             fields: Field map of `human`.
             confidence: Confidence of the intervals.
-            weight: What the means are over: `sources`, each counting the same however many texts it
+            weight: The unit of the means: `sources`, each counting the same however many texts it
                 has, or `texts`.
             seed: Seed of sign flips and bootstrap.
             by: Field of the data, such as `topic`, by whose values the texts are divided:
@@ -417,7 +417,7 @@ class Run(Displayed):
         """Return the scores as a stream of the Arrow PyCapsule interface, for any data frame."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def _rows(self, wide: bool, data: Any) -> Rows:
+    def _rows(self, wide: bool, data: Any) -> TableRows:
         examples = self.examples() if data is None else iter(Examples(data))
         return (wide_rows if wide else long_rows)(self, examples)
 

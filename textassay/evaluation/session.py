@@ -17,11 +17,11 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
 from textassay.evaluation.sources import FedSource, Source, open_source
 from textassay.evaluation.stages import (
-    Plan,
     Records,
+    SessionMethod,
     SessionModels,
     bind,
-    build_plan,
+    build_session_method,
     open_records,
     open_session_models,
 )
@@ -51,10 +51,6 @@ MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
 providers."""
 
-SPARE_WORKERS = 1.25
-"""Examples in work per call in flight, so that rendering and journaling never leave the model
-idle."""
-
 
 @dataclass(frozen=True)
 class Session:
@@ -64,18 +60,18 @@ class Session:
     """With the settings to resume it with."""
     source: Source
     opened: SessionModels
-    plan: Plan
+    built: SessionMethod
     records: Records
     engine: EvaluationEngine
     examples: Iterable[Example] = ()
     """All examples of the data; none if another process feeds them."""
-    tools_by_default: opening.ToolsByDefault | None = None
-    """Tools that a new run takes because it names none."""
+    tools_notice: str = ""
+    """Names the tools that a new run takes because it names none."""
 
     @property
     def method(self) -> Method:
         """The method, ready to run."""
-        return self.plan.method
+        return self.built.method
 
     @property
     def data(self) -> DataInfo:
@@ -108,11 +104,11 @@ class Session:
         return build_manifest(request, self.method, self.models, self.data, request.settings)
 
     @property
-    def warning(self) -> str | None:
-        """Why models that are asked through batches will take long; `None` if they will not."""
+    def warning(self) -> str:
+        """Why models that are asked through batches will take long; empty if they will not."""
         chain = traits_of(self.method).chain
         if chain is None or not any(model.settings.batch for model in self.connected):
-            return None
+            return ""
         return (
             f"batches take one wave of up to 24 hours per link of a chain, and {self.method.name}"
             f" {chain}"
@@ -164,22 +160,22 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
-    What the caller has opened (a method, models, tools) takes the place of what `request` names.
-    With `dry`, what would be asked is counted, and nothing is written.
+    A method, models and tools that the caller has opened replace the ones that `request` names.
+    With `dry`, requests are counted and not sent, and nothing is written.
 
     `adjusting` returns what is done to each score before it is journaled; it is called with the
     method before anything is asked. `observe` wraps each model outside of its cache, to see all
-    that is asked.
+    requests.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
     request, given = with_absolute_paths(request), models or {}
-    by_default = None
+    tools_notice = ""
     if method is None:
         earlier = request.out if request.resume else None
-        request, by_default = opening.with_default_tools(request, tools, earlier)
+        request, tools_notice = opening.with_default_tools(request, tools, earlier)
     # data are read before any model is connected: a bad row costs nothing then
     source = await open_source(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
@@ -187,25 +183,25 @@ async def open_session(
         check_new(request.out)
     async with AsyncExitStack() as stack:
         opened = await open_session_models(request, given, stack)
-        plan = await build_plan(
+        built = await build_session_method(
             request, opened, source.info, stack,
             method=method, tools=tools, adjusting=adjusting, dry=dry,
         )  # fmt: skip
-        records = await open_records(request, opened, plan, stack, dry=dry)
+        records = await open_records(request, opened, built, stack, dry=dry)
         opened.add_caches(records, dry=dry, observe=observe)
         requested = opening.settings_as_requested(request.settings, given)
         session = Session(
             request.model_copy(update={"settings": requested}),
             source,
             opened,
-            plan,
+            built,
             records,
-            engine=_engine(request, source, opened, plan, records),
+            engine=_engine(request, source, opened, built, records),
             examples=source.examples,
-            tools_by_default=by_default,
+            tools_notice=tools_notice,
         )
         if records.folder is not None:
-            judged, aspects = source.judged, plan.method.aspects
+            judged, aspects = source.judged, built.method.aspects
             await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
         yield session
 
@@ -224,37 +220,42 @@ async def open_fed_session(
     """
     async with AsyncExitStack() as stack:
         models = await open_session_models(request, {}, stack)
-        plan = await build_plan(request, models, feed.info, stack)
+        built = await build_session_method(request, models, feed.info, stack)
         records = Records(answers=answers, earlier=earlier, completed=feed)
         models.add_caches(records, dry=False, observe=None)
-        engine = _engine(request, feed, models, plan, records)
-        yield Session(request, feed, models, plan, records, engine)
+        engine = _engine(request, feed, models, built, records)
+        yield Session(request, feed, models, built, records, engine)
 
 
 def _engine(
-    request: RunRequest, source: Source, models: SessionModels, plan: Plan, records: Records
+    request: RunRequest,
+    source: Source,
+    models: SessionModels,
+    built: SessionMethod,
+    records: Records,
 ) -> EvaluationEngine:
     in_work = count_workers(request.settings, models.connected)
     return EvaluationEngine(
         source,
-        plan.method,
+        built.method,
         folder=records.folder,
         completed=records.completed,
         models=models.connected,
         # a method that was given asks models of its own
-        costs=dict if plan.is_given else models.costs,
+        costs=dict if built.is_given else models.costs,
         # a batch is sent once all its requests are there, so few workers would make many small
         # batches
         workers=min(source.total, MAX_WAITING if models.batched else in_work),
-        adjust=plan.adjust,
+        adjust=built.adjust,
     )
 
 
 def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     """Return how many examples are in work at once if models are asked one by one."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
-    # bounded, since a limit may be a billion, for "any number" or in a foreign manifest
-    return max(1, int(min(in_flight, MAX_WAITING) * SPARE_WORKERS))
+    # bounded, since a limit may be a billion, for "any number" or in a foreign manifest; a quarter
+    # more than calls in flight, so that rendering and journaling never leave the model idle
+    return max(1, int(min(in_flight, MAX_WAITING) * 1.25))
 
 
 def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
@@ -311,10 +312,10 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
     except TextassayError as error:
         if (folder := session.folder) is None or not folder.manifest:
             raise
-        # a wrong key, or what a model lacks, is met by the first call; nothing is written then, as
-        # a run without a score gives way to the corrected command
+        # a wrong key, or an ability that a model lacks, fails the first call; nothing is written
+        # then, since the corrected command may overwrite a run without a score
         if isinstance(error, FatalModelError | CapabilityError) and not folder.tally.pairs:
-            # what a model lacks, it lacks when a run is resumed as well
+            # a model lacks an ability when the run is resumed as well
             resume = f", or continue with: textassay resume {folder.path}"
             can_resume = isinstance(error, FatalModelError)
             error.add_note(

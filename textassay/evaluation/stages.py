@@ -1,7 +1,7 @@
-"""The three stages of opening a run: models, plan, records. Each is checked before the next.
+"""The three stages of opening a run: models, method, records. Each is checked before the next.
 
 1. `SessionModels`: the models by role, connected under one budget.
-2. `Plan`: the method with its tools, which accepts models and data.
+2. `SessionMethod`: the method with its tools, which accepts models and data.
 3. `Records`: the run folder, and the places of answers and batches. It comes last, so that a run
    that is refused leaves no folder behind.
 
@@ -90,7 +90,7 @@ async def open_session_models(
 
 
 @dataclass(frozen=True)
-class Plan:
+class SessionMethod:
     """A method that accepts the models and the data."""
 
     method: Method
@@ -100,7 +100,7 @@ class Plan:
     """Changes each score before it is journaled."""
 
 
-async def build_plan(
+async def build_session_method(
     request: RunRequest,
     models: SessionModels,
     info: DataInfo,
@@ -110,7 +110,7 @@ async def build_plan(
     tools: Sequence[str | Tool] | None = None,
     adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     dry: bool = False,
-) -> Plan:
+) -> SessionMethod:
     """Build the method of a request with its tools, or take the given `method`, and check it.
 
     Raises:
@@ -135,7 +135,7 @@ async def build_plan(
     _check_data(method, used.values(), info)
     adjust = None if adjusting is None else adjusting(method)
     await prepare_tools(taken, load=not dry)
-    return Plan(method, is_given, adjust)
+    return SessionMethod(method, is_given, adjust)
 
 
 def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
@@ -181,7 +181,12 @@ class Records:
 
 
 async def open_records(
-    request: RunRequest, models: SessionModels, plan: Plan, stack: AsyncExitStack, *, dry: bool
+    request: RunRequest,
+    models: SessionModels,
+    built: SessionMethod,
+    stack: AsyncExitStack,
+    *,
+    dry: bool,
 ) -> Records:
     """Make the run folder, or open the folder of the resumed run; a dry run writes nothing.
 
@@ -194,7 +199,7 @@ async def open_records(
     folder = await open_folder(request.out, stack, resume=request.resume)
     store = await opening.open_store(request.settings, folder.answers, stack)
     # a method that was given asks models of its own, with a journal of their own
-    batched = () if plan.is_given else models.batched
+    batched = () if built.is_given else models.batched
     return Records(
         folder,
         store,

@@ -25,8 +25,6 @@ from textassay.runtime.messages import Example
 
 Server = Literal["mlflow", "langfuse"]
 """The tools that have a server which takes scores."""
-AT_ONCE = 8
-"""Requests in flight: as many as a server with a few worker processes answers in parallel."""
 
 
 async def send_scores(
@@ -106,7 +104,8 @@ async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
 
 async def _send_all(rows: Iterable[Row], send: Callable[[Row], Awaitable[object]]) -> int:
     left, count = iter(rows), 0
-    while part := list(islice(left, AT_ONCE)):
+    # in flight at once: as many as a server with a few worker processes answers in parallel
+    while part := list(islice(left, 8)):
         await asyncio.gather(*map(send, part))
         count += len(part)
     return count

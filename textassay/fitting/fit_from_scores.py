@@ -40,11 +40,16 @@ from textassay.runtime.model import Json
 class RecordedFit:
     """A fit on recorded scores: data that were read and checked, and how to learn from them."""
 
-    table: FeatureTable  # rated rows with their features
-    parts: Split  # the rows on both sides of a split
-    scales: AspectScales  # scale by human aspect
-    info: DataInfo  # facts about the data
-    request: FitFromScores  # how to learn
+    table: FeatureTable
+    """Rated rows with their features."""
+    parts: Split
+    """The rows on both sides of a split."""
+    scales: AspectScales
+    """Scale by human aspect."""
+    info: DataInfo
+    """Facts about the data."""
+    request: FitFromScores
+    """How to learn."""
 
     def learn(self, watch: FitObserver = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written."""

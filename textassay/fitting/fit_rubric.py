@@ -5,9 +5,9 @@ texts and proposes criteria; a criterion stays only while its held-out importanc
 above 0. HypoEval keeps hypotheses by their accuracy on the texts that they were proposed from, and
 averages their ratings; here folds over sources decide, and an aggregator weighs what is left.
 
-The folder is that of an alignment; OUT/layers/N.json holds the criteria of round N, OUT/layers/N/
-the run that rated them on the training rows (0: the aspects themselves), and OUT/layers/held-out/
-the run that rated the held-out rows on what is left.
+The folder is the folder of an alignment; OUT/layers/N.json holds the criteria of round N,
+OUT/layers/N/ the run that rated them on the training rows (0: the aspects themselves), and
+OUT/layers/held-out/ the run that rated the held-out rows on the remaining criteria.
 """
 
 from __future__ import annotations
@@ -262,9 +262,11 @@ class Rubric(Alignment):
 class _CriterionDecision:
     """What became of a criterion in a round."""
 
-    reason: str | None  # why it went; `None` if it stays
+    reason: str | None
+    """Why it went; `None` if it stays."""
     importance: float | None = None
-    interval: tuple[float, float] = (-np.inf, np.inf)  # without one nothing is known to be above 0
+    interval: tuple[float, float] = (-np.inf, np.inf)
+    """Interval of the importance; the whole line if it was not estimated."""
 
 
 def weed(

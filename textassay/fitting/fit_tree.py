@@ -92,20 +92,27 @@ class Aligned:
     """Criteria that were found, and the aggregator learned over them."""
 
     tree: AspectTree
-    choice: Choice  # the last layer's aggregator, over all nodes
-    parts: Split  # training and held-out rows with the ratings of all nodes
-    layers: list[Json]  # findings and decisions of each layer, as JSON values
-    warnings: tuple[str, ...] = ()  # what people should know of how it was decided
+    choice: Choice
+    """The last layer's aggregator, over all nodes."""
+    parts: Split
+    """Training and held-out rows with the ratings of all nodes."""
+    layers: list[Json]
+    """Findings and decisions of each layer, as JSON values."""
+    warnings: tuple[str, ...] = ()
+    """What people should know of how it was decided."""
 
 
 class Alignment:
     """One alignment: checked when constructed, performed by `run`, counted by `dry_run`."""
 
     reported_as = "alignment"  # part of the report that says how the criteria grew
-    _models: Mapping[str, Model]  # what criteria are rated with, by role, once `run` has begun
-    _connected: Mapping[str, Model]  # the same without the alignment's store
+    _models: Mapping[str, Model]
+    """What criteria are rated with, by role, once `run` has begun."""
+    _connected: Mapping[str, Model]
+    """The same without the alignment's store."""
     _watch: WatchSession
-    _folder: Path | None = None  # folder of the layers, unless requests are only counted
+    _folder: Path | None = None
+    """Folder of the layers, unless requests are only counted."""
     _rating = False  # whether ratings are being requested, or could not be obtained
 
     def __init__(self, request: FitByModel, data: Examples) -> None:

@@ -6,7 +6,7 @@ they learn comes from the training rows. If the report is cross-fitted, folds ma
 single features: a row has what each fold chose, and another one the feature that agrees best on all
 rows, by itself under its own name.
 
-Cross-fitted predictions of few rows agree less with people than those of the evaluator would
+Cross-fitted predictions of few rows agree less with people than the evaluator's own would
 (Bates, Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the rest of the
 rows share one mean, so that each is high where the other is low. The same of shuffled ratings shows
 by how much, and no evaluator is called worse by such predictions.

@@ -10,7 +10,7 @@ predicted by an aggregator that learned from the others, as many times over as t
 anew. A fixed held-out part is the same with one fold that all measured rows are in.
 
 Which of several aggregators is taken, and what `auto` weighs its members by, are errors on these
-same predictions: on all of them for what is shipped, on those of the other folds for each fold, so
+same predictions: on all of them for the saved evaluator, on the other folds' for each fold, so
 that no choice that is measured has seen an error on the rows that it is measured on (stacking as in
 van der Laan, Polley and Hubbard, "Super learner", 2007, with the weights cross-fitted as well).
 Folds within each fold would say the same at six times the cost.
@@ -68,28 +68,40 @@ _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters",
 class FeatureTable:
     """Rated rows with features."""
 
-    ids: tuple[str, ...]  # id of each row
-    features: Floats  # shape (n, features); NaN if a row has none
-    names: tuple[str, ...]  # names of the features
-    human: Floats  # ratings, shape (n, aspects); NaN if a row has none
-    aspects: tuple[str, ...]  # names of the human aspects
-    groups: GroupCodes  # code of each row's source, shape (n,)
-    grouped_by: str  # the field that rows of one source share: `group`, `source`, or `row`
-    # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
+    ids: tuple[str, ...]
+    """Id of each row."""
+    features: Floats
+    """Shape (n, features); NaN if a row has none."""
+    names: tuple[str, ...]
+    """Names of the features."""
+    human: Floats
+    """Ratings, shape (n, aspects); NaN if a row has none."""
+    aspects: tuple[str, ...]
+    """Names of the human aspects."""
+    groups: GroupCodes
+    """Code of each row's source, shape (n,)."""
+    grouped_by: str
+    """The field that rows of one source share: `group`, `source`, or `row`."""
     annotators: Mapping[str, Floats]
-    left_out: int  # rated rows without any feature
-    other_texts: int  # rated rows with another text than was scored under their id
-    unrated: int  # rows without a rating
-    systems: tuple[str | None, ...]  # system that wrote each row's text, length n
-    all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
-    # name of the rater of each row's rating, length n; `None` if the row names no rater
+    """Ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps."""
+    left_out: int
+    """Rated rows without any feature."""
+    other_texts: int
+    """Rated rows with another text than was scored under their id."""
+    unrated: int
+    """Rows without a rating."""
+    systems: tuple[str | None, ...]
+    """System that wrote each row's text, length n."""
+    all_aspects: tuple[str, ...]
+    """Names of all aspects that the data have ratings of."""
     raters: tuple[str | None, ...]
-    # label of each row's source, length n; `None` for rows without one, or if means of sources have
-    # no use, as for features that a model is asked for
+    """Name of the rater of each row's rating, length n; `None` if the row names no rater."""
     sources: tuple[str | None, ...]
-    # features, systems and sources of all rows, rated or not, of which these are a part; `None` if
-    # these are all of them
+    """Label of each row's source, length n; `None` for rows without one, or if means of sources
+    have no use, as for features that a model is asked for."""
     pool: Pool | None = None
+    """Features, systems and sources of all rows, rated or not, of which these are a part; `None` if
+    these are all of them."""
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
@@ -378,11 +390,14 @@ def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
 class Fitter:
     """How aggregators are fitted to a table."""
 
-    scales: AspectScales  # scale of each human aspect
-    seed: int  # seed of everything random
-    # threads that training may use
+    scales: AspectScales
+    """Scale of each human aspect."""
+    seed: int
+    """Seed of everything random."""
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
-    new_systems: bool = False  # whether rows of systems without ratings are to be judged
+    """Threads that training may use."""
+    new_systems: bool = False
+    """Whether rows of systems without ratings are to be judged."""
 
     def fit(
         self,
@@ -418,10 +433,13 @@ class Choice:
     """Which of several aggregators was taken."""
 
     chosen: str
-    fitted: dict[str, Aggregator]  # every one that could be fitted, by name
-    # error over folds of the training rows, relative to predicting the mean; empty if one was named
+    fitted: dict[str, Aggregator]
+    """Every one that could be fitted, by name."""
     errors: dict[str, float]
-    failed: dict[str, str]  # why others could not be fitted
+    """Error over folds of the training rows, relative to predicting the mean; empty if one was
+    named."""
+    failed: dict[str, str]
+    """Why others could not be fitted."""
 
     @property
     def aggregator(self) -> Aggregator:
@@ -528,9 +546,12 @@ def mean_if_all(values: Sequence[Any]) -> float | None:
 class Fold:
     """What was learned without some of the rows."""
 
-    choice: Choice  # the aggregators, and which one was taken
-    train: FeatureTable  # the rows they learned from
-    inside: Mask  # which of the measured rows they have not seen, shape (n,)
+    choice: Choice
+    """The aggregators, and which one was taken."""
+    train: FeatureTable
+    """The rows they learned from."""
+    inside: Mask
+    """Which of the measured rows they have not seen, shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -538,9 +559,9 @@ class Unseen:
     """Rows that are measured, with aggregators that have not seen their sources."""
 
     rows: FeatureTable
-    # the folds of each repeat, which together have each row once; rows of a fold without which
-    # nothing could be learned are in none
     repeats: tuple[tuple[Fold, ...], ...]
+    """The folds of each repeat, which together have each row once; rows of a fold without which
+    nothing could be learned are in none."""
 
     @classmethod
     def held_out(cls, choice: Choice, parts: Split) -> Unseen:
@@ -645,11 +666,16 @@ def cross_fit(
 class _LeftOutRows:
     """Rows that were left out, and the aggregators (`auto` without weights) of all others."""
 
-    inside: Mask  # which rows were left out, shape (n,)
-    train: FeatureTable  # the others
-    rows: FeatureTable  # the rows that were left out
-    fitted: dict[str, Aggregator] = field(default_factory=dict)  # aggregators by name
-    failed: dict[str, str] = field(default_factory=dict)  # why others could not be
+    inside: Mask
+    """Which rows were left out, shape (n,)."""
+    train: FeatureTable
+    """The others."""
+    rows: FeatureTable
+    """The rows that were left out."""
+    fitted: dict[str, Aggregator] = field(default_factory=dict)
+    """Aggregators by name."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why others could not be."""
 
     def learn(self, names: Sequence[str], fitter: Fitter) -> None:
         for name in names:

@@ -13,7 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from textassay.evaluation.request import DataRequest, ModelRequest, build_request, one_or_several
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -33,7 +33,7 @@ def _aggregators(value: Any) -> Any:
     return names
 
 
-def _sources(value: Any, info: ValidationInfo) -> Any:
+def _sources(value: Any) -> Any:
     """Return runs and files of scores, by name or in order; one alone is one source."""
     if isinstance(value, str | Path) or hasattr(value, "scores"):
         return (value,)
@@ -83,17 +83,19 @@ KEEP, MAX_KEEP = 4, 1000
 class Growth:
     """How far the tree grows."""
 
-    layers: int = 3  # layers of criteria; the first is what people rate
-    children: int = 4  # most parts of a criterion, in a tree that the model grows
-    # criteria that are decomposed from the second layer on; all of the first are. By default 4 in a
-    # tree that the model grows, and all in one that is given
+    layers: int = 3
+    """Layers of criteria; the first is what people rate."""
+    children: int = 4
+    """Most parts of a criterion, in a tree that the model grows."""
     keep: int | None = None
-    # what criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
-    # values (section 4.4 has both)
+    """Criteria that are decomposed from the second layer on; all of the first are. By default 4 in
+    a tree that the model grows, and all in one that is given."""
     saliency: Saliency = "permutation"
-    # what happens if no criterion of a layer has an importance that differs from 0, so that chance
-    # would choose: the tree stops there, or is pruned anyway
+    """What criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
+    values (section 4.4 has both)."""
     noise: Noise = "stop"
+    """What happens if no criterion of a layer has an importance that differs from 0, so that chance
+    would choose: the tree stops there, or is pruned anyway."""
 
     def kept(self, *, given: bool) -> int:
         """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
@@ -108,11 +110,14 @@ class Growth:
 class RubricGrowth:
     """How a rubric grows."""
 
-    rounds: int = 3  # most rounds
-    count: int = 4  # most criteria that are proposed for an aspect in a round
-    pairs: int = 6  # rated texts that are shown for an aspect in a round
-    # most rated rows to learn from, spread over the sources; twice as many are held out
+    rounds: int = 3
+    """Most rounds."""
+    count: int = 4
+    """Most criteria that are proposed for an aspect in a round."""
+    pairs: int = 6
+    """Rated texts that are shown for an aspect in a round."""
     labels: int = 60
+    """Most rated rows to learn from, spread over the sources; twice as many are held out."""
 
     def as_dict(self) -> Json:
         """Return JSON values."""
@@ -142,8 +147,8 @@ class FitRequest(DataRequest):
     """Share of the rows to learn from; others are held out (default: learn from all)."""
     test_fraction: Annotated[float | None, Flag(LEARNING, "F")] = None
     """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
-    # LightGBM's limit; scikit-learn's is larger
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """Seed of everything random, at most what LightGBM takes."""
     report: Annotated[Depth, Flag(LEARNING)] = "basic"
     """full adds curves and ablations."""
     repeats: Annotated[int | None, Field(ge=1, le=100), Flag(LEARNING, "N")] = None
@@ -259,7 +264,7 @@ class FitRubric(FitByModel):
     rounds: Annotated[int | None, Field(ge=1, le=20), Flag(GROWING, "N")] = None
     """Rounds of proposals of a rubric (default: 3)."""
     labels: Annotated[int | None, Field(ge=10, le=10_000), Flag(GROWING, "N")] = None
-    """Rated rows that a rubric is learned from at most (default: 60)."""
+    """Maximum number of rated rows that a rubric learns from (default: 60)."""
     children: Annotated[int | None, Field(ge=1, le=26)] = None
 
     @property

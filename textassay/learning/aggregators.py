@@ -76,21 +76,16 @@ def _one_blas_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """How far each feature moved each prediction.
-
-    Attributes:
-        values: Shape (n, targets, features), in units of the ratings; NaN if a row has no
-            feature at all.
-        baseline: Where every prediction starts, shape (targets,).
-            `baseline + values.sum(axis=2) + systems` is the prediction before it is kept on the
-            scale.
-        systems: What the means of the row's system and source contribute, shape (n, targets); 0 if
-            they take no part.
-    """
+    """How far each feature moved each prediction."""
 
     values: Floats
+    """Shape (n, targets, features), in units of the ratings; NaN if a row has no feature at all."""
     baseline: Floats
+    """Where every prediction starts, shape (targets,). `baseline + values.sum(axis=2) + systems` is
+    the prediction before it is kept on the scale."""
     systems: Floats
+    """What the means of the row's system and source contribute, shape (n, targets); 0 if they take
+    no part."""
 
 
 class Aggregator:
@@ -499,10 +494,14 @@ class Aggregator:
 class Standardizer:
     """From features as they come, with gaps, to standardized ones without."""
 
-    means: Floats  # mean of each feature, which fills its gaps, shape (features,)
-    inverse_sds: Floats  # 1 / standard deviation; 0 for features that do not vary
-    low: Floats  # values below are clipped to this, shape (features,); -inf without a bound
-    high: Floats  # values above are clipped to this; inf without a bound
+    means: Floats
+    """Mean of each feature, which fills its gaps, shape (features,)."""
+    inverse_sds: Floats
+    """1 / standard deviation; 0 for features that do not vary."""
+    low: Floats
+    """Values below are clipped to this, shape (features,); -inf without a bound."""
+    high: Floats
+    """Values above are clipped to this; inf without a bound."""
 
     @classmethod
     def learn(cls, x: Floats) -> Standardizer:

@@ -34,23 +34,20 @@ Predict = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """How much the squared error grows when features lose their order, in variances of the ratings.
-
-    Attributes:
-        names: What was shuffled, length m.
-        mean: Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it, NaN
-            if no rated row could exchange it with another.
-        sd: Standard deviation over the repeats, the same shape: what the choice of shuffles does.
-        importances: Every repeat, shape (m, targets, repeats).
-        influences: How far each group of rows moves `mean`, shape (m, targets, groups): what the
-            choice of rows does.
-    """
+    """How much the squared error grows when features are shuffled, in variances of the ratings."""
 
     names: tuple[str, ...]
+    """What was shuffled, length m."""
     mean: Floats
+    """Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it, NaN if no
+    rated row could exchange it with another."""
     sd: Floats
+    """Standard deviation over the repeats, the same shape: what the choice of shuffles does."""
     importances: Floats
+    """Every repeat, shape (m, targets, repeats)."""
     influences: Floats
+    """How far each group of rows moves `mean`, shape (m, targets, groups): what the choice of rows
+    does."""
 
     def ranking(self) -> list[tuple[str, float]]:
         """Return names with their importance averaged over the targets, highest first, NaN last."""
@@ -74,18 +71,15 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Sampled Shapley values.
-
-    Attributes:
-        values: Shape (n, targets, features). With `baseline` they add up to the predictions
-            exactly, not only on average.
-        baseline: Mean prediction over the sampled background rows, shape (targets,).
-        standard_error: Of each value, over the sampled orders, the same shape as `values`.
-    """
+    """Sampled Shapley values."""
 
     values: Floats
+    """Shape (n, targets, features). With `baseline` they add up to the predictions exactly, not
+    only on average."""
     baseline: Floats
+    """Mean prediction over the sampled background rows, shape (targets,)."""
     standard_error: Floats
+    """Standard error of each value over the sampled orders, the same shape as `values`."""
 
 
 def permutation_importance(

@@ -93,8 +93,10 @@ class Blend:
     """The weighted mean of several predictors."""
 
     members: tuple[Explaining, ...]
-    weights: tuple[float, ...] = ()  # their weights, which sum to 1; equal ones if absent
-    names: tuple[str, ...] = ()  # names of the members, which are not saved
+    weights: tuple[float, ...] = ()
+    """Their weights, which sum to 1; equal ones if absent."""
+    names: tuple[str, ...] = ()
+    """Names of the members, which are not saved."""
 
     def weighed(self, weights: Mapping[str, float]) -> Blend | None:
         """Return the blend of the members that have a weight; `None` if none has."""
@@ -196,9 +198,12 @@ def blend_notes(held_out: HeldOut) -> dict[str, Any]:
 class Ensemble(NamedTuple):
     """What predictions of one aspect add up from, in units of the ratings."""
 
-    features: Floats  # shape (n, features)
-    baseline: float  # where they start
-    means: Floats  # what the means of the row's system and source contribute, shape (n,)
+    features: Floats
+    """Shape (n, features)."""
+    baseline: float
+    """Where they start."""
+    means: Floats
+    """What the means of the row's system and source contribute, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,14 +367,20 @@ NAMES = (*AGGREGATORS, *JOINT)
 class AspectLearner:
     """Learns aspects by one of the learners."""
 
-    name: str  # one of `AGGREGATORS` or `JOINT`
-    features: Sequence[str]  # names of the features
-    scales: Mapping[str, tuple[float, float]]  # lowest and highest rating by aspect, where known
-    seed: int  # seed of everything random
-    threads: int  # threads that training may use
-    new_systems: bool  # whether rows of systems without ratings are to be judged
-    # whether a blend is weighed by folds of the rows; without, see `fit_members`
+    name: str
+    """One of `AGGREGATORS` or `JOINT`."""
+    features: Sequence[str]
+    """Names of the features."""
+    scales: Mapping[str, tuple[float, float]]
+    """Lowest and highest rating by aspect, where known."""
+    seed: int
+    """Seed of everything random."""
+    threads: int
+    """Threads that training may use."""
+    new_systems: bool
+    """Whether rows of systems without ratings are to be judged."""
     weigh: bool = True
+    """Whether a blend is weighed by folds of the rows; without, see `fit_members`."""
 
     def learn(
         self,

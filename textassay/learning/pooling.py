@@ -52,16 +52,19 @@ WITHOUT, WITH = "without", "with"
 class PooledMeans:
     """Shrunken means of standardized features by source, or by system, scaled to differ by 1."""
 
-    means: Mapping[str, Floats]  # shape (features,) by system
-    rows: Mapping[str, int]  # rows behind each system's means
-    # variance between systems over variance within, by feature: one row's worth. The means of n
-    # rows are shrunk by n * ratio / (n * ratio + 1)
+    means: Mapping[str, Floats]
+    """Shape (features,) by system."""
+    rows: Mapping[str, int]
+    """Rows behind each system's means."""
     ratios: Floats
-    # what shrunken means are multiplied with to have standard deviation 1 over the systems of
-    # training; 0 for features in which systems do not differ. All 1 for sources, whose means are
-    # subtracted from features
+    """Variance between systems over variance within, by feature: one row's worth. The means of n
+    rows are shrunk by n * ratio / (n * ratio + 1)."""
     scales: Floats
-    min_rows: int = MIN_ROWS_OF_SYSTEM  # rows of a system below which it has no means
+    """What shrunken means are multiplied with to have standard deviation 1 over the systems of
+    training; 0 for features in which systems do not differ. All 1 for sources, whose means are
+    subtracted from features."""
+    min_rows: int = MIN_ROWS_OF_SYSTEM
+    """Rows of a system below which it has no means."""
 
     @classmethod
     def learn(
@@ -171,28 +174,30 @@ def _mean(rows: Floats) -> Floats:
 
 
 class Pool(NamedTuple):
-    """Rows whose features count in the means of systems and sources.
-
-    Attributes:
-        features: Shape (n, features); NaN for gaps.
-        systems: System that wrote each row's text, `None` if unknown.
-        sources: Source of each row, `None` if unknown; absent if no means of sources are wanted.
-    """
+    """Rows whose features count in the means of systems and sources."""
 
     features: Floats
+    """Shape (n, features); NaN for gaps."""
     systems: Systems
+    """System that wrote each row's text, `None` if unknown."""
     sources: Systems | None = None
+    """Source of each row, `None` if unknown; absent if no means of sources are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsWithMeans:
     """Rows with what is known of their systems and sources."""
 
-    features: Floats  # standardized features, shape (n, features)
-    systems: PooledMeans | None  # means of systems, `None` if none take part
-    sources: PooledMeans | None  # means of sources, `None` if none take part
-    system_of: Systems  # system of each row
-    source_of: Systems  # source of each row
+    features: Floats
+    """Standardized features, shape (n, features)."""
+    systems: PooledMeans | None
+    """Means of systems, `None` if none take part."""
+    sources: PooledMeans | None
+    """Means of sources, `None` if none take part."""
+    system_of: Systems
+    """System of each row."""
+    source_of: Systems
+    """Source of each row."""
 
     def known(self, *, system: bool, source: bool) -> Mask:
         """Return which rows have the means that are asked for, shape (n,)."""

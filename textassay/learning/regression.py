@@ -111,8 +111,10 @@ class Linear(SavedArrays):
     """A weighted sum."""
 
     kind: ClassVar[str] = "linear"
-    weights: Floats  # shape (features,)
-    intercept: float  # value where every feature is at its mean
+    weights: Floats
+    """Shape (features,)."""
+    intercept: float
+    """Value where every feature is at its mean."""
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -187,10 +189,14 @@ class KernelSum(SavedArrays):
     """A weighted sum of Gaussians around training rows."""
 
     kind: ClassVar[str] = "kernel"
-    rows: Floats  # where they are, shape (m, features)
-    weights: Floats  # shape (m,)
-    scale: float  # twice the squared width
-    start: float  # what is added to the sum
+    rows: Floats
+    """Where they are, shape (m, features)."""
+    weights: Floats
+    """Shape (m,)."""
+    scale: float
+    """Twice the squared width."""
+    start: float
+    """What is added to the sum."""
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -302,10 +308,14 @@ class Mlp(SavedArrays):
     """The mean of networks with one hidden layer."""
 
     kind: ClassVar[str] = "mlp"
-    inner: Floats  # weights into the hidden layers, shape (nets * hidden, features)
-    bias: Floats  # biases of the hidden layers, shape (nets * hidden,)
-    outer: Floats  # weights out of them, shape (nets * hidden,)
-    intercept: float  # added at the end
+    inner: Floats
+    """Weights into the hidden layers, shape (nets * hidden, features)."""
+    bias: Floats
+    """Biases of the hidden layers, shape (nets * hidden,)."""
+    outer: Floats
+    """Weights out of them, shape (nets * hidden,)."""
+    intercept: float
+    """Added at the end."""
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""

@@ -28,12 +28,18 @@ ROWS_TO_COMPARE = 5_000
 class Training:
     """Rows to learn one target from."""
 
-    features: Floats  # standardized, shape (n, features); a gap is 0, which is the feature's mean
-    target: Floats  # standardized ratings, shape (n,)
-    groups: GroupCodes  # code of each row's group, shape (n,)
-    own: Mask  # which features averages use, shape (features,): `features_for` the target
-    seed: int  # seed of everything random
-    threads: int = 1  # threads a learner may use
+    features: Floats
+    """Standardized, shape (n, features); a gap is 0, which is the feature's mean."""
+    target: Floats
+    """Standardized ratings, shape (n,)."""
+    groups: GroupCodes
+    """Code of each row's group, shape (n,)."""
+    own: Mask
+    """Which features averages use, shape (features,): `features_for` the target."""
+    seed: int
+    """Seed of everything random."""
+    threads: int = 1
+    """Threads a learner may use."""
 
     def rows(self, chosen: Mask | GroupCodes) -> Training:
         """Return the chosen rows."""
@@ -74,8 +80,10 @@ class Explaining(Predictor, Protocol):
 class FitResult:
     """A predictor and what was decided while learning it."""
 
-    predictor: Predictor  # the learned function
-    notes: Mapping[str, Any]  # choices, as JSON values, for reports
+    predictor: Predictor
+    """The learned function."""
+    notes: Mapping[str, Any]
+    """Choices, as JSON values, for reports."""
 
 
 Learner = Callable[[Training], FitResult]

@@ -253,9 +253,10 @@ def _train(training: Training, rounds: int, **settings: Any) -> FitResult:
 class Binned:
     """Features as numbers of bins, which is all that a split looks at."""
 
-    codes: Ints  # bin of each value, shape (n, features)
-    # by feature, the values between its bins; a bin's rows lie at or below its own
+    codes: Ints
+    """Bin of each value, shape (n, features)."""
     thresholds: list[Floats]
+    """By feature, the values between its bins; a bin's rows lie at or below its own."""
 
     @classmethod
     def of(cls, features: Floats) -> Binned:
@@ -276,11 +277,16 @@ class Binned:
 class JointTree:
     """One tree; nodes are numbered in the order in which they were split."""
 
-    feature: Ints  # of each split, -1 for leaves, shape (nodes,)
-    bin: Ints  # rows of up to this bin go left, shape (nodes,)
-    left: Ints  # number of the left child; the right one's is the next, shape (nodes,)
-    count: Ints  # rows in each node, shape (nodes,)
-    value: Floats  # mean of each target over the node's rows, shape (nodes, targets)
+    feature: Ints
+    """Feature of each split, -1 for leaves, shape (nodes,)."""
+    bin: Ints
+    """Rows of up to this bin go left, shape (nodes,)."""
+    left: Ints
+    """Number of the left child; the right one's is the next, shape (nodes,)."""
+    count: Ints
+    """Rows in each node, shape (nodes,)."""
+    value: Floats
+    """Mean of each target over the node's rows, shape (nodes, targets)."""
 
 
 def fit_joint_tree(

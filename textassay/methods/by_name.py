@@ -145,7 +145,7 @@ def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods, other packages' last; none of those is imported."""
+    """Return the names of all methods, other packages' last, without importing these."""
     return (*METHODS, TOOLS, *sorted(_points().keys() - METHODS.keys()))
 
 

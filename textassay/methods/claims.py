@@ -291,7 +291,7 @@ class ClaimSplitter:
     ask: Ask
     """Model and prompt, which is given `count` as well."""
     retries: int = 1
-    """How often an answer that is no list is asked for again."""
+    """How often an answer that is not a list is asked for again."""
 
     async def __call__(self, example: Example) -> Claims:
         """Return at most three claims for each sentence, or why there are none."""

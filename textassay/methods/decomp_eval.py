@@ -37,7 +37,7 @@ class DecompEvalOptions(PromptOptions):
     question, one call. With `parallel` they are asked about at once, none with the answers to
     those before it, which is not in the paper: two steps rather than one per sentence."""
     question_first: bool = False
-    """Whether the question about the whole stands before the inputs: table 6's "w/ Prefix Yes/No
+    """Whether the question about the whole comes before the inputs: table 6's "w/ Prefix Yes/No
     Que."."""
     ask: Asking = "chat"
     """Ask by messages (`chat`), or by a plain prompt (`plain`) for base models and completion

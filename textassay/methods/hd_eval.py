@@ -1,4 +1,4 @@
-"""HD-Eval, the judging side.
+"""HD-Eval: an aspect is divided into criteria, in layers, and each criterion is rated.
 
 A tree of criteria, each rated with its parent in view, and the ratings put together.
 """

@@ -250,7 +250,7 @@ class PromptMethod(TaskMethod, ABC):
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the graph, whose output is that of the node `scores`."""
+        """Return the nodes of the graph, whose output is the output of the node `scores`."""
 
     def ask(self, prompt: str = "", **fields: Any) -> Ask:
         """Return the `Ask` for the judge, with its profile and in the layout of the options.

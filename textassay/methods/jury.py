@@ -163,7 +163,7 @@ class Jury(RatingMethod):
 
     @property
     def scorer(self) -> AspectScorer:
-        """Scorer of the first juror, whose settings stand for all."""
+        """Scorer of the first juror, whose settings all share."""
         return self._jurors[0]
 
     @property

@@ -1,6 +1,4 @@
-"""From scores to decisions.
-
-Calibration curves, estimates, differences, the alternative annotator test, stress.
+"""The page's calibration curves, corrected means, comparisons, tests against raters, and stress.
 
 Every number is the same as from `textassay estimate`, `compare` and `alt-test` by default.
 What cannot be computed from these data is named with its reason.
@@ -47,45 +45,52 @@ class Curve:
     """The calibration of one aspect."""
 
     learned: AspectCalibration
-    picture: Markup  # the map with its intervals, over the rated texts
-    width: float | None  # mean width of the intervals of this run's scores; `None` if none has one
-    outside: float  # share of this run's scores outside the calibrated range
+    picture: Markup
+    """The map with its intervals, over the rated texts."""
+    width: float | None
+    """Mean width of the intervals of this run's scores; `None` if none has one."""
+    outside: float
+    """Share of this run's scores outside the calibrated range."""
 
 
 @dataclass
-class Decisions:
-    """The sections; what there are no data for is empty."""
+class EstimateSections:
+    """The sections; those without data are empty."""
 
-    # by aspect, if a calibration is given; of the first run
     curves: list[Curve] = field(default_factory=list)
-    # means by system, and their differences, by run
-    estimates: list[Table] = field(default_factory=list)
-    # differences of systems by the judges' scores alone, of aspects without ratings
+    """By aspect, if a calibration is given; of the first run."""
+    means: list[Table] = field(default_factory=list)
+    """Means by system, and their differences, by run."""
     differences: list[Table] = field(default_factory=list)
-    # two runs, and the difference of their agreement with people
+    """Differences of systems by the judges' scores alone, of aspects without ratings."""
     compared: list[Table] = field(default_factory=list)
-    stand_ins: list[Table] = field(default_factory=list)  # the alternative annotator test, by run
-    stress: list[Table] = field(default_factory=list)  # verdicts of stress runs
-    reasons: list[str] = field(default_factory=list)  # what could not be computed, and why
-    # what `estimates` and `differences` show, by letter of the run
+    """Two runs, and the difference of their agreement with people."""
+    stand_ins: list[Table] = field(default_factory=list)
+    """The alternative annotator test, by run."""
+    stress: list[Table] = field(default_factory=list)
+    """Verdicts of stress runs."""
+    reasons: list[str] = field(default_factory=list)
+    """What could not be computed, and why."""
     of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
-    # on what the differences of an aspect's systems rest beside ratings, by aspect
+    """What `means` and `differences` show, by letter of the run."""
     assumes: dict[str, str] = field(default_factory=dict)
-    of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
-    # the difference of the runs' agreement with people, by aspect and coefficient
+    """On what the differences of an aspect's systems rest beside ratings, by aspect."""
+    of_runs: list[CompareRow] = field(default_factory=list)
+    """What `compared` shows."""
     of_agreement: list[AgreementDifference] = field(default_factory=list)
-    # what `stand_ins` show, by letter of the run
+    """The difference of the runs' agreement with people, by aspect and coefficient."""
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
+    """What `stand_ins` show, by letter of the run."""
 
 
-def decisions(
+def estimate_sections(
     runs: Sequence[RunSource],
     data: Sequence[DataSource],
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
-) -> Decisions:
-    """Return the sections from which a reader can decide."""
-    section = Decisions(stress=_stress(runs))
+) -> EstimateSections:
+    """Return the sections; their reasons say what could not be computed from these data."""
+    section = EstimateSections(stress=_stress(runs))
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
@@ -114,7 +119,7 @@ def decisions(
             section.differences += run.compare_scores(unrated, people, data[at].systems)
     if calibration is not None and known[0] is None:
         section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
-    section.estimates.extend(_of_runs(estimates))
+    section.means.extend(_of_runs(estimates))
     section.stand_ins.extend(_of_runs(tests))
     section.differences = _of_runs([[one] for one in section.differences])
     if several and is_read:
@@ -127,7 +132,7 @@ def decisions(
 class _OneRun:
     """What the scores of one run show; figures and reasons are kept in the section."""
 
-    section: Decisions
+    section: EstimateSections
     letter: str
     is_one_of_two: bool
 
@@ -238,7 +243,7 @@ def _compare(
     runs: Sequence[RunSource],
     judged: Sequence[Mapping[str, Judged]],
     known: Sequence[People | None],
-    section: Decisions,
+    section: EstimateSections,
 ) -> None:
     a, b = (
         RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))

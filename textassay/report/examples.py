@@ -1,13 +1,13 @@
-"""Single scores with their texts and what they rest on: lines, their order, and how they travel.
+"""Single scores with their texts and evidence: as lines for every display, and packed for the page.
 
 Methods write evidence in forms of their own: probabilities of labels, sub-questions with answers,
 scores of tools and criteria, contributions of a fitted evaluator, samples. Displays know only the
 lines made here: a text, a figure and a bar. Texts are as the judge or the data have them: each
 display escapes them in its own way.
 
-The page has a light index, with a column for each thing that can be searched, sorted or filtered,
+The page has a small index, with a column for each field that can be searched, sorted or filtered,
 and blocks of examples with texts and evidence, compressed one by one, so that a browser unpacks
-what is looked at. Equal runs give equal bytes.
+only the blocks that are viewed. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
 from textassay.report.rendering import visible
-from textassay.report.source import OUTCOMES, DataSource, JoinedPage, Rows, RunSource
+from textassay.report.source import OUTCOMES, DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
@@ -74,21 +74,27 @@ _WORDS = {
     "reference": "reference: {}",
     "logprob_alone": "log-probability by itself {}",
 }
-"""What is said of fields that methods write, with their value."""
+"""Words for fields that methods write, with their value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One piece of evidence."""
 
-    kind: SectionKind  # lines of a kind follow each other
-    text: str  # what it is about: a label, a question, a tool
-    figure: str = ""  # its number, ready to be shown
-    # where its bar begins, as a share of the width; `None` without a bar
+    kind: SectionKind
+    """Lines of a kind follow each other."""
+    text: str
+    """What it is about: a label, a question, a tool."""
+    figure: str = ""
+    """Its number, ready to be shown."""
     start: float | None = None
-    end: float | None = None  # where its bar ends
-    note: str = ""  # anything else that it says
-    thought: str = ""  # what the judge thought before it answered, which is shown folded
+    """Where its bar begins, as a share of the width; `None` without a bar."""
+    end: float | None = None
+    """Where its bar ends."""
+    note: str = ""
+    """Anything else that it says."""
+    thought: str = ""
+    """What the judge thought before it answered, which is shown folded."""
 
 
 def evidence_lines(score: Score) -> list[Line]:
@@ -270,30 +276,41 @@ class ShownScore:
     """One score with everything behind it."""
 
     score: Score
-    example: Example | None  # `None` if the data could not be found
-    given: list[Part]  # what the output was made from
-    human: float | None  # rating beside it; `None` if unrated
-    gap: float | None  # judge minus people
-    unit: str  # what the gap is counted in
-    other: float | None  # value in the second run
-    change: float | None  # first run minus second
-    # what the second run judged under this id, if that is another text
+    example: Example | None
+    """`None` if the data could not be found."""
+    given: list[Part]
+    """What the output was made from."""
+    human: float | None
+    """Rating beside it; `None` if unrated."""
+    gap: float | None
+    """Judge minus people."""
+    unit: str
+    """What the gap is counted in."""
+    other: float | None
+    """Value in the second run."""
+    change: float | None
+    """First run minus second."""
     other_example: Example | None
-    flips: bool  # whether that crosses the middle of the scale
+    """What the second run judged under this id, if that is another text."""
+    flips: bool
+    """Whether the change crosses the middle of the scale."""
     obtained: str
-    evidence: list[tuple[str, list[Line]]]  # lines by heading
-    # names of the labels whose positions the values are; empty if they are not labels
+    evidence: list[tuple[str, list[Line]]]
+    """Lines by heading."""
     labels: tuple[str, ...] = ()
+    """Names of the labels whose positions the values are; empty if they are not labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExamplesSection:
     """The section."""
 
-    order: str  # why these come first
+    order: str
+    """Why these come first."""
     shown: list[ShownScore]
     total: int
-    packed: int  # number of scores in the page, of `total`
+    packed: int
+    """Number of scores in the page, of `total`."""
 
 
 def examples(
@@ -302,17 +319,17 @@ def examples(
     """Return the scores that a reader should look at first, or `None` without scores."""
     if not len(run.table):
         return None
-    order, rows = first_rows(joined)
+    order, rows = order_rows(joined)
     # a dozen examples in the page itself, for print and for readers without JavaScript
-    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
+    shown = [show_score(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
-def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
+def order_rows(joined: JoinedPage) -> tuple[str, RowNumbers]:
     """Return what decides the order, and all rows in it; ties keep the order of the run.
 
     With a second run, flips and then the largest changes; with ratings, the largest disagreements;
-    else the lowest shares of their scale cannot be told from the columns, so the lowest values.
+    else the lowest values, since the columns do not have the scales.
     Within an order, rows that lack the number come last.
     """
     if (~np.isnan(joined.changes)).any():
@@ -328,7 +345,7 @@ def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 
 
-def show(
+def show_score(
     run: RunSource, data: DataSource, joined: JoinedPage, row: int, second: DataSource | None = None
 ) -> ShownScore:
     """Return one score with its example and evidence.
@@ -369,9 +386,10 @@ def _known_values(column: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What travels in the page."""
+    """The scores and examples that the page holds."""
 
-    index: str  # the columns, as base64 of gzip; so is each block
+    index: str
+    """The columns, as base64 of gzip; so is each block."""
     blocks: tuple[str, ...]
     shown: int
     total: int
@@ -412,7 +430,7 @@ def pack_rows(
     )
 
 
-def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Rows:
+def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> RowNumbers:
     """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
@@ -430,7 +448,7 @@ def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Row
 def head(
     run: RunSource, data: DataSource, joined: JoinedPage, second: RunSource | None
 ) -> dict[str, Any]:
-    """Return what the columns refer to: runs, aspects with their scales, outcomes."""
+    """Return the names that columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, labels_of(run.manifest)
     return {
         "runs": [visible(one.name) for one in (run, second) if one],
@@ -588,7 +606,7 @@ def _pack(line: Line, limit: int) -> list[Any]:
     return packed if line.note else packed[:-1]
 
 
-def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
+def _by_example(run: RunSource, data: DataSource, rows: RowNumbers) -> list[tuple[str, list[int]]]:
     """Return ids with their rows, grouped by source, so that a block contains a source once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
@@ -672,7 +690,7 @@ def _beginning(text: str) -> str:
     return visible(" ".join(text[: 2 * _SNIPPET].split())[:_SNIPPET])
 
 
-def _largest(column: Floats, count: int) -> Rows:
+def _largest(column: Floats, count: int) -> RowNumbers:
     """Return the rows with the largest numbers, largest first, ties in order."""
     known = np.flatnonzero(~np.isnan(column))
     return known[np.argsort(-column[known], kind="stable")[:count]]

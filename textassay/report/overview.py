@@ -28,7 +28,7 @@ from textassay.report.source import (
     OUTCOMES,
     DataSource,
     JoinedPage,
-    Rows,
+    RowNumbers,
     RunSource,
     without_folders,
 )
@@ -57,14 +57,16 @@ class RunFacts:
     """One run."""
 
     name: str
-    # label and value; `more` are the facts that most readers do not look for
     facts: list[tuple[str, str]]
+    """Label and value; `more` are the facts that most readers do not look for."""
     more: list[tuple[str, str]]
-    # outcome, number of scores and meaning of each outcome that occurs
     outcomes: list[tuple[str, int, str]]
+    """Outcome, number of scores and meaning of each outcome that occurs."""
     bar: Markup | None
-    errors: list[tuple[str, int]]  # type of error and number of scores, most frequent first
-    signatures: list[tuple[str, int]]  # signature and number of lines
+    errors: list[tuple[str, int]]
+    """Type of error and number of scores, most frequent first."""
+    signatures: list[tuple[str, int]]
+    """Signature and number of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,15 @@ class Overview:
 
     runs: list[RunFacts]
     data: str
-    missing: str | None  # why texts are absent; `None` if they are there
-    left_out: list[str]  # sentences about rows of other texts, which are in no figure
+    missing: str
+    """Why texts are absent; empty if they are there."""
+    left_out: list[str]
+    """Sentences about rows of other texts, which are in no figure."""
 
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
     """Return the facts, outcomes and errors of each run."""
-    reasons: dict[str, None] = {one.missing: None for one in data if one.missing is not None}
+    reasons = dict.fromkeys(one.missing for one in data if one.missing)
     left_out = [
         f"{len(own.other_texts):,} rows of {own.name} have other texts than"
         f" {'AB'[at] if len(runs) > 1 else 'the run'} judged under their ids, so they and their"
@@ -87,9 +91,7 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         for at, own in enumerate(data)
         if own.other_texts
     ]
-    return Overview(
-        [_run_facts(run) for run in runs], data[0].name, "; ".join(reasons) or None, left_out
-    )
+    return Overview([_run_facts(run) for run in runs], data[0].name, "; ".join(reasons), left_out)
 
 
 def _run_facts(run: RunSource) -> RunFacts:
@@ -172,9 +174,12 @@ class AspectScores:
     """All systems on one aspect, best first."""
 
     name: str
-    scale: str  # its scale in words
-    span: tuple[float, float]  # ends of the axis that the pictures share
-    rows: list[SystemRow]  # all texts first, then each system; of two runs both in turn
+    scale: str
+    """Its scale in words."""
+    span: tuple[float, float]
+    """Ends of the axis that the pictures share."""
+    rows: list[SystemRow]
+    """All texts first, then each system; of two runs both in turn."""
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
@@ -238,7 +243,7 @@ def _of_run(
     systems = [one.system if one else None for one in examples]
     scale = table.scales[table.aspects.index(name)]
 
-    def row(system: str | None, at: Rows) -> SystemRow:
+    def row(system: str | None, at: RowNumbers) -> SystemRow:
         scored = at[~np.isnan(values[at])]
         mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
         # clipped, so that values off the axis are counted in the last bins and not lost
@@ -279,12 +284,14 @@ class CriterionRow:
     """A node of HD-Eval's tree."""
 
     name: str
-    depth: int  # 0 at the root
-    mean: float | None  # mean rating; `None` if no score's evidence has it
+    depth: int
+    """0 at the root."""
+    mean: float | None
+    """Mean rating; `None` if no score's evidence has it."""
     n: int
     picture: Markup | None
-    # how much the squared error grows when it is shuffled; `None` unless fitted
     importance: float | None
+    """How much the squared error grows when it is shuffled; `None` unless fitted."""
     weight: Markup | None
     definition: str = ""
 
@@ -294,15 +301,19 @@ class RecipeSection:
     """The section; what does not apply is `None` or empty."""
 
     method: str
-    graph: Markup | None  # drawn; if it cannot be, `reason` says why
+    graph: Markup | None
+    """Drawn; if it cannot be, `reason` says why."""
     reason: str | None
     fans_out: bool
-    steps: list[tuple[str, str]]  # the graph in words: a node and what feeds it
-    # a root aspect and its criteria, parents first; no root if no criterion has children
+    steps: list[tuple[str, str]]
+    """The graph in words: a node and what feeds it."""
     trees: list[tuple[str, list[CriterionRow]]]
-    fitted: bool  # whether importance is known
+    """A root aspect and its criteria, parents first; no root if no criterion has children."""
+    fitted: bool
+    """Whether importance is known."""
     plan: list[str]
-    assistants: list[tuple[str, str]]  # aspect and the tools that serve it
+    assistants: list[tuple[str, str]]
+    """Aspect and the tools that serve it."""
 
 
 def recipe(run: RunSource) -> RecipeSection:

@@ -1,11 +1,11 @@
-"""Builds one HTML file from the sections, and the words that it begins with.
+"""Builds one HTML file from the sections, and the sentences at its top.
 
 It loads nothing and runs only its own script: its Content-Security-Policy forbids every request and
 allows its one script and its one style sheet by their hashes. Equal runs and data give equal bytes.
 
 The first words say what a run shows: who is better, whether the judge agrees with people, what is
-missing. Every sentence follows from an interval or a test in a section below; what no
-interval shows is said to be not shown.
+missing. Every sentence follows from an interval or a test in a section below, or says that the
+interval does not show it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from textassay.agreement.joined import map_entries
 from textassay.estimation.means import SystemDifference
-from textassay.report.estimates import STAND_IN, Decisions, decisions
+from textassay.report.estimates import STAND_IN, EstimateSections, estimate_sections
 from textassay.report.examples import (
     MAX_ROWS,
     ExamplesSection,
@@ -39,7 +39,7 @@ from textassay.report.source import (
     DataSource,
     JoinedPage,
     RunSource,
-    join,
+    join_page,
     open_both,
     open_runs,
     without_folders,
@@ -53,7 +53,7 @@ _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
 _KAPPA = "Cohen's kappa"
 _COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
-"""By which a run agrees better, and what sentences call it."""
+"""Coefficients by which a run agrees better, with their names in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Content:
     headline: Headline | None
     overview: Overview
     scores: list[AspectScores] | None
-    agreement: list[AspectAgreement] | None
-    decisions: Decisions
+    agreement: list[AspectAgreement]
+    estimates: EstimateSections
     recipes: list[RecipeSection]
     examples: ExamplesSection | None
 
@@ -160,7 +160,7 @@ def join_runs(
 ) -> JoinedPage:
     """Return the first run's scores beside ratings and the second run."""
     pairs = pairs_of(runs[0], data[0], aspect_map)
-    return join(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
+    return join_page(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
 
 
 def build_content(
@@ -178,19 +178,19 @@ def build_content(
     """Return all sections of runs, each with its own data."""
     pairs = [pairs_of(run, own, aspect_map) for run, own in zip(runs, data, strict=True)]
     rest = zip(runs[1:], data[1:], pairs[1:], strict=True)
-    beside = [joined, *(join(run, own, paired) for run, own, paired in rest)]
+    beside = [joined, *(join_page(run, own, paired) for run, own, paired in rest)]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
     agreement = agreements(runs, data, beside, pairs, resamples=resamples)
-    decided = decisions(runs, data, pairs, calibration)
+    estimates = estimate_sections(runs, data, pairs, calibration)
     return Content(
         title=title or " and ".join(run.name for run in runs),
         note=note,
         # without intervals, of a run that grows, nothing is shown yet
-        headline=headline(runs, about, of_scores, agreement, decided) if resamples else None,
+        headline=headline(runs, about, of_scores, agreement, estimates) if resamples else None,
         overview=about,
         scores=of_scores,
         agreement=agreement,
-        decisions=decided,
+        estimates=estimates,
         recipes=[recipe(run) for run in runs],
         examples=examples(runs[0], data, joined, packed=packed),
     )
@@ -234,36 +234,36 @@ def headline(
     runs: Sequence[RunSource],
     overview: Overview,
     scores: list[AspectScores] | None,
-    agreement: list[AspectAgreement] | None,
-    decisions: Decisions,
+    agreement: list[AspectAgreement],
+    estimates: EstimateSections,
 ) -> Headline | None:
     """Return what the page shows, or `None` while there are no scores."""
     if scores is None:
         return None
     several = len(runs) > 1
     sentences = [
-        *(_runs_compared(decisions) if several else ()),
-        *_with_people(runs, agreement or []),
-        *_stand_in(runs, decisions, agreement or []),
-        *_systems(runs, decisions),
+        *(_runs_compared(estimates) if several else ()),
+        *_with_people(runs, agreement),
+        *_stand_in(runs, estimates, agreement),
+        *_systems(runs, estimates),
     ]
-    if agreement is None:
+    if not agreement:
         if not several:
             sentences.insert(0, _means(runs[0], scores))
         sentences.append(
             "Nothing here shows whether people would agree: there are no ratings by people beside"
             " these scores."
         )
-    sentences += _missing(runs, overview, decisions)
+    sentences += _missing(runs, overview, estimates)
     first, *points = sentences
     return Headline(first, points)
 
 
-def _runs_compared(decisions: Decisions) -> Iterator[str]:
+def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
     found = {
         (one.aspect, one.coefficient): one.difference
-        for one in decisions.of_agreement
+        for one in estimates.of_agreement
         if one.coefficient in _COMPARED and one.difference.value is not None
     }
     # for labels, kappa is shown in place of the correlation of their numbers
@@ -278,7 +278,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
         )  # fmt: skip
     rows = [
         (row.aspect, row.difference)
-        for row in decisions.of_runs
+        for row in estimates.of_runs
         if row.difference.value is not None
     ]
     if rows:
@@ -316,34 +316,34 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
 
 
 def _stand_in(
-    runs: Sequence[RunSource], decisions: Decisions, agreement: Sequence[AspectAgreement]
+    runs: Sequence[RunSource], estimates: EstimateSections, agreement: Sequence[AspectAgreement]
 ) -> Iterator[str]:
     parts: list[tuple[str, Sequence[str]]] = []
     for letter, (who, _) in zip("AB", _name_runs(runs), strict=False):
-        tests = [test for whose, test in decisions.of_raters if whose == letter]
+        tests = [test for whose, test in estimates.of_raters if whose == letter]
         may = [test.score for test in tests if test.test.may_stand_in]
         others = [test.score for test in tests if not test.test.may_stand_in]
         parts += [
             (f"{who} may stand in for a rater on", may),
             (f"it is not shown that {who} may stand in for a rater on", others),
         ]
-    if decisions.of_raters:
+    if estimates.of_raters:
         yield _join_words(parts)
-    elif agreement and not any(reason.startswith(STAND_IN) for reason in decisions.reasons):
+    elif agreement and not any(reason.startswith(STAND_IN) for reason in estimates.reasons):
         yield (
             "Whether a judge may stand in for a rater cannot be tested here: that needs the single"
             " ratings of two raters or more of at least 30 texts."
         )
 
 
-def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
+def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator[str]:
     """Yield which system is the best of each aspect, as far as tests show.
 
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
     shares = shares_of(labels_of(runs[0].manifest))
-    for letter, one in decisions.of_systems:
+    for letter, one in estimates.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
             # corrected by the same ratings, B's differences are nearly the same
             by_aspect.setdefault(one.aspect, []).append(one)
@@ -364,7 +364,7 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
         high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
         size = _figures(largest.difference, absolute=True)
         apart = f"{high} is above {low}" if up > 0 else f"{low} is below {high}"
-        on = ", ".join(filter(None, [f"on {aspect}", decisions.assumes.get(aspect)]))
+        on = ", ".join(filter(None, [f"on {aspect}", estimates.assumes.get(aspect)]))
         words = f"{on}: the best of {len(systems)} systems is {_some(best, ' or ')}"
         if len(best) > _MANY:
             words = f"{on}: {len(best)} of {len(systems)} systems may be the best"
@@ -384,7 +384,9 @@ def _means(run: RunSource, scores: Sequence[AspectScores]) -> str:
     return f"{run.method} scores {_some(means)} on average."
 
 
-def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions) -> Iterator[str]:
+def _missing(
+    runs: Sequence[RunSource], overview: Overview, estimates: EstimateSections
+) -> Iterator[str]:
     for letter, run in zip("AB", runs, strict=False):
         outcomes = run.table.summary.summary()["outcomes"]
         lacking = sum(outcomes.values()) - outcomes["scored"]
@@ -394,13 +396,13 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
                 f"{lacking:,} of {sum(outcomes.values()):,} scores{of} have no value and are in no"
                 " figure."
             )
-    if overview.missing is not None:
+    if overview.missing:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
     yield from overview.left_out
-    if decisions.reasons:
-        count = len(decisions.reasons)
+    if estimates.reasons:
+        count = len(estimates.reasons)
         what = "One result" if count == 1 else f"{count} results"
-        yield f"{what} could not be computed; the reasons stand below the sections."
+        yield f"{what} could not be computed; the reasons are below the sections."
 
 
 def _describe_intervals(

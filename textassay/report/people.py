@@ -1,12 +1,12 @@
-"""Agreement with people, beside what trivial measures of the text reach.
+"""Agreement with people, beside the agreement of trivial measures of the text.
 
-A judge is above the trivial measures if its Spearman's rho is higher than that of each of them
+A judge is above the trivial measures if its Spearman's rho is higher than each of theirs
 beyond chance, by the intervals of paired differences over sources (`agreement.compare`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -33,9 +33,6 @@ from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_CELLS = 25
-"""Cells of a plot in each direction, so that its size does not grow with the data; with the grades
-of 1 to 5 and 1 to 7 in their middles."""
 _SHADES = 5
 """Shades of a confusion matrix, darker for larger shares of what people said."""
 Above = Literal["yes", "no", "not shown"]
@@ -44,14 +41,16 @@ Above = Literal["yes", "no", "not shown"]
 class _Compared(NamedTuple):
     """One score against one human aspect at one level."""
 
-    judge: str  # the run; empty for a trivial measure, which looks at the surface alone
+    judge: str
+    """The run; empty for a trivial measure, which looks at the surface alone."""
     row: TableRow
-    on: str = ""  # whose texts a trivial measure looked at, if the runs judged different ones
+    on: str = ""
+    """Whose texts a trivial measure looked at, if the runs judged different ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """What a judge is above trivial measures."""
+    """A judge's lead over trivial measures."""
 
     measure: str = field(metadata=column("best trivial measure"))
     """The best of them."""
@@ -81,20 +80,24 @@ class JudgeAgreement:
 
     run: str
     score: str
-    measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
+    measure: str
+    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
     value: Estimate
     n: int
-    groups: int | None  # `None` without groups
-    # its lead over trivial measures; `None` for labels, or without intervals
+    groups: int | None
+    """`None` without groups."""
     advantage: Advantage | None
+    """Its lead over trivial measures; `None` for labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
     """How often people gave one label and the judge another."""
 
     texts: int
-    shade: int  # share of what people gave this label, from 0 to 4
-    address: str  # leads to the texts in it
+    shade: int
+    """Share of what people gave this label, from 0 to 4."""
+    address: str
+    """Leads to the texts in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ class Matrix:
 
     title: str
     labels: tuple[str, ...]
-    rows: list[tuple[str, list[MatrixCell]]]  # what people said, and how often the judge said what
+    rows: list[tuple[str, list[MatrixCell]]]
+    """What people said, and how often the judge said what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,13 @@ class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
     human: str
-    # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    # the lead of each judge over the best trivial measure; `None` without intervals
+    """Judges, their jurors and trivial measures, one table by level, the data set first."""
     above: Table | None
+    """The lead of each judge over the best trivial measure; `None` without intervals."""
     judges: list[JudgeAgreement]
-    plots: list[Plot]  # judge against people, by run; for labels there are `matrices`
+    plots: list[Plot]
+    """Judge against people, by run; for labels there are `matrices`."""
     matrices: list[Matrix]
 
 
@@ -135,78 +140,112 @@ def agreements(
     paired: Sequence[Mapping[str, str]],
     *,
     resamples: int = RESAMPLES,
-) -> list[AspectAgreement] | None:
+) -> list[AspectAgreement]:
     """Return the agreement of runs, jurors and trivial measures with people by human aspect.
 
-    `None` if nothing pairs.
+    Empty if no score is paired with a human aspect.
     """
-    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
-    if not any(pairs.values()):
-        return None
-    levels = _levels(data)
-    humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
-    rows: list[_Compared] = []
-    labels: list[tuple[int, LabelRow]] = []
-    judged: dict[tuple[str, str], Mapping[str, float | None]] = {}
-    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
-        if not pairs[run.name]:
+    if not any(paired):
+        return []
+    levels, sides = _levels(data), list(map(_Side, runs, data, paired))
+    judged = _compare_judges(sides, levels, resamples)
+    rows = [*judged.rows, *_compare_trivial(sides, levels, resamples)]
+    by_name = {side.run.name: side for side in sides}
+    found = []
+    for human in _humans(sides):
+        beside = [one for one in rows if one.row.human == human]
+        named = [(at, row) for at, row in judged.labels if row.human == human]
+        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
+        # the runs themselves, without their jurors
+        of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
+        above = {
+            (one.judge, one.row.aspect): _advantage(
+                judged.values[one.judge, one.row.aspect], human, by_name[one.judge].data, resamples
+            )
+            for one in of_runs
+            if resamples
+        }
+        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
+        tables = [_table(human, some) for some in by_level if some]
+        tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
+        found.append(AspectAgreement(
+            human, tables, _above_table(human, above), _judges(of_runs, named, above, runs),
+            plots=_plots(human, sides, joined, {(at, row.aspect) for at, row in named}),
+            matrices=[_matrix(at, row, runs) for at, row in named],
+        ))  # fmt: skip
+    return found
+
+
+class _Side(NamedTuple):
+    """One run beside people."""
+
+    run: RunSource
+    data: DataSource
+    pairs: Mapping[str, str]
+    """The human aspect of each score that has one."""
+
+
+class _Judged(NamedTuple):
+    """The scores of all runs, compared with people."""
+
+    rows: list[_Compared]
+    """Scores and jurors' ratings that are numbers."""
+    labels: list[tuple[int, LabelRow]]
+    """Scores that are labels, each with the number of its run."""
+    values: dict[tuple[str, str], Mapping[str, float | None]]
+    """The values of each run and score by id, without jurors."""
+
+
+def _humans(sides: Iterable[_Side]) -> list[str]:
+    """Return the human aspects that scores are paired with, each once."""
+    return list(dict.fromkeys(human for side in sides for human in side.pairs.values()))
+
+
+def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: int) -> _Judged:
+    found = _Judged([], [], {})
+    for at, (run, own, pairs) in enumerate(sides):
+        if not pairs:
             continue
-        scores, of_jurors = _recorded_rows(run, pairs[run.name]), _of_jurors(run, pairs[run.name])
-        judged |= {(run.name, score): values for score, values in scores.items()}
-        mapped = {**pairs[run.name], **{score: human for score, (human, _) in of_jurors.items()}}
+        scores, of_jurors = _recorded_rows(run, pairs), _of_jurors(run, pairs)
         table = agreement_table(
             scores | {score: values for score, (_, values) in of_jurors.items()},
-            own.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
+            own.examples.values(), levels=levels, bootstrap=resamples,
+            aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
             labels=labels_of(run.manifest),
         )  # fmt: skip
-        rows += [_Compared(run.name, row) for row in table.rows]
-        labels += [(at, row) for row in table.labels]
+        found.rows.extend(_Compared(run.name, row) for row in table.rows)
+        found.labels.extend((at, row) for row in table.labels)
+        found.values.update({(run.name, score): values for score, values in scores.items()})
+    return found
+
+
+def _compare_trivial(
+    sides: Sequence[_Side], levels: Sequence[Level], resamples: int
+) -> Iterator[_Compared]:
+    """Yield the agreement of trivial measures, once if all runs judged the same texts."""
     # labels without an order correlate with nothing
     unordered = {
         human
-        for run in runs
-        for score, human in pairs.get(run.name, {}).items()
+        for run, _, pairs in sides
+        for score, human in pairs.items()
         if score in without_order(run.manifest)
     }
-    several = len({id(own) for own in data}) > 1
-    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
-        rated = [h for h in dict.fromkeys(pairs[run.name].values()) if h not in unordered]
-        if not several:
-            rated = [human for human in humans if human not in unordered]
-        if not rated or (at and not several):
+    several = len({id(side.data) for side in sides}) > 1
+    for at, side in enumerate(sides if several else sides[:1]):
+        rated = [h for h in _humans([side] if several else sides) if h not in unordered]
+        if not rated:
             continue
+        own = side.data
         # trivial measures depend on the texts alone: a live page renews its sections without them
         if not own.surface:
             own.surface.update(trivial([one for one in own.examples.values() if one.human]))
+        on = f" on the texts of {'AB'[at]}" if several else ""
         for name, measured in own.surface.items():
             table = agreement_table(
                 {name: measured}, own.examples.values(), levels=levels,
                 aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
             )  # fmt: skip
-            on = f" on the texts of {'AB'[at]}" if several else ""
-            rows += [_Compared("", row, on) for row in table.rows]
-    own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
-    found = []
-    for human in humans:
-        beside = [one for one in rows if one.row.human == human]
-        named = [(at, row) for at, row in labels if row.human == human]
-        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
-        above = {
-            (one.judge, one.row.aspect): _advantage(values, human, own_data[one.judge], resamples)
-            for one in whole
-            if resamples and (values := judged.get((one.judge, one.row.aspect))) is not None
-        }
-        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
-        tables = [_table(human, some) for some in by_level if some]
-        tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
-        drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
-        matrices = [_matrix(at, row, runs) for at, row in named]
-        judges = _judges([one for one in whole if (one.judge, one.row.aspect) in judged],
-                         named, above, runs)  # fmt: skip
-        found.append(
-            AspectAgreement(human, tables, _above_table(human, above), judges, drawn, matrices)
-        )
-    return found
+            yield from (_Compared("", row, on) for row in table.rows)
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
@@ -245,9 +284,8 @@ def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) ->
 def _recorded_rows(run: RunSource, pairs: Mapping[str, str]) -> Recorded:
     scores: Recorded = {score: {} for score in pairs}
     table = run.table
-    names, values = table.aspects, table.values.tolist()
-    for row, value in enumerate(values):
-        name = names[table.aspect[row]]
+    for row, value in enumerate(table.values.tolist()):
+        name = table.aspects[table.aspect[row]]
         if name in scores:
             scores[name][table.ids[table.example[row]]] = None if np.isnan(value) else value
     return scores
@@ -292,7 +330,7 @@ def _levels_of(data: DataSource) -> list[Level]:
 def _advantage(
     judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
 ) -> Advantage | None:
-    """Return what a judge is above each trivial measure; `None` if there is nothing to compare."""
+    """Return a judge's lead over the trivial measures; `None` if there is nothing to compare."""
     people = data.people
     ratings, groups = people.ratings(human), people.groups
     scores = [judge.get(id_) for id_ in people.ids]
@@ -352,20 +390,19 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay agreement`, with judges and a picture of Spearman's rho."""
     found = [one.row.agreement for one in rows]
     judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
-    kinds = ["judge" if one.judge else "other" for one in rows]
     pictures = [
-        svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0, kind=kind)
-        for agreement, kind in zip(found, kinds, strict=True)
-    ]
+        svg.interval_plot(agreement.estimate("spearman"), (-1.0, 1.0), mark=0.0,
+                          kind="judge" if one.judge else "other")
+        for agreement, one in zip(found, rows, strict=True)
+    ]  # fmt: skip
     titles = {
         "dataset": "over all texts",
         "group": f"within a source, averaged over {found[0].groups} sources",
         "system": f"over the means of {found[0].systems} systems",
     }
     (plain,) = AgreementTable(tuple(one.row for one in rows), 0).tables()
-    table = plain.without("human", "level").with_column(
-        Column("judge", "by"), judges, after="score"
-    )
+    table = plain.without("human", "level")
+    table = table.with_column(Column("judge", "by"), judges, after="score")
     table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
     if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
         table = table.without("coverage")
@@ -374,35 +411,32 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
 
 def _plots(
     human: str,
-    runs: Sequence[RunSource],
+    sides: Sequence[_Side],
     joined: Sequence[JoinedPage],
-    pairs: Mapping[str, Mapping[str, str]],
     labels: set[tuple[int, str]],
 ) -> list[Plot]:
     plots = []
-    for at, (run, beside) in enumerate(zip(runs, joined, strict=True)):
+    for at, ((run, _, pairs), beside) in enumerate(zip(sides, joined, strict=True)):
         for number, name in enumerate(run.table.aspects):
-            if pairs[run.name].get(name) != human or (at, name) in labels:
+            if pairs.get(name) != human or (at, name) in labels:
                 continue
             rows = run.table.rows_on(name)
             rows = rows[~np.isnan(beside.values[rows]) & ~np.isnan(beside.human[rows])]
             if len(rows) < 2:
                 continue
             x, y = beside.values[rows], beside.human[rows]
-            ends = float(x.min()), float(x.max())
-            x_span = run.table.scales[number] or ends
+            x_span = run.table.scales[number] or (float(x.min()), float(x.max()))
             shared = beside.units.get(name) == "points"
             y_span = x_span if shared else (float(y.min()), float(y.max()))
-            columns = (
-                svg.bin_values(x.tolist(), x_span, _CELLS),
-                svg.bin_values(y.tolist(), y_span, _CELLS),
-            )
+            # 25 cells in each direction, so that its size does not grow with the data; grades of 1
+            # to 5 and 1 to 7 are in the middles of cells
+            columns = (svg.bin_values(v.tolist(), s, 25) for v, s in ((x, x_span), (y, y_span)))
             dots = list(zip(*columns, strict=True))
             picture = svg.curve(
                 (), x_span, y_span, dots=dots,
                 label=f"{name} by {run.name} against people's {human}, {len(rows)} texts",
             )  # fmt: skip
-            whose = f"{name} by {run.name}" if len(runs) > 1 or name != human else name
+            whose = f"{name} by {run.name}" if len(sides) > 1 or name != human else name
             plots.append(Plot(f"{whose}, {len(rows):,} rated texts", picture))
     return plots
 

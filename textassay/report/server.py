@@ -31,7 +31,7 @@ from textassay.report.rendering import asset, environment, policy
 from textassay.report.source import (
     DataSource,
     RunSource,
-    join,
+    join_page,
     leave_out_other_texts,
     open_data,
     open_run,
@@ -93,7 +93,7 @@ class LiveRun:
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
             ids = table.ids[known : max((table.example[row] for row in rows), default=-1) + 1]
-            joined = join(self.run, self.data, pairs_of(self.run, self.data, {}), rows=rows)
+            joined = join_page(self.run, self.data, pairs_of(self.run, self.data, {}), rows=rows)
             systems = example_columns(self.data, [])["systems"]
             return {
                 "cursor": upto,
@@ -173,7 +173,7 @@ _DATA: dict[str, tuple[Any, ...]] = {
     "whole": (LiveRun.whole,),
     "detail": (LiveRun.detail, "example"),
 }
-"""What a page asks for as JSON: what makes it, and the numbers that it is given."""
+"""Requests of a page for JSON: the method that answers, and the query's numbers that it takes."""
 
 
 class Viewer:

@@ -38,7 +38,7 @@ from textassay.runtime.storage.run_files import (
 )
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+RowNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -149,7 +149,7 @@ class ScoreTable:
         known = 0 if at is None else self._texts[at]
         return not known or may_be_one_text(text_digest(example), f"{known:016x}")
 
-    def rows_on(self, aspect: str) -> Rows:
+    def rows_on(self, aspect: str) -> RowNumbers:
         """Return the rows of an aspect."""
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
@@ -197,11 +197,13 @@ class ScoreTable:
 class RunSource:
     """One run."""
 
-    name: str  # the folder's name, made unique between the runs
+    name: str
+    """The folder's name, made unique between the runs."""
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
-    stress: dict[str, Any] = field(default_factory=dict)  # its `stress.json`, empty if it has none
+    stress: dict[str, Any] = field(default_factory=dict)
+    """Its `stress.json`, empty if it has none."""
 
     def recorded(self, *keys: str) -> Any:
         """Return what the manifest has below these keys; `None` if one is missing."""
@@ -246,13 +248,15 @@ class DataSource:
     """The examples that were judged."""
 
     name: str
-    examples: dict[str, Example]  # by id; empty if the data could not be found
-    missing: str | None = None  # why there are no examples, in words; `None` if there are some
-    # ids that are left out with their ratings, since their text is not the judged one
+    examples: dict[str, Example]
+    """By id; empty if the data could not be found."""
+    missing: str = ""
+    """Why there are no examples, in words; empty if there are some."""
     other_texts: tuple[str, ...] = ()
+    """Ids that are left out with their ratings, since their text is not the judged one."""
 
-    # trivial measures of the texts by name and id; computed when first needed
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """Trivial measures of the texts by name and id; computed when first needed."""
 
     @cached_property
     def people(self) -> People:
@@ -315,7 +319,7 @@ def open_data(
     """Read the examples that a run judged, whose scores have been read as far as they are there.
 
     Of other data than its own, rows with other texts than the run judged are left out, with their
-    ratings; in their place are those of the run's own data, if these are still there.
+    ratings; they are replaced by the run's own data, if these are still there.
 
     Args:
         run: The run.
@@ -459,19 +463,23 @@ def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
 class JoinedPage:
     """One row per score, shape (n,) each."""
 
-    values: Floats  # the judge's value; NaN if unscored
-    # the mean rating of the human aspect that the score is compared with; NaN if unrated
+    values: Floats
+    """The judge's value; NaN if unscored."""
     human: Floats
-    gaps: Floats  # judge minus people; NaN if either is missing, and of labels without an order
-    # size of each gap as a share of the scale or of the ranks, so that aspects compare
+    """The mean rating of the human aspect that the score is compared with; NaN if unrated."""
+    gaps: Floats
+    """Judge minus people; NaN if either is missing, and of labels without an order."""
     sizes: Floats
-    units: dict[str, str]  # what a gap is counted in, by aspect
-    other: Floats  # value in the second run; NaN without one
-    # first run minus second, as everywhere; NaN if either is missing or their scales differ, and of
-    # labels without an order
+    """Size of each gap as a share of the scale or of the ranks, so that aspects compare."""
+    units: dict[str, str]
+    """What a gap is counted in, by aspect."""
+    other: Floats
+    """Value in the second run; NaN without one."""
     changes: Floats
-    # whether a change crosses the middle of the scale
+    """First run minus second, as everywhere; NaN if either is missing or their scales differ, and
+    of labels without an order."""
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    """Whether a change crosses the middle of the scale."""
 
     @property
     def has_people(self) -> bool:
@@ -479,7 +487,7 @@ class JoinedPage:
         return bool((~np.isnan(self.values) & ~np.isnan(self.human)).any())
 
 
-def join(
+def join_page(
     run: RunSource,
     data: DataSource,
     human_of: Mapping[str, str],
@@ -517,7 +525,9 @@ def join(
     return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
 
 
-def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
+def _values_in(
+    second: ScoreTable, first: ScoreTable, example: RowNumbers, aspect: RowNumbers
+) -> Floats:
     """Return the second run's value for every score of the first."""
     rows = [
         second.row(first.ids[one], first.aspects[what])
@@ -528,7 +538,7 @@ def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Row
 
 
 def _changes(
-    first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
+    first: RunSource, second: RunSource | None, aspect: RowNumbers, values: Floats, other: Floats
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
     if not second:

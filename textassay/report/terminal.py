@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.report.examples import Line, ShownScore, clip, first_rows, show
+from textassay.report.examples import Line, ShownScore, clip, order_rows, show_score
 from textassay.report.overview import overview, scores
 from textassay.report.rendering import figure, visible
 from textassay.report.source import DataSource, JoinedPage, RunSource
@@ -69,17 +69,17 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     for name, count in facts.errors:
         table.add_row("", _safe(f"{count:,} {name}", "yellow"))
     parts: list[RenderableType] = [_safe(run.name, "bold"), indent(table)]
-    if summary.missing is not None:
+    if summary.missing:
         parts.append(_safe(f"Texts and ratings are not available: {summary.missing}.", "yellow"))
     parts += [_safe(sentence, "yellow") for sentence in summary.left_out]
     return Group(*parts)
 
 
 def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
-    order, rows = first_rows(joined)
+    order, rows = order_rows(joined)
     lines = []
     for row in rows[:10].tolist():
-        one = show(run, data, joined, row)
+        one = show_score(run, data, joined, row)
         system = one.example.system if one.example else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
         value = Alert(one.score.outcome) if one.score.value is None else one.score.value

@@ -146,7 +146,7 @@ def read_tools(value: Any) -> str:
 def message_text(content: Any, images: ImageReader | None = None) -> str:
     """Return the text of a message's content: a text, or parts.
 
-    Thoughts are no part of what was said; an image or a file is named where it stands, an image by
+    Thoughts are left out; an image or a file is named in its place, an image by
     its number if `images` takes it.
     """
     if content is None:

@@ -1,9 +1,9 @@
-"""The ways in which textassay does things at once.
+"""Structured concurrency: no task outlives the call that started it.
 
-`gather` a few, `with_branches` if they start more on their way, `run_workers` over many.
-All own their tasks: when they return, raise or are left, no task of theirs is running. `in_thread`
-does the same for what blocks, and `GroupRead` reads together what tasks look for in one turn. Last,
-the event loop of processes that are textassay's own (the command line, workers), never of a host.
+`gather` runs a few tasks, `with_branches` tasks that start more on their way, `run_workers` many.
+When they return, raise or are left, none of their tasks is running. `in_thread` does the same for
+functions that block, and `GroupRead` reads together what tasks look up in one turn. Last, the event
+loop of processes that are textassay's own (the command line, workers), never of a host.
 Knows nothing of models, agents or files.
 """
 

@@ -88,25 +88,22 @@ class ConversationMessage(_Material):
 
 
 class Piece(NamedTuple):
-    """A part of a conversation or a context that a judge can quote.
-
-    Attributes:
-        name: What evidence calls it, such as `turn 4, call 2`.
-        text: What it says.
-        kind: What it is.
-        speaker: Who says it.
-        message: Index of the message that it is of.
-        turn: Number of the turn, from 1; 0 outside of turns.
-        call: Number of the call within the turn, from 1; 0 for a place outside of calls.
-    """
+    """A part of a conversation or a context that a judge can quote."""
 
     name: str
+    """What evidence calls it, such as `turn 4, call 2`."""
     text: str
+    """What it says."""
     kind: Kind
+    """What it is."""
     speaker: str = ""
+    """Who says it."""
     message: int = 0
+    """Index of the message that it is of."""
     turn: int = 0
+    """Number of the turn, from 1; 0 outside of turns."""
     call: int = 0
+    """Number of the call within the turn, from 1; 0 for a place outside of calls."""
 
     @property
     def shown(self) -> str:
@@ -260,17 +257,14 @@ def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> 
 
 
 class Part(NamedTuple):
-    """Something that an output was made from, as people read it.
-
-    Attributes:
-        kind: What it is.
-        text: The text; empty if it consists of pieces.
-        pieces: The turns of a conversation, or the passages of a context.
-    """
+    """Something that an output was made from, as people read it."""
 
     kind: Literal["source", "conversation", "context", "passages"]
+    """What it is."""
     text: str = ""
+    """The text; empty if it consists of pieces."""
     pieces: tuple[Piece, ...] = ()
+    """The turns of a conversation, or the passages of a context."""
 
 
 def readable_parts(

@@ -102,7 +102,7 @@ class UnknownParameter(UnknownName, TypeError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` most likely stands for; `None` if none is near."""
+    """Return the known name that `name` most likely means; `None` if none is near."""
     from difflib import get_close_matches  # only errors need it
 
     by_form = {_form(item): item for item in known}
@@ -209,26 +209,21 @@ class AnswerUnfinished(ModelError):
 
 
 class Refusal(NamedTuple):
-    """What a server objects to in a request, as far as its error says so.
-
-    Attributes:
-        kind: `drop`: it does not take the parameter, or this value of it; `rename`: it takes it
-            under another name (`instead`); `range`: it takes numbers up to, or from, `limit`;
-            `effort`: it takes other levels of effort (`values`); `room`: the thought took all of
-            the tokens that the answer could have; `api`: it serves the model at `instead` only,
-            such as `/v1/responses`.
-        parameter: Name of the parameter in `parameters.PARAMETERS`, or of a field that the user
-            added.
-        limit: The nearest number that it takes, for `range`.
-        values: What it takes instead, for `effort`.
-        instead: Another name, for `rename`, or path, for `api`.
-    """
+    """What a server objects to in a request, as far as its error says so."""
 
     kind: Literal["drop", "rename", "range", "effort", "room", "api"]
+    """`drop`: it does not take the parameter, or this value of it; `rename`: it takes it under
+    another name (`instead`); `range`: it takes numbers up to, or from, `limit`; `effort`: it takes
+    other levels of effort (`values`); `room`: the thought took all of the tokens that the answer
+    could have; `api`: it serves the model at `instead` only, such as `/v1/responses`."""
     parameter: str
+    """Name of the parameter in `parameters.PARAMETERS`, or of a field that the user added."""
     limit: float | None = None
+    """The nearest number that it takes, for `range`."""
     values: tuple[str, ...] = ()
+    """What it takes instead, for `effort`."""
     instead: str | None = None
+    """Another name, for `rename`, or path, for `api`."""
 
 
 class NoLogprobs(CapabilityError):

@@ -1,6 +1,6 @@
 """The typed messages that agents exchange.
 
-Frozen pydantic models for every word of the design's table.
+Frozen pydantic models for the terms of `docs/glossary.md`: examples, aspects, scores, failures.
 
 Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
 Requests to and responses from a model are in `model.py`.

@@ -1,4 +1,4 @@
-"""What a model is.
+"""The protocol of models: requests, responses, capabilities.
 
 Requests, responses and the three protocols. Every field of a request is part of its cache key.
 

@@ -1,4 +1,4 @@
-"""Puts a model together.
+"""Combines a backend with its wrappers: cache, limits, retries, budget.
 
 It opens the backend of a name, and puts the wrappers around it, always in the same order.
 

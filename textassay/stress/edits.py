@@ -73,11 +73,12 @@ class SubstituteText:
 class EditContext:
     """What an edit may use besides the example."""
 
-    # random numbers that depend on the seed, the test and the example's id alone
     rng: random.Random
-    # texts of the data; an edit takes sentences from texts of other sources
+    """Random numbers that depend on the seed, the test and the example's id alone."""
     substitutes: Sequence[SubstituteText] = ()
-    top: str = "5"  # the highest rating of the judged scale, as a judge would write it
+    """Texts of the data; an edit takes sentences from texts of other sources."""
+    top: str = "5"
+    """The highest rating of the judged scale, as a judge would write it."""
 
     def foreign_sentences(self, example: Example) -> list[str]:
         """Return the sentences of one text from another source, empty if there is none."""
@@ -96,16 +97,19 @@ class Edit:
 
     test: str
     family: str
-    change: Change  # the edit; a pure function of its arguments
-    about: str  # what it does, in a few words
-    # whether only a better score is a defect: a judge may well dislike padding
+    change: Change
+    """The edit; a pure function of its arguments."""
+    about: str
+    """What it does, in a few words."""
     gain_only: bool = False
-    # an equally long edit that says nothing, against which the score is read
+    """Whether only a better score is a defect: a judge may well dislike padding."""
     control: Change | None = None
-    # roles of aspects whose score must fall
+    """An equally long edit that says nothing, against which the score is read."""
     seen_by: frozenset[Role] = field(default_factory=frozenset)
-    # roles of aspects whose score must not change; with neither of the two, no aspect's score may
+    """Roles of aspects whose score must fall."""
     ignored_by: frozenset[Role] = field(default_factory=frozenset)
+    """Roles of aspects whose score must not change; with neither of the two, no aspect's score
+    may."""
 
     @property
     def must_see(self) -> bool:

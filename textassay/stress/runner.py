@@ -57,15 +57,19 @@ Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 class StressPlan:
     """What is tested."""
 
-    # the run of the judge under test, in the folder of the result, or in none for dry runs; its
-    # `stress` is filled in here
     request: RunRequest
-    tests: tuple[str, ...] = ("all",)  # names of tests and families
-    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names say nothing
-    seed: int = 0  # seed of the edits
-    # points that a score may move although it should not; 5 % of the scale if left out
+    """The run of the judge under test, in the folder of the result, or in none for dry runs; its
+    `stress` is filled in here."""
+    tests: tuple[str, ...] = ("all",)
+    """Names of tests and families."""
+    must_see: tuple[str, ...] = ()
+    """Entries `TEST=ASPECT` for aspects whose names say nothing."""
+    seed: int = 0
+    """Seed of the edits."""
     margin: float | None = None
-    confidence: float = 0.95  # of the intervals
+    """Points that a score may move although it should not; 5 % of the scale if left out."""
+    confidence: float = 0.95
+    """Confidence of the intervals."""
 
     def __post_init__(self) -> None:
         select_tests(self.tests)
@@ -107,7 +111,8 @@ class Stage:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
-    examples: Callable[[], Any] | None = None  # what is judged, if not the originals
+    examples: Callable[[], Any] | None = None
+    """What is judged, if not the originals."""
 
 
 class FreshSamples(Wrapper):

@@ -55,21 +55,31 @@ class Measured:
 
     test: str
     family: str
-    aspect: str  # what was judged
-    expects: Expects  # what the scores should do
-    base: Floats  # score that the edited text's is compared with, shape (n,)
-    edited: Floats  # score of the edited text, shape (n,)
-    groups: Codes  # code of each row's source, shape (n,)
-    scale: tuple[float, float]  # ends of the scale
-    better: int = 1  # 1 if a high score is a good one, -1 if a low one is
-    gain_only: bool = False  # whether only a better score is a defect
-    # mean change when the same is asked again, in points; `None` if unknown
+    aspect: str
+    """What was judged."""
+    expects: Expects
+    """What the scores should do."""
+    base: Floats
+    """Score that the edited text's is compared with, shape (n,)."""
+    edited: Floats
+    """Score of the edited text, shape (n,)."""
+    groups: Codes
+    """Code of each row's source, shape (n,)."""
+    scale: tuple[float, float]
+    """Ends of the scale."""
+    better: int = 1
+    """1 if a high score is a good one, -1 if a low one is."""
+    gain_only: bool = False
+    """Whether only a better score is a defect."""
     noise: float | None = None
-    # how much more each score moved than when the same is asked again, shape (n,); empty if moving
-    # about is no defect
+    """Mean change when the same is asked again, in points; `None` if unknown."""
     excess: Floats = field(default_factory=lambda: np.empty(0))
-    unscored: int = 0  # texts that were left out because a score is missing
-    declined: int = 0  # edited texts that the judge refused to rate
+    """How much more each score moved than when the same is asked again, shape (n,); empty if moving
+    about is no defect."""
+    unscored: int = 0
+    """Texts that were left out because a score is missing."""
+    declined: int = 0
+    """Edited texts that the judge refused to rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +88,34 @@ class StressRow:
 
     test: str
     family: str
-    aspect: str  # what was judged
-    expects: Expects  # what the scores should do
-    n: int  # texts with both scores
-    groups: int  # sources among them
-    shift: Estimate  # mean change over sources
-    noise: float | None  # mean change when the same is asked again
-    excess: Estimate  # how much more the scores moved than that, in either direction
-    # share of texts whose score moved by a point, or by a quarter of a narrower scale
+    aspect: str
+    """What was judged."""
+    expects: Expects
+    """What the scores should do."""
+    n: int
+    """Texts with both scores."""
+    groups: int
+    """Sources among them."""
+    shift: Estimate
+    """Mean change over sources."""
+    noise: float | None
+    """Mean change when the same is asked again."""
+    excess: Estimate
+    """How much more the scores moved than that, in either direction."""
     moved: float | None
-    # share of texts whose score crossed the middle of the scale, with its Wilson interval
+    """Share of texts whose score moved by a point, or by a quarter of a narrower scale."""
     flips: Estimate
-    margin: float  # shift that counts as none
-    p_holm: float | None  # adjusted p-value of there being no defect
-    unscored: int  # texts left out because a score is missing
-    declined: int  # edited texts that the judge refused to rate
-    verdict: Verdict  # `holds`, `fails` or `inconclusive`
+    """Share of texts whose score crossed the middle of the scale, with its Wilson interval."""
+    margin: float
+    """Shift that counts as none."""
+    p_holm: float | None
+    """Adjusted p-value of there being no defect."""
+    unscored: int
+    """Texts left out because a score is missing."""
+    declined: int
+    """Edited texts that the judge refused to rate."""
+    verdict: Verdict
+    """`holds`, `fails` or `inconclusive`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -123,14 +145,14 @@ class StressRow:
 class SessionScores:
     """Values by id and aspect of one session."""
 
-    # value of each score, `None` if it has none
     values: dict[tuple[str, str], float | None] = field(default_factory=dict)
-    # ids and aspects that the judge refused to rate
+    """Value of each score, `None` if it has none."""
     declined: set[tuple[str, str]] = field(default_factory=set)
-    # choices by order of comparisons
+    """Ids and aspects that the judge refused to rate."""
     orders: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
-    # scale by aspect; `None` if unbounded
+    """Choices by order of comparisons."""
     scales: dict[str, tuple[float, float] | None] = field(default_factory=dict)
+    """Scale by aspect; `None` if unbounded."""
 
     @classmethod
     def of(cls, scores: Iterable[Score]) -> SessionScores:
@@ -154,12 +176,14 @@ class SessionScores:
 class JoinedSessions:
     """The sessions of a stress run."""
 
-    # source by id of each original, `None` if it is one of its own
     sources: Mapping[str, str | None]
-    main: SessionScores  # originals and edited copies
-    repeat: SessionScores  # the originals, asked once more
-    # the originals asked in another way, by test
+    """Source by id of each original, `None` if it is one of its own."""
+    main: SessionScores
+    """Originals and edited copies."""
+    repeat: SessionScores
+    """The originals, asked once more."""
     others: Mapping[str, SessionScores] = field(default_factory=dict)
+    """The originals asked in another way, by test."""
 
     def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee

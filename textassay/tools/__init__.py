@@ -1,4 +1,4 @@
-"""Assistant evaluators.
+"""Tools: metrics and small models that measure one text (assistant evaluators in Fusion-Eval).
 
 NLI, BLEURT, ROUGE and similar metrics, each with one method `score`, usable without any agent.
 

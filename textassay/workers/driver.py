@@ -498,7 +498,7 @@ async def run_with_workers(
     # workers on a cluster start in a folder of their own
     request = with_absolute_paths(request)
     # here, so that the tools do not depend on the packages of a worker's machine
-    request, by_default = with_default_tools(request, None, out if request.resume else None)
+    request, tools_notice = with_default_tools(request, None, out if request.resume else None)
     data, info = await check_examples(examples, request)
     judged, total = select_examples(data, info.count, limit=request.limit, shard=None)
     most = most_workers(workers, request, total)
@@ -526,7 +526,7 @@ async def run_with_workers(
             pool = await stack.enter_async_context(workers.start(request))
 
         def begun(opened: Opened) -> None:
-            by_name = [by_default.notice] if by_default else []
+            by_name = [tools_notice] if tools_notice else []
             for line in (*info.notices, *by_name, *opened.notices):
                 notice(line)
 

@@ -26,7 +26,7 @@ from textassay.runtime.storage.answers import AnswerStore, merge_answers
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.workers.worker import Opened, Report, Rows
+from textassay.workers.worker import Opened, Report, StoredAnswers
 
 MAX_LOSSES = 3
 """Workers that may be lost with the same example before the run stops."""
@@ -212,7 +212,7 @@ class RunRecord:
         """Where workers keep answers, if they do so themselves."""
         return self.folder.answers if self._workers_write else None
 
-    async def earlier(self) -> tuple[Mapping[str, Any], Rows]:
+    async def earlier(self) -> tuple[Mapping[str, Any], StoredAnswers]:
         """Return the models and answers of the run that is resumed; empty for a new one."""
         if not self._resumed:
             return {}, []
@@ -284,7 +284,7 @@ class RunRecord:
         if self.folder.manifest:
             self.folder.write_summary()
 
-    def _earlier_answers(self) -> Rows:
+    def _earlier_answers(self) -> StoredAnswers:
         settings, place = self._settings, self.folder.answers
         kept_elsewhere = settings.cache is not None or self._workers_write
         if kept_elsewhere or not place.exists():

@@ -1,8 +1,8 @@
 """A worker: one session of a run that gets examples from another process and returns scores.
 
-First the messages between both processes, and the interface of workers for the process with the run
-folder; then the worker itself. That process calls its methods, one `exchange` after the other, and
-the worker does not know by which means.
+This module has the messages between both processes, the interface that the process with the run
+folder uses (`Worker`, `WorkerPool`), and the worker itself (`WorkerSession`). That process makes
+one `exchange` after the other; how calls reach the worker (pipes, Ray) is not known here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from textassay.version import __version__
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress before the start."""
 
-Rows = list[tuple[str, bytes]]
+StoredAnswers = list[tuple[str, bytes]]
 """Answers of models, as `AnswerStore` keeps them."""
 
 
@@ -64,7 +64,7 @@ class Job:
     """Folder of the run's answers, for workers on its machine; others send theirs."""
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
-    answers: Rows = field(default_factory=list)
+    answers: StoredAnswers = field(default_factory=list)
     """Answers of the resumed run, for workers that cannot read its folder."""
 
 
@@ -164,7 +164,7 @@ class Report:
     """The share of the limits that it respects, and that its calls in flight do not exceed."""
     scores: list[bytes] = field(default_factory=list)
     """Each as its line of `scores.jsonl`."""
-    answers: Rows = field(default_factory=list)
+    answers: StoredAnswers = field(default_factory=list)
     """New answers, including all that the scores depend on."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
     """New warnings: the logger, and the message."""
@@ -227,7 +227,7 @@ class Recording:
 
     def __init__(self, wrapped: AnswerStore) -> None:
         self._wrapped = wrapped
-        self._rows: Rows = []
+        self._rows: StoredAnswers = []
 
     @property
     def place(self) -> Path:
@@ -248,7 +248,7 @@ class Recording:
         self._rows.append((key, value))
         await self._wrapped.put(key, value)
 
-    def drain(self) -> Rows:
+    def drain(self) -> StoredAnswers:
         """Return the items that were put since the last call."""
         rows, self._rows = self._rows, []
         return rows

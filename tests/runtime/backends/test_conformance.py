@@ -512,7 +512,7 @@ async def test_half_a_surrogate_is_replaced_and_read_once(connect_chat):
     assert response.samples[0].text == "4 \ufffd and \\ud83d and \U0001f600"
 
 
-async def test_an_unusable_answer_tells_what_it_cost(connect_chat):
+async def test_an_unusable_answer_reports_its_cost(connect_chat):
     """Providers bill it."""
     empty = {**ANSWER["choices"][0], "message": {"role": "assistant", "content": None}}
     async with serving(answering({**ANSWER, "choices": [empty]})) as url:
@@ -544,7 +544,7 @@ async def test_an_answer_in_another_format_or_broken_off_is_malformed(connect_ch
     assert caught.value.usage.prompt_tokens == 9
 
 
-async def test_an_error_with_a_status_of_success_is_no_answer(connect_chat):
+async def test_an_error_with_a_status_of_success_is_not_an_answer(connect_chat):
     """R14: the gateway's upstream failed."""
     error = {"message": "Provider returned error", "code": 502}
     async with serving(answering({"error": error})) as url:
@@ -587,7 +587,7 @@ async def test_the_number_of_connections_is_not_limited(mock_server):
         server.options.hold_after = 0
 
 
-async def test_another_loop_is_told_apart(mock_server):
+async def test_another_loop_is_distinguished(mock_server):
     """A session belongs to its loop; using it elsewhere would hang."""
     server = await mock_server()
     async with connecting("direct") as build:

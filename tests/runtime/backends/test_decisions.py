@@ -154,7 +154,7 @@ def _other_kind(payload: Json) -> None:
     ],
     ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind"],
 )
-async def test_a_wrong_answer_is_no_number_and_leaves_the_others(form, spoil, problem):
+async def test_a_wrong_answer_is_not_a_number_and_leaves_the_others(form, spoil, problem):
     response = await answers_of(Decisions(spoil=spoil), form)
     first, *others = response.answers
     assert first.outcome == "invalid"
@@ -164,7 +164,7 @@ async def test_a_wrong_answer_is_no_number_and_leaves_the_others(form, spoil, pr
     assert [answer.outcome for answer in others] == ["scored", "scored"]
 
 
-async def test_reordered_answers_are_told_by_their_names():
+async def test_reordered_answers_are_matched_by_their_names():
     """Positions count in one form, where two answers of a kind could stand for each other."""
 
     def reverse(payload: Json) -> None:
@@ -179,7 +179,7 @@ async def test_reordered_answers_are_told_by_their_names():
     assert [answer.outcome for answer in listed.answers] == ["invalid", "scored", "invalid"]
 
 
-async def test_answers_that_nobody_asked_for_are_noted():
+async def test_unrequested_answers_are_noted():
     def add(payload: Json) -> None:
         answers, extra = payload["answers"], {"type": "predicate", "probability": 0.5, "noul": 0.5}
         if isinstance(answers, list):
@@ -315,7 +315,7 @@ async def test_a_decision_model_writes_nothing():
         ("perplexity/pplx-decider-v9", False),
     ],
 )
-def test_a_model_of_litellms_table_that_chats_too_is_no_decision_model(name, writes):
+def test_a_model_of_litellms_table_that_chats_too_is_not_a_decision_model(name, writes):
     """By its mode, which is `evaluation` of decision models; or by its name if it is not there."""
     load_litellm()
     able = LiteLLMModel(name).capabilities

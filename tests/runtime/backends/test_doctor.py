@@ -120,7 +120,7 @@ async def test_samples_that_are_always_equal_show_nothing_of_seeds():
     assert by_ability(found)["seed"] == by_ability(found)["temperature"] == "unknown"
 
 
-async def test_a_wrong_key_is_no_finding():
+async def test_a_wrong_key_is_not_a_finding():
     """What every request would meet is raised."""
 
     def locked(request: Request) -> Response:
@@ -141,12 +141,12 @@ def chats_only(reply: object) -> AdaptingModel:
     return adapted(ScriptedModel(answer))
 
 
-async def test_a_wrong_key_is_no_finding_of_a_model_that_takes_chats_only():
+async def test_a_wrong_key_is_not_a_finding_of_a_model_that_takes_chats_only():
     with pytest.raises(AuthenticationFailed):
         await examine(chats_only(AuthenticationFailed("the key is wrong")))
 
 
-async def test_what_a_server_refuses_is_told():
+async def test_refused_parameters_are_reported():
     """Not that it takes no plain prompts, which says nothing of the chats."""
     findings = await examine(chats_only(RequestRefused("too many messages")))
     assert {f.detail for f in findings if f.ability in ("n", "seed")} == {"too many messages"}

@@ -142,7 +142,7 @@ async def test_a_later_answer_is_read_like_the_first(form: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-async def test_what_an_idle_connection_received_is_no_answer(method: str) -> None:
+async def test_what_an_idle_connection_received_is_not_an_answer(method: str) -> None:
     """Each later answer would be that of the request before."""
     writers: list[asyncio.StreamWriter] = []
 
@@ -273,7 +273,9 @@ async def test_the_parts_of_an_address(given, url, login, secrets):
         (None, "sk-other-and-unused", "none was sent; OPENAI_API_KEY is set, but is not read"),
     ],
 )
-async def test_a_wrong_or_missing_key_is_told_apart(mock_server, monkeypatch, key, variable, words):
+async def test_a_wrong_and_a_missing_key_are_distinguished(
+    mock_server, monkeypatch, key, variable, words
+):
     monkeypatch.setenv("OPENAI_API_KEY", variable)
     server = await mock_server(require_key="another-key")
     model = DirectModel("direct/judge", api_base=server.url, api_key=key)

@@ -245,7 +245,7 @@ def test_pages_are_quoted_by_their_title(page):
         http_errors.parse_json(page, where="http://h")
 
 
-def test_what_a_page_says_still_tells_errors_apart():
+def test_the_text_of_an_error_page_still_distinguishes_errors():
     page = "<html><title>Forbidden</title><body>Your request was flagged by a <b>filter</b>."
     assert isinstance(read(403, page), errors.ContentRefused)
 
@@ -269,14 +269,14 @@ def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
 
 
 @pytest.mark.parametrize("body", [b"NaN?", b"{Infinity", b"x NaN", b""])
-def test_what_is_no_json_stays_malformed(body):
+def test_what_is_not_json_stays_malformed(body):
     with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
         http_errors.parse_json(body, where="http://h/v1")
 
 
 @given(st.text(max_size=2000), st.integers(0, 600))
 def test_a_quotation_is_short_printable_and_without_the_key(text, at):
-    """Wherever the key stands in whatever a server says."""
+    """Wherever a server's message contains the key."""
     said = http_errors.quote(text[:at] + KEY + text[at:], KEY)
     assert len(said) <= http_errors.QUOTED_CHARACTERS
     assert said.isprintable()
@@ -335,7 +335,7 @@ def unreachable(number: int, words: str) -> aiohttp.ClientConnectorError:
     ],
 )
 def test_low_level_exceptions(error, kind):
-    """Refused and unknown hosts are not outages; what libraries wrap is told by its cause."""
+    """Refused and unknown hosts are not outages; wrapped errors are recognized by their cause."""
     outer = RuntimeError("Connection error.")
     outer.__cause__ = error
     for one in (error, outer):

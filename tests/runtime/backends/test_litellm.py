@@ -183,7 +183,7 @@ async def test_a_time_limit_of_litellm_is_ours(build, mock_server):
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-4.1-mini", "gemini/gemini-2.0-flash"])
-async def test_a_missing_key_is_told_at_once(name, build, monkeypatch):
+async def test_a_missing_key_is_reported_at_once(name, build, monkeypatch):
     """Nothing was sent, and no retry would help; no traceback of litellm's is in the message."""
     for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)

@@ -611,7 +611,7 @@ async def test_answers_are_those_of_exact_mode(made):
 
 
 async def test_a_refused_request_fails_alone(made):
-    """A schema that cannot be kept and a choice that is none: two errors beside answers."""
+    """A schema that cannot be kept and an invalid choice: two errors beside answers."""
     bad = requests(1, tokens=6, json_schema={"type": "string", "pattern": "a+"})
     asked = requests(6, tokens=6)
     found, _ = await answers(quick(made, sequences=4), [*asked[:3], *bad, *asked[3:]])

@@ -88,7 +88,7 @@ def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, shown):
     ],
 )
 def test_a_gpu_is_seen_in_containers_and_under_wsl(tmp_path, names, seen):
-    """A driver without a device is none."""
+    """A driver without a device is not a GPU."""
     for name in names:
         (tmp_path / name).touch()
     assert gpu_in_sight(tmp_path) is seen

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[3]
         ("org/name@v1.2:sub/judge.gguf", HubFile("org/name", "sub/judge.gguf", "v1.2")),
     ],
 )
-def test_paths_and_hub_files_are_told_apart(spec, expected):
+def test_paths_and_hub_files_are_distinguished(spec, expected):
     """A drive letter makes a path; a repository and a file after a colon are on the hub."""
     assert parse_spec(spec) == expected
 
@@ -166,7 +166,7 @@ def test_a_digest_is_remembered_on_disk_until_the_file_changes(large, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"x": 1}', b"\xff\xfe", b'{"a": {"facts": 3}}'])
-def test_a_file_of_digests_that_is_damaged_or_cannot_be_written_is_no_obstacle(
+def test_a_file_of_digests_that_is_damaged_or_cannot_be_written_is_not_an_obstacle(
     large, tmp_path, content
 ):
     store = tmp_path / "digests.json"

@@ -151,7 +151,7 @@ CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         ({"choices": [message(None, "content_filter")]}, errors.ContentRefused),
     ],
 )
-def test_what_is_no_answer_is_an_error(payload: Any, error: type[errors.ModelError]) -> None:
+def test_what_is_not_an_answer_is_an_error(payload: Any, error: type[errors.ModelError]) -> None:
     """Whatever a server sends the error is ours, and says what it cost."""
     if isinstance(payload, dict):
         payload = {**payload, "usage": {"prompt_tokens": 9, "completion_tokens": 400}}
@@ -222,7 +222,7 @@ SOME = {"prompt_tokens": 50, "completion_tokens": 1, "total_tokens": 51}
 @pytest.mark.parametrize(
     ("finish", "usage"), [(None, NOTHING), ("stop", NOTHING), ("stop", None), (None, SOME)]
 )
-def test_a_blank_answer_without_a_token_is_none(text: Any, finish: Any, usage: Any) -> None:
+def test_a_blank_answer_without_a_token_has_no_rating(text: Any, finish: Any, usage: Any) -> None:
     """It is asked for again; before, it was the judge's last word."""
     payload = {"choices": [message(text) | {"finish_reason": finish}], "usage": usage}
     with pytest.raises(errors.MalformedResponse, match="no text"):
@@ -286,7 +286,7 @@ def test_broken_log_probabilities_are_malformed(content: Any) -> None:
     ],
 )
 def test_log_probabilities_are_those_of_the_answer(tokens: Any, left: list[str] | None) -> None:
-    """vLLM gives those of the thought as well; where they cannot be told apart there are none."""
+    """vLLM sends the thought's as well; where they cannot be separated, there are none."""
     choice = with_tokens(message("4", reasoning="maybe 4"), *tokens)
     if left is None:
         with pytest.raises(errors.CapabilityError, match=NOT_ALIGNED):
@@ -339,7 +339,7 @@ def test_probabilities_of_choices(alternatives: Any, choices: Any, found: Any) -
         ({"A": 1.0}, {"a": ("A",), "b": (" A",)}, "share the form"),
     ],
 )  # fmt: skip
-def test_choices_that_no_token_tells_apart_are_an_error(
+def test_choices_with_the_same_first_token_are_an_error(
     alternatives: Any, choices: Any, said: str
 ) -> None:
     """The first part of a choice must not count as another, nor as nothing, nor a token twice."""
@@ -375,7 +375,7 @@ def test_choices_that_the_thought_left_no_tokens_for_are_refused_by_name() -> No
 
 
 @pytest.mark.parametrize(("alternatives", "refused"), [(20, True), (2, True), (1, False)])
-def test_one_candidate_is_no_distribution(alternatives: int, refused: bool) -> None:
+def test_one_candidate_is_not_a_distribution(alternatives: int, refused: bool) -> None:
     """The newest models of OpenAI return the likeliest token alone, whatever was asked for."""
     request = CHOICES.model_copy(update={"alternatives": alternatives})
     if refused:

@@ -363,7 +363,9 @@ REFUSED = [
     ("server", "question", "kind", "said"),
     [(server, *rest) for servers, *rest in REFUSED for server in servers],
 )
-async def test_what_a_server_does_not_do_is_told(server, question, kind, said, server_says):
+async def test_abilities_that_a_server_lacks_are_reported(
+    server, question, kind, said, server_says
+):
     with pytest.raises(kind, match=said or None) as caught:
         await server_says(server, question)
     assert type(caught.value) is kind

@@ -450,7 +450,7 @@ def dressed(message: str) -> list[str]:
     ]
 
 
-def test_what_stands_around_a_message_does_not_matter():
+def test_text_around_a_message_does_not_matter():
     """Other quotation marks, capitals, the order of sentences, greetings and addresses."""
     lost = [
         (row["id"], text, found)

@@ -92,7 +92,9 @@ def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any],
         ({"effort": "none"}, "no effort none"),
     ],
 )
-def test_what_nothing_stands_in_for_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_a_missing_part_without_a_substitute_is_refused(
+    fields: dict[str, Any], message: str
+) -> None:
     switched = Posting(thinking_fields=("chat_template_kwargs",) if "effort" in fields else ())
     with pytest.raises(errors.CapabilityError, match=message):
         responses_format.request_fields(ASK.model_copy(update=fields), switched)
@@ -173,7 +175,7 @@ def test_what_answers_mean(payload: dict[str, Any], sample: Sample) -> None:
         (None, errors.MalformedResponse),
     ],
 )
-def test_what_is_no_answer_is_an_error(payload: Any, error: type[errors.ModelError]) -> None:
+def test_what_is_not_an_answer_is_an_error(payload: Any, error: type[errors.ModelError]) -> None:
     """With what it cost."""
     with pytest.raises(error) as caught:
         responses_format.read_response(payload, ASK, None)

@@ -106,7 +106,7 @@ async def test_continuations_equal_a_plain_forward_pass(folder):
 
 @pytest.mark.parametrize(("dtype", "near"), [("bfloat16", 0.2), ("float16", 0.02)])
 async def test_half_precision_is_near_single_and_known_by_its_name(dtype, near, folders):
-    """A cached score of one number format never stands for another's."""
+    """A cached score of one number format is never used for another."""
     model = await opened(folders["gpt2"], dtype=dtype).open()
     found = await model.continuation(ContinuationRequest(prompt=PROMPT, continuation=" yes, it is"))
     expected = plain(folders["gpt2"], PROMPT, " yes, it is")
@@ -217,7 +217,7 @@ async def test_samples_depend_on_the_seed_alone(folder):
 
 
 async def test_control_tokens_in_a_text_stay_text(folders):
-    """An end mark that stands in an evaluated text does not end it."""
+    """An end mark in an evaluated text does not end it."""
     model = opened(folders["llama"])
     request = ContinuationRequest(prompt="the text: </s>", continuation=" yes")
     tokens = (await model.continuation(request)).usage.prompt_tokens
@@ -262,7 +262,7 @@ async def test_damaged_files_are_refused(tmp_path, folders):
 
 
 async def test_the_identity_follows_the_files(tmp_path, folders):
-    """Equal files are the same model wherever they stand; other weights are another one."""
+    """Equal files are the same model in every folder; other weights are another one."""
     other = tmp_path / "other"
     save("gpt2", other, seed=1)
     first, second = await opened(folders["gpt2"]).open(), await opened(other).open()

@@ -76,7 +76,7 @@ class Box:
 
 
 class Endless(Box):
-    """One that goes on until nobody waits."""
+    """One that continues until no caller waits."""
 
     def run(self, batch: Sequence[Text], abandoned: Callable[[], bool]) -> list[Any]:
         if b"endless" in batch:
@@ -144,7 +144,7 @@ async def test_requests_that_are_canceled_are_not_run(order):
     await queue.aclose()
 
 
-async def test_an_engine_may_stop_early_once_nobody_waits_for_a_batch(order):
+async def test_an_engine_may_stop_early_once_no_caller_waits_for_a_batch(order):
     box = Endless()
     queue = queue_of(box, order)
     endless = asking(queue, b"endless")
@@ -346,7 +346,7 @@ async def test_shared_prefixes_are_brought_together(together):
     await queue.aclose()
 
 
-async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
+async def test_no_request_waits_forever_for_a_prefix_that_stays_popular():
     """A request that was passed over often enough runs although better matches keep coming."""
     box = Box(shut=True)
     queue = queue_of(box)
@@ -364,7 +364,7 @@ async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
 
 
 def test_the_longest_waiting_goes_first_but_once_in_many_turns():
-    """What came next to it then runs beside it, whoever else has waited long."""
+    """The request next to it then runs beside it, even if others have waited longer."""
     order = PrefixOrder()
     ran: list[bytes] = []
 
@@ -450,7 +450,7 @@ async def test_a_wait_ends_with_the_next_request_though_others_share_more_with_t
 
 @pytest.mark.parametrize("way", ["returns", "raises", "cancelled"])
 async def test_a_wait_ends_with_its_chain_however_that_ends(way):
-    """An asker that found no use in going on, or cannot, holds up nobody."""
+    """A caller that gives up or fails delays no other."""
     queue = queue_of(Box(), next_turn_seconds=FOREVER)
     answered = asyncio.Event()
 

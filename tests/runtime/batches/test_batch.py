@@ -185,7 +185,7 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
 
 
 async def test_what_is_collected_while_a_distant_store_replies_is_not_asked_again(tmp_path):
-    """The reply tells what was kept when it was sent."""
+    """The reply shows what was kept when it was sent."""
     requests, sent, released = asked(3), asyncio.Event(), asyncio.Event()
 
     async def late(_store, key):
@@ -320,7 +320,7 @@ async def test_a_single_request_is_submitted(tmp_path):
         assert str(one) == "1 request to direct/m is submitted in 1 batch"
 
 
-async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_path):
+async def test_a_batch_whose_submission_was_not_written_down_is_found_again(tmp_path):
     """By our tag, on a later page of the provider's list."""
     async with serve_batches() as server:
         shown = await session(tmp_path, server, asked(3), note=3)
@@ -487,7 +487,7 @@ async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
 
 @pytest.mark.parametrize("known", ["at once", "after a look"])
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
-    """Until its parts find room; whoever asked is answered, and each request is run once."""
+    """Until there is room for its parts; every caller is answered, and each request runs once."""
     policy = replace(QUICK, capacity=0.02, outage=60.0)
     async with serve_batches(Faults(largest=12, told_late=known == "after a look")) as server:
         shown = await session(tmp_path, server, asked(80), policy=policy)

@@ -34,7 +34,7 @@ Open = Callable[[str], Dialect]
 
 @pytest_asyncio.fixture
 async def opened() -> AsyncIterator[Open]:
-    """Open batch APIs that nobody asks."""
+    """Open batch APIs that are never asked."""
     made: list[Dialect] = []
 
     def make(name: str) -> Dialect:
@@ -87,7 +87,7 @@ async def test_answers_without_their_thoughts(name, payload, sample, opened: Ope
     assert opened(name).read(payload, ASK).samples == (sample,)
 
 
-async def test_a_refusal_of_anthropic_is_no_answer(opened: Open) -> None:
+async def test_a_refusal_of_anthropic_is_not_an_answer(opened: Open) -> None:
     """R05."""
     with pytest.raises(errors.ContentRefused) as caught:
         opened("anthropic/m").read(R04 | {"content": [], "stop_reason": "refusal"}, ASK)
@@ -326,7 +326,7 @@ async def test_a_user_in_the_address_is_sent_as_a_login_on_the_same_server() -> 
     assert logins == [login, login, login, None]
 
 
-async def test_a_line_that_is_too_long_is_told_apart_from_a_damaged_one() -> None:
+async def test_a_line_that_is_too_long_is_distinguished_from_a_damaged_one() -> None:
     """A resumed run with a larger limit reads it."""
 
     async def serving(request: web.Request) -> web.StreamResponse:

@@ -87,7 +87,7 @@ def test_a_batch_without_room_is_given_up_unless_one_of_ours_is_running(
         (ServerFailed("503"), False, 300.0),
     ],
 )
-def test_an_address_where_nobody_has_answered_is_given_up_sooner(
+def test_an_address_that_never_answered_is_given_up_sooner(
     error: TransientError, has_answered: bool, longest: float
 ) -> None:
     async def fail() -> None:
@@ -166,7 +166,7 @@ def test_an_unread_file_is_reported_once_and_waited_for_an_hour(
 @pytest.mark.parametrize(
     "faults", [Faults(unread=8, unavailable=1), Faults(enqueued=2, unavailable=1)]
 )
-def test_one_failure_after_a_long_wait_is_no_outage(tmp_path: Path, faults: Faults) -> None:
+def test_one_failure_after_a_long_wait_is_not_an_outage(tmp_path: Path, faults: Faults) -> None:
     """With each request 110 seconds pass; an outage is 300 seconds without an answer."""
     policy = PollPolicy(quiet=0.01, interval=0.01, outage=300.0, call=100_000.0)
 

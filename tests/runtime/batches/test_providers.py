@@ -120,10 +120,10 @@ async def test_lines_of_openai_say_which_parameter_was_refused() -> None:
         assert row.error.refusal == Refusal("drop", "seed")
 
 
-async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(
+async def test_answers_of_gemini_without_metadata_are_distinguished_by_their_order(
     tmp_path: Path,
 ) -> None:
-    """Where some are missing nothing tells them apart, and none is taken for another's."""
+    """If some are missing they cannot be matched, and no answer is taken for another's."""
     async with serve_providers(bad_rows=("text 3 ",), without_metadata=True) as server:
         got = await session("gemini/m", tmp_path, server, asked(8))
         assert isinstance(got.pop(3), RequestRefused)
@@ -145,7 +145,7 @@ async def test_answers_of_gemini_come_together_and_may_be_longer_than_one(tmp_pa
 
 
 async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path: Path) -> None:
-    """The answer tells that the provider can be reached."""
+    """The answer shows that the provider can be reached."""
     batch = BatchRecord("tag", "m", "/v1/chat/completions", 1, 0.0)
     async with serve_providers() as server:
         provider = provider_of("together_ai/m", server)
@@ -190,7 +190,7 @@ async def test_random_deaths_pay_for_nothing_twice(name: str, tmp_path: Path) ->
             server.batches.clear()
 
 
-async def test_a_batch_of_anthropic_is_told_apart_once_it_has_ended(tmp_path: Path) -> None:
+async def test_a_batch_of_anthropic_is_distinguished_once_it_has_ended(tmp_path: Path) -> None:
     """Its results alone tell whose it is: until then nothing is submitted again."""
     async with serve_providers() as server:
         await session("anthropic/m", tmp_path, server, asked(3), note=2)  # dies before "submitted"
@@ -200,7 +200,7 @@ async def test_a_batch_of_anthropic_is_told_apart_once_it_has_ended(tmp_path: Pa
         assert (len(server.batches), set(server.billed.values())) == (1, {1})
 
 
-async def test_who_only_submits_does_not_wait_until_a_batch_is_told_apart(
+async def test_a_run_that_only_submits_does_not_wait_until_a_batch_is_recognized(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It says why once, and a later session goes on."""
@@ -218,7 +218,7 @@ async def test_who_only_submits_does_not_wait_until_a_batch_is_told_apart(
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_path: Path) -> None:
-    """In two batches; what no batch can be asked for is told without one."""
+    """In two batches; abilities that batches lack are reported without one."""
     async with serve_providers() as server:
         dialect = provider_of(name, server)
         async with test_batch.opened(tmp_path, server, name=name, dialect=dialect) as queue:
@@ -270,7 +270,7 @@ async def test_a_batch_that_groq_lists_on_a_later_page_is_found(tmp_path: Path) 
         assert len(server.batches) == 6
 
 
-async def test_groq_tells_why_it_refused_a_file(tmp_path: Path) -> None:
+async def test_the_reason_why_groq_refused_a_file_is_reported(tmp_path: Path) -> None:
     async with serve_providers(refused_files=1) as server:
         got = await session("groq/m", tmp_path, server, asked(2))
     assert all(isinstance(error, RequestRefused) for error in got)

@@ -158,7 +158,7 @@ async def test_a_refused_parameter_is_repaired_in_batches_too(name: str) -> None
     assert len(server.sent) <= 3 + 6
 
 
-async def test_answers_from_batches_tell_that_a_model_thinks() -> None:
+async def test_answers_from_batches_show_that_a_model_thinks() -> None:
     """So that fewer samples are asked of it."""
     usage = Usage(calls=1, completion_tokens=900, reasoning_tokens=890, cost=None)
     server = Server(lambda request: ANSWER.model_copy(update={"usage": usage}))
@@ -229,7 +229,7 @@ async def test_what_the_user_set_is_never_left_out_in_silence(
     assert len(server.sent) <= 2
 
 
-async def test_another_model_behind_the_name_is_told_once_and_recorded(caplog) -> None:
+async def test_another_model_behind_the_name_is_reported_once_and_recorded(caplog) -> None:
     names = iter(["emb", "emb", None, "other", "emb", "other", "third"])
     server = Server(lambda request: ANSWER.model_copy(update={"model": next(names)}))
     model = adapted(server)
@@ -286,7 +286,7 @@ async def test_a_table_of_abilities_is_a_first_guess_for_a_model_that_thinks(nam
         ("high", ("low",), "low"),
     ],
 )
-async def test_the_nearest_level_of_effort_is_sent_and_told(
+async def test_the_nearest_level_of_effort_is_sent_and_reported(
     wished: Effort, levels: tuple[Effort, ...], sent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = refused("effort", "reasoning_effort", values=levels)
@@ -342,7 +342,7 @@ async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
     assert caught.value.usage == CUT.usage
 
 
-async def test_a_thought_without_end_is_no_answer_however_many_tokens_it_gets() -> None:
+async def test_a_thought_without_end_is_not_an_answer_however_many_tokens_it_gets() -> None:
     server = Server(lambda _: CUT)
     with pytest.raises(AnswerUnfinished, match="lower its effort") as caught:
         await adapted(server).generate(asked())
@@ -507,7 +507,7 @@ async def test_a_model_that_only_switches_its_thoughts_off_or_on() -> None:
 async def test_a_budget_of_thoughts_obeys_what_the_server_names(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Under each of its names; what is sent in place of what was typed is told."""
+    """Under each of its names; a level that replaces the typed one is reported."""
     error = refused("range", name, limit=1024)
     server = Server(lambda r: ANSWER if (r.thinking_tokens or 0) >= 1024 else error)
     model = adapted(server, thinking_tokens=100)

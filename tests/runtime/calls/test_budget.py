@@ -167,7 +167,7 @@ async def test_without_a_cap_costs_are_only_counted_and_under_one_they_must_be_k
     ("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6), ((0.1, 1.25), 205.1e-6)]
 )
 @virtual
-async def test_a_price_tells_the_cost_where_the_backend_does_not(
+async def test_a_price_gives_the_cost_where_the_backend_does_not(
     cached_price: tuple[float, ...], expected: float
 ) -> None:
     """Ten tokens in, six cached and two written to the cache, and twenty out."""
@@ -187,7 +187,7 @@ async def test_a_price_tells_the_cost_where_the_backend_does_not(
 
 @pytest.mark.parametrize(("cost", "expected"), [(1.0, 2), (0.0, 20)])
 @virtual
-async def test_without_a_price_the_first_request_goes_alone_and_tells_it(
+async def test_without_a_price_the_first_request_goes_alone_and_shows_it(
     cost: float, expected: int
 ) -> None:
     starts: list[float] = []

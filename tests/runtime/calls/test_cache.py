@@ -197,7 +197,7 @@ def test_a_kept_answer_is_the_answer(answer):
     assert encode({**decode(kept), "answer": dumped}) == kept
 
 
-def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
+def test_parts_of_a_subclass_are_kept_as_their_base():
     class Timed(Sample):
         seconds: float
 

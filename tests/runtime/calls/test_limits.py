@@ -382,7 +382,7 @@ async def test_a_pause_holds_everyone_and_the_longest_one_counts() -> None:
 
 @pytest.mark.parametrize("bad", [-1, 0, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["rpm", "tpm", "concurrency"])
-def test_limits_that_are_no_positive_numbers_are_refused(name: str, bad: float) -> None:
+def test_limits_that_are_not_positive_numbers_are_refused(name: str, bad: float) -> None:
     with pytest.raises(ConfigurationError, match=name):
         Limiter(**{"rpm": None, "tpm": None, "concurrency": 1, name: bad})  # type: ignore[arg-type]
 

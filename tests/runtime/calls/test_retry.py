@@ -285,7 +285,7 @@ def test_the_next_event_loop_has_deadlines_of_its_own():
 
 @pytest.mark.parametrize("seconds", [1, 20])
 @virtual
-async def test_a_cancellation_is_no_timeout_not_even_in_the_turn_of_the_deadline(seconds):
+async def test_a_cancellation_is_not_a_timeout_not_even_in_the_turn_of_the_deadline(seconds):
     model = DeadlineModel(ScriptedModel(hang), timeout=20, thinking_timeout=20)
     task = asyncio.create_task(model.generate(ASK))
     asyncio.get_running_loop().call_later(seconds, task.cancel)
@@ -390,7 +390,7 @@ async def test_a_server_that_answered_before_is_waited_for():
     ids=lambda error: type(error).__name__,
 )
 @virtual
-async def test_what_the_last_probe_is_told_fails_nobody_who_waits(last):
+async def test_an_answer_to_the_last_probe_fails_no_waiting_request(last):
     """A server that comes back may say so with a rate limit, or its gateway with a page."""
     loop = asyncio.get_running_loop()
     began, told = loop.time(), []
@@ -512,7 +512,7 @@ async def test_a_page_between_answers_is_waited_for():
     assert await outcomes(model, ["b"]) == ["fine"]
 
 
-def test_a_text_that_makes_the_server_fail_is_no_outage():
+def test_a_text_that_makes_the_server_fail_is_not_an_outage():
     model, scripted = model_of(lambda r: errors.ServerFailed("500") if POISON in r.text else "fine")
     found = run_virtual(outcomes(model, ["a", POISON, "b"]))
     assert found == ["fine", "ServerFailed", "fine"]
@@ -557,7 +557,7 @@ def test_the_probe_is_of_the_same_kind_as_the_request():
 
 @virtual
 async def test_cancelling_all_who_wait_leaves_nothing_behind():
-    """The task that probes ends by itself, and its failure is nobody's warning."""
+    """The probing task ends by itself, and its failure is no unhandled exception."""
     model, scripted = model_of(
         lambda r: errors.NothingListening("no") if scripted.requests[1:] else "fine",
         outage_wait=5,

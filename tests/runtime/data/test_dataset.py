@@ -22,7 +22,7 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 
 
-def test_a_line_is_an_example_and_the_check_tells_what_is_there(tmp_path: Path) -> None:
+def test_a_line_is_an_example_and_the_check_shows_what_is_there(tmp_path: Path) -> None:
     """All fields arrive; what is unknown is kept in meta."""
     examples = Examples(saved(tmp_path, lines(*ROWS)))
     first, second, third = examples

@@ -102,9 +102,7 @@ IN_PLACE: list[tuple[dict[str, Any], list[str], str]] = [
 
 
 @pytest.mark.parametrize(("row", "places", "text"), IN_PLACE)
-def test_images_are_numbered_where_they_stand(
-    row: dict[str, Any], places: list[str], text: str
-) -> None:
+def test_images_are_numbered_in_place(row: dict[str, Any], places: list[str], text: str) -> None:
     """One that comes twice has one number."""
     (example,) = Examples([{"output": "A cat.", **row}])
     assert [image.place for image in example.images] == places
@@ -121,7 +119,7 @@ def test_images_are_numbered_where_they_stand(
         {"images": f'["a.png", "{URL}"]'},
     ],
 )
-def test_images_beside_the_texts_stand_before_the_source(
+def test_images_beside_the_texts_come_before_the_source(
     given: dict[str, Any], tmp_path: Path
 ) -> None:
     """A path begins where the data are."""
@@ -190,7 +188,7 @@ def test_what_no_judge_could_see_is_refused(
     "row", [{"caption": "See a.png for it"}, {"image_id": "a"}, {"n_images": 2}, {"image": ""},
             {"image": URL, "file_name": URL}, {"photo_credit": "by A. Person"}]
 )  # fmt: skip
-def test_what_is_no_image_is_kept_in_meta(row: dict[str, Any]) -> None:
+def test_what_is_not_an_image_is_kept_in_meta(row: dict[str, Any]) -> None:
     assert Examples([{"output": "x", **row}]).check().count == 1
 
 

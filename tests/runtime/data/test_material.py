@@ -173,7 +173,7 @@ JUDGED: list[tuple[dict[str, Any], str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("row", "output", "texts"), JUDGED)
-def test_what_is_judged_stands_where_it_was_said(
+def test_the_judged_turn_is_where_it_was_said(
     row: dict[str, Any], output: str, texts: list[str]
 ) -> None:
     """Only what two lists have in common is shown once: an answer may be given twice."""
@@ -261,7 +261,7 @@ ATTACHED = (
 
 
 @pytest.mark.parametrize("attached", ["attachments", "experimental_attachments"])
-def test_an_attachment_that_is_no_image_is_refused(attached: str) -> None:
+def test_an_attachment_that_is_not_an_image_is_refused(attached: str) -> None:
     row = {"messages": [{"role": "assistant", "content": "Said.", attached: [FILE]}], "output": "x"}
     assert complaint([row]) == f"list, row 1, field 'messages': message 1: {ATTACHED}"
 
@@ -272,7 +272,7 @@ def test_what_a_message_holds_and_no_judge_sees_is_named() -> None:
     assert set(info.unseen) == {"messages[].sources", "messages[].at"}
 
 
-def test_a_span_that_only_retrieves_is_told() -> None:
+def test_a_span_that_only_retrieves_is_reported() -> None:
     span = {"openinference.span.kind": "RETRIEVER", "input.value": "When?",
             "retrieval.documents.0.document.content": "It was in 1967."}  # fmt: skip
     assert Examples([span, {"output": "x"}]).check().notices[-1] == (
@@ -316,7 +316,7 @@ def test_text_beside_an_output_is_what_it_was_made_from(name: str) -> None:
     "other", ["It has several words.", ["It has several words."], {"m1": "It has several words."},
               "これは要約された文章です。"],
 )  # fmt: skip
-def test_a_generic_name_is_no_output_where_another_column_may_be_it(
+def test_a_generic_name_is_not_an_output_where_another_column_may_be_it(
     generic: str, other: Any
 ) -> None:
     """The error says how to map both; labels and names are no outputs."""
@@ -365,7 +365,7 @@ def test_a_known_name_whose_value_cannot_be_used_is_refused(
         {"text": "other text", "model": "m", "version": "v"},
     ],
 )
-def test_what_is_empty_or_shown_already_is_no_error(row: dict[str, Any]) -> None:
+def test_what_is_empty_or_shown_already_is_not_an_error(row: dict[str, Any]) -> None:
     assert read([{"output": "x", **row}])[0].output == "x"
 
 

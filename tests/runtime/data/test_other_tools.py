@@ -95,7 +95,7 @@ def test_promptfoo_without_parts_of_the_grading():
     assert found == [{"score": 0.4}, {}, {"score": 0.3}, *[{}] * 5, {"score": 0}]
 
 
-def test_prompts_of_promptfoo_with_one_id_are_told_apart():
+def test_prompts_of_promptfoo_with_one_id_are_distinguished():
     """By their columns; the same prompt has one number under every provider."""
     ids = ("same", "same", "x")
     results = [
@@ -267,7 +267,7 @@ def test_files_of_other_encodings_are_read(tmp_path, encoding):
     assert len(read_results("inspect", path).rows) == 4
 
 
-def test_a_score_that_is_no_number_of_ours_is_none(tmp_path):
+def test_a_score_that_is_not_a_number_of_ours_is_left_out(tmp_path):
     """Beside the others of its text."""
     row = sample(metrics=["exact_match", "f1"], exact_match=10**400, f1=0.5)
     assert lm_eval(tmp_path / "s.jsonl", row)[0]["metrics"] == {"f1": 0.5}
@@ -343,7 +343,7 @@ def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:
     assert ([row["output"] for row in found.rows], found.empty) == (["It is 7.", ""], 0)
 
 
-def test_what_deepeval_should_have_retrieved_is_no_passage(tmp_path: Path) -> None:
+def test_what_deepeval_should_have_retrieved_is_not_a_passage(tmp_path: Path) -> None:
     """Called tools and metadata are kept; without retrieval, `context` is what there is."""
     case = {"name": "a", "input": "Q?", "actualOutput": "A.", "context": ["Ideal."],
             "toolsCalled": [{"name": "find", "inputParameters": {"q": 1}}],

@@ -132,7 +132,7 @@ def test_one_number_for_all_raters_is_refused_with_the_field_of_one_rater():
         ("id,output,rater,human.tone\na,x,ann,kind\na,x,bob,plain\nb,x,ann,rude\n", [1.5, 0]),
     ],
 )
-def test_labels_stand_in_flat_files(tmp_path, text, expected):
+def test_labels_are_written_in_flat_files(tmp_path, text, expected):
     file = tmp_path / "data.csv"
     file.write_text(text)
     assert numbers(file, labels=TONE) == expected
@@ -289,7 +289,7 @@ def test_one_row_per_rater_may_have_decimal_commas_and_marks(tmp_path):
     assert read(path, missing=["n/a"]) == {"a": ((4.5, None), 4.5), "b": ((None, None), None)}
 
 
-def test_a_mean_that_is_given_stays_and_one_that_follows_is_no_data():
+def test_a_mean_that_is_given_stays_and_one_that_follows_is_not_data():
     """Some people weigh raters; a run that was made without means can be resumed."""
     rows = [{"id": "a", "output": "x", "annotators.c": [1, 2], "human.c": 1.9}]
     assert next(iter(Examples(rows))).human == {"c": 1.9}

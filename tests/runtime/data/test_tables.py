@@ -169,7 +169,7 @@ def test_a_bad_file_is_named_with_its_line(
     assert shown in complaint(saved(tmp_path, content, name))
 
 
-def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_refused(tmp_path: Path) -> None:
     saved(tmp_path, "")
     assert complaint(tmp_path) == f"{tmp_path}: is a folder; name a file in it, such as data.jsonl"
     assert "there is no such file" in complaint(tmp_path / "missing.jsonl")
@@ -245,7 +245,7 @@ def test_lines_of_a_quoted_text_do_not_say_what_separates_cells(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("mark", [";", " |"])
-def test_prose_in_a_single_column_is_no_table_below_a_title(tmp_path: Path, mark: str) -> None:
+def test_prose_in_a_single_column_is_not_a_table_below_a_title(tmp_path: Path, mark: str) -> None:
     texts = [f"It rained{mark} then not", f"Sun{mark} wind", f"Fog{mark} frost{mark} ice"]
     path = saved(tmp_path, "\n".join(["output", *texts]) + "\n", "data.csv")
     assert [one.output for one in read(path)] == texts
@@ -276,7 +276,7 @@ def test_declared_marks_are_missing_values(tmp_path: Path, form: str) -> None:
             for one in examples] == DECLARED  # fmt: skip
 
 
-def test_marks_may_stand_inside_objects_and_beside_labels() -> None:
+def test_marks_may_be_inside_objects_and_beside_labels() -> None:
     rows = [
         {"id": "a", "output": "x", "human": {"c": "N/A", "right": "yes"}, "source": "N/A"},
         {"id": "b", "output": "y", "human": {"c": 3, "right": "N/A"}, "metrics": {"m": "-"}},

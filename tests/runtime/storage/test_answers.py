@@ -191,7 +191,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
     assert get_all(tmp_path, keys[:1]) == [None]
 
 
-def test_verify_tells_what_cannot_be_decoded(tmp_path):
+def test_verify_shows_what_cannot_be_decoded(tmp_path):
     """What is known of a model is well, other objects are not."""
     put_all(tmp_path, {"a": b'{"kind":"learned","refuses":["seed"]}', "b": b'{"kind":"other"}'})
     report = verify_answers(tmp_path)

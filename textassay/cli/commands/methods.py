@@ -1,4 +1,4 @@
-"""`textassay list`, `graph` and `draft`: what there is, and what a model writes.
+"""`textassay list`, `graph` and `draft`: lists, drawn graphs, and files that a model drafts.
 
 A tree or a plan is written to a new file, for people to edit.
 """

@@ -1,4 +1,4 @@
-"""`textassay score|tools ...`: examples are judged; from the flags to the request, run and result.
+"""`textassay score|tools ...`: judge examples; from the flags to the request, run and result.
 
 `resume` and `stress` carry out their runs with what is here.
 """
@@ -384,13 +384,13 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
 
     if Shard.parse(command.request.shard or "1/1").number > 1:
         return  # the first shard says it for all
-    if session.warning is not None:
+    if session.warning:
         counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
         print_notice(sentence)
-    if session.tools_by_default is not None:
-        print_notice(session.tools_by_default.notice)
+    if session.tools_notice:
+        print_notice(session.tools_notice)
     for notice in notices(session.method, command.request, is_new=not command.request.resume):
         print_notice(notice)
 

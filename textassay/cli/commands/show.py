@@ -1,4 +1,4 @@
-"""`textassay report|view|show`: a run on a page, on a page that grows with it, in the terminal."""
+"""`textassay report|view|show`: show a run on a page, on a live page, or in the terminal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show(
         _show_jurors(run, human, given, as_json=as_json)
         return
     if prompts:
-        ids = None if id_ is None else [id_]
+        ids = () if id_ is None else (id_,)
         with capture_warnings("textassay.evaluation.exchanges"):
             run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
@@ -105,13 +105,13 @@ def _show_run(
 def _show_example(
     id_: str, run: RunSource, data: DataSource, joined: JoinedPage, *, as_json: bool
 ) -> None:
-    from textassay.report.examples import show as shown_score
+    from textassay.report.examples import show_score
 
     rows = run.table.rows_of(id_)
     if not rows:
         # the ids of the run, not of the data: the error suggests those with scores
         raise UnknownName("example of this run", id_, run.table.ids)
-    shown = [shown_score(run, data, joined, row) for row in rows]
+    shown = [show_score(run, data, joined, row) for row in rows]
     if as_json:
         example = shown[0].example
         content = None if example is None else example.model_dump(mode="json")
@@ -145,7 +145,7 @@ def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str
 
 async def _show_exchanges(
     folder: Path,
-    ids: Collection[str] | None,
+    ids: Collection[str],
     data: Path | None,
     reading: Mapping[str, Any],
     *,

@@ -1,4 +1,4 @@
-"""`textassay stress`: test whether a judge holds."""
+"""`textassay stress`: test how robust a judge is."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stress(
         ),
     ] = None,
     confidence: flags.Confidence = 0.95,
-    stress_seed: Annotated[int, syntax.option("N", "Seed of the edits (default: 0).")] = 0,
+    stress_seed: Annotated[int, syntax.option("N", "Seed of the edits.")] = 0,
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.SCORE],
 ) -> int:

@@ -2,7 +2,7 @@
 
     MYPROFILE/
       profile.toml
-      rating.jinja      and whatever else it names
+      rating.jinja      and any other file that it names
 
 `profile.toml`, every key but `format` optional:
 

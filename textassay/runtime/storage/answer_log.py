@@ -122,7 +122,7 @@ def read_log(file: Path) -> tuple[dict[str, bytes], str]:
     while at + _RECORD.size <= len(content):
         key_size, value_size, check = _RECORD.unpack_from(content, at)
         middle = at + _RECORD.size + key_size
-        # a key that is no UTF-8 has another checksum
+        # a key that is not UTF-8 has another checksum
         key = content[middle - key_size : middle].decode(errors="replace")
         value = content[middle : middle + value_size]
         at = middle + value_size

@@ -69,7 +69,7 @@ def holds_answers(folder: Path) -> bool:
 
 
 def require(folder: Path) -> None:
-    """Refuse a folder that is no cache folder, has another format, or has links among its files.
+    """Refuse a folder that is not a cache folder, has another format, or has links among its files.
 
     Links and pipes, which textassay never makes, would lead to files of others, or hang.
     """

@@ -228,7 +228,7 @@ def constant_judge(rows, scores):
         (lambda rows, scores: rows[0].update(sampling_probability=0), "must be above 0"),
     ],
 )
-def test_bad_input_is_told_and_never_a_number(world, change, words):
+def test_bad_input_is_an_error_and_never_a_number(world, change, words):
     change(world["rows"], world["lines"])
     data = write_lines(world["dir"] / "bad-data.jsonl", world["rows"])
     file = write_lines(world["dir"] / "bad-scores.jsonl", world["lines"])

@@ -76,7 +76,7 @@ def test_comparison_is_that_of_the_command(files, words):
         assert f"{one['coefficient']} {one['n']} {values}" in words
 
 
-def test_stand_in_is_that_of_the_command(files, words):
+def test_stand_in_equals_the_figures_of_the_command(files, words):
     """Omega and rho of the judge and of the best constant."""
     _, data, (a, _) = files
     (row,) = json.loads(textassay("alt-test", a, data, "--json").out)["rows"]
@@ -88,7 +88,7 @@ def test_stand_in_is_that_of_the_command(files, words):
 
 
 def test_notes_are_those_of_the_commands(files, words):
-    """Whatever a reader must know stands on the page as beside the tables and in the documents."""
+    """The page has the same notes as the tables and the documents."""
     _, data, (a, b) = files
     for command in (("estimate", a, data, "--by", "system"), ("compare", a, b, data),
                     ("alt-test", a, data)):  # fmt: skip
