@@ -27,10 +27,14 @@ from textassay.runtime.chat_formats import (
     looks_like_messages,
     message_text,
     plain_name,
+    read_messages,
+    read_passages,
     short_repr,
 )
+from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.labels import find_pair
 
 ExportRow = Mapping[str, Any]
 
@@ -221,18 +225,13 @@ def _from_sample(row: ExportRow) -> ExportRow:
         "group": found.get("group", str(row["id"])),
         "output": answer or output,  # the last thing it did was a call
         "system": output.get("model"),
-        "metrics": _sample_scores(found),
+        **_about_sample(found),
     }
-    found.pop("scores", None)
     if "target" in found:
         found["target"] = _references(found["target"])
     if not isinstance(found["input"], str):  # its messages are the first of all messages
         del found["input"]
-    about = found.get("metadata")
-    if isinstance(about, Mapping):
-        del found["metadata"]
-        found |= _with_passages(about)
-    return found
+    return {name: value for name, value in found.items() if name not in ("scores", "metadata")}
 
 
 def _is_failed(sample: ExportRow) -> bool:
@@ -247,7 +246,12 @@ def _with_passages(about: ExportRow) -> dict[str, Any]:
     passages = [value for name, value in about.items() if value and _is_context(name)]
     rest = {name: value for name, value in about.items() if not _is_context(name)}
     items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
-    return {"context": items[0] if len(items) == 1 else items, "meta": rest}
+    try:
+        read_passages(items)
+    except ValueError:  # of a form that is not known; the command says what is in `meta`
+        return {"context": None, "meta": dict(about)}
+    is_text = len(items) == 1 and isinstance(items[0], str)
+    return {"context": items[0] if is_text else items, "meta": rest}
 
 
 def _is_context(name: str) -> bool:
@@ -324,9 +328,13 @@ def _sample_id(sample: ExportRow) -> Any:
     return sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}"
 
 
-def _sample_scores(sample: ExportRow) -> dict[str, float]:
-    scores = sample.get("scores") or {}
-    return _numbers_in({name: one.get("value") for name, one in scores.items()})
+def _about_sample(sample: ExportRow) -> dict[str, Any]:
+    """Return scores and metadata of a sample; scores that are no numbers are kept in `meta`."""
+    scores = {name: one.get("value") for name, one in (sample.get("scores") or {}).items()}
+    others = {n: v for n, v in scores.items() if v is not None and not _numbers_in({n: v})}
+    found = _with_passages(sample.get("metadata") or {})
+    found["meta"] |= {"scores": others} if others else {}
+    return {**found, "metrics": _numbers_in(scores)}
 
 
 def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
@@ -399,9 +407,11 @@ def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a score as a number; `None` if it is not a finite number."""
+    """Return a score as a number, pass and fail as 1 and 0; `None` if it is not a finite number."""
     if not isinstance(value, str | int | float):
         return None
+    if (pair := find_pair(value)) is not None:
+        return float(pair[1])
     try:
         number = VERDICTS[value] if value in VERDICTS else float(value)
     except (ValueError, OverflowError):
@@ -447,44 +457,74 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         is_longer = isinstance(messages, list) and len(messages) > 2
         yield {
             "id": _sample_id(sample),
-            "output": output.get("completion") or _text(choices[0].get("message")),
+            "output": output.get("completion") or _said(choices[0].get("message")),
             "source": None if is_longer else _text(sample.get("input")),
             "references": _references(sample.get("target")),
             "system": output.get("model") or model,
             "group": sample["id"],
-            "metrics": _sample_scores(sample),
             "messages": messages if is_longer else None,
-            **_with_passages(sample.get("metadata") or {}),
+            **_about_sample(sample),
         }
+
+
+def _said(message: Any) -> str | None:
+    """Return the text of a model's message, or else its calls of tools."""
+    return _text(message) or calls_as_text(read_messages([message] if message else [])) or ""
+
+
+def _asked(prompt: Any) -> dict[str, Any]:
+    """Return a prompt as the source, or as messages if it is a chat or the JSON of one."""
+    chat = _parse(prompt)
+    return {"messages": chat} if looks_like_messages(chat) else {"source": _text(prompt)}
+
+
+def _by_name(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by name; the second value of a name is called `NAME 2`."""
+    found: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for name, value in named:
+        counts[name] += 1
+        found[name if counts[name] == 1 else f"{name} {counts[name]}"] = value
+    return found
 
 
 def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the results of promptfoo; `system` is the provider and the prompt.
 
-    `group` is the first test with the same variables: repetitions are numbered as tests.
+    `group` is the first test with the same variables, or the same prompts if it has none:
+    repetitions are numbered as tests.
     """
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
     prompts = _number_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
+    asked: dict[Any, set[str]] = {}
+    for at, one in enumerate(results):
+        asked.setdefault(one.get("testIdx", at), set()).add(json.dumps(_prompt(one)))
     first_test: dict[str, Any] = {}
     for at, one in enumerate(results):
         test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
-        variables = one.get("vars") or {}
-        known = json.dumps(variables, sort_keys=True) if variables else f"test {test}"
-        asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
+        variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
+        known = json.dumps(variables or sorted(asked[test]), sort_keys=True)
+        # promptfoo sums up what it was told to call by one name
+        scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
+        asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
             "id": f"{test}-{prompt}-{name}",
             "output": _as_answer((one.get("response") or {}).get("output")),
-            "source": _text((one.get("prompt") or {}).get("raw")),
+            **_asked(_prompt(one)),
             **_with_passages(variables),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
             "group": first_test.setdefault(known, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
         }
+
+
+def _prompt(one: Mapping[str, Any]) -> Any:
+    return (one.get("prompt") or {}).get("raw")
 
 
 def _provider(one: Mapping[str, Any]) -> Any:
@@ -529,6 +569,13 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
     return str(assertion.get("metric") or assertion.get("type") or "assertion")
 
 
+def read_pydantic_evals(report: Mapping[str, Any]) -> Iterator[ExportRow]:
+    """Yield the cases of a report of pydantic-evals; a failed one has no answer."""
+    yield from map(_from_case, report["cases"])
+    for one in report.get("failures") or ():
+        yield {"id": one.get("name"), "output": None}
+
+
 def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
     run = run.get("testRunData", run)  # the file of the latest run wraps it
@@ -558,7 +605,9 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
             "context": context
             if isinstance(context, list) and len(context) > 1
             else _text(context),
-            "metrics": _numbers_in({m.get("name", "score"): m.get("score") for m in measured}),
+            "metrics": _numbers_in(
+                _by_name((m.get("name", "score"), m.get("score")) for m in measured)
+            ),
             "messages": turns,
         }
 
@@ -587,7 +636,7 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
         yield {
             "id": one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
             "output": _answer(one, requests),
-            "source": _text(requests[0][0]) if requests else None,
+            **(_asked(requests[0][0]) if requests else {}),
             "references": _references(_target(one, requests)),
             "group": one["doc_id"],
             "metrics": _numbers_in({name: one.get(name) for name in names}),
@@ -625,6 +674,7 @@ FORMATS: dict[str, Callable[[Any], Iterable[ExportRow]]] = {
     "promptfoo": read_promptfoo,
     "deepeval": read_deepeval,
     "lm-eval": read_lm_eval,
+    "pydantic-evals": read_pydantic_evals,
 }
 """Readers by the name of the tool."""
 _DAMAGED = (
@@ -701,7 +751,10 @@ def _content(form: str, path: Path) -> Any:
         return found if form == "lm-eval" else {"results": found}
     if form == "inspect" and zipfile.is_zipfile(path):
         return _unzip(path)
-    return json.loads(path.read_bytes())  # of bytes, it finds out whether they are UTF-8 or UTF-16
+    content = json.loads(path.read_bytes())  # it finds out whether they are UTF-8 or UTF-16
+    if not isinstance(content, Mapping):
+        raise DataError(f"{path}: is a JSON {type(content).__name__}; {form} writes one object")
+    return content
 
 
 def _unzip(path: Path) -> dict[str, Any]:
