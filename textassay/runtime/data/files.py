@@ -173,10 +173,33 @@ _LISTS = (
 `testCases`, pydantic-evals in `cases`."""
 
 
+def _rows_of_frame(items: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that pandas' `to_json` writes by column, by index or apart from the names.
+
+    An object of objects by id is one by index. Empty for any other object.
+    """
+    names, rows = items.get("columns"), items.get("data")
+    if isinstance(names, list) and isinstance(rows, list):
+        are_rows = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+        return [dict(zip(names, row, strict=True)) for row in rows] if are_rows else []
+    inner = [value for value in items.values() if isinstance(value, dict)]
+    if not inner or len(inner) < len(items):
+        return []
+    if all(map(str.isdecimal, inner[0])) or _names_output(items):
+        return [{name: column.get(at) for name, column in items.items()} for at in inner[0]]
+    return [{"id": name, **row} for name, row in items.items()] if _names_output(inner[0]) else []
+
+
+def _names_output(keys: Iterable[str]) -> bool:
+    return any(meaning_of(key)[0] == "output" for key in keys)
+
+
 def _iter_lists(items: Any) -> Any:
     """Return the list of a file, or the lists of an object, one after the other."""
     if not isinstance(items, dict):
         return items
+    if rows := _rows_of_frame(items):
+        return rows
     inner = items.get("testRunData", items)  # DeepEval's latest run
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):

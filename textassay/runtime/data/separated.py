@@ -11,6 +11,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -171,6 +172,8 @@ class TableFile(RowSource):
 _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
 _REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
+_QUOTED_CELL = lazy_pattern(r'[^"].*|"(?:[^"]|"")*"|', re.DOTALL)
+"""A whole cell, in quotation marks if it begins with one."""
 _IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
@@ -247,6 +250,24 @@ class Csv(TableFile):
         """The decimal mark of numbers."""
         return "," if self._delimiter == ";" else "."
 
+    @cached_property
+    def _quoting(self) -> Literal[0, 3]:
+        """Whether quotation marks enclose cells, or are text, as in most files with tabs.
+
+        They are text if every line has as many cells as the header, and a cell begins with one that
+        is not the other one's.
+        """
+        if self._delimiter != "\t":
+            return csv.QUOTE_MINIMAL
+        width, are_text = 0, False
+        for line in self._text_lines():
+            cells = line.rstrip("\r\n").split("\t")
+            width = width or len(cells)
+            if len(cells) != width and line.strip():
+                return csv.QUOTE_MINIMAL
+            are_text = are_text or not all(map(_QUOTED_CELL.fullmatch, cells))
+        return csv.QUOTE_NONE if are_text else csv.QUOTE_MINIMAL
+
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
         # the module's only limit is global, and texts may be long
@@ -290,7 +311,12 @@ class Csv(TableFile):
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of rows that have any, with the number of their first line."""
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
-        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
+        quoting = self._quoting
+        if quoting == csv.QUOTE_NONE:
+            self._notes["quotation marks are read as text, since not all enclose a cell"] = None
+        reader = csv.reader(
+            self._text_lines(), delimiter=self._delimiter, strict=True, quoting=quoting
+        )
         start = 1
         try:
             for cells in reader:
