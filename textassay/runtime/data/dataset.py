@@ -110,7 +110,8 @@ class DataInfo(Message):
     unit: Unit = "conversation"
     """What of conversations the examples are."""
     reading: tuple[str, ...] = ()
-    """What is unusual about how the file was read: its encoding, titles above its header."""
+    """What is unusual about how the data were read: encoding, titles above the header, numbers that
+    say which of two texts is better."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -404,7 +405,7 @@ class Examples:
             unseen=dict(self._reader.unseen) or _unseen_of(self._source),
             unused_map=self._unused_ratings(),
             unit=self._unit,
-            reading=self._table.notices,
+            reading=(*self._table.notices, *self._reader.notices),
             **counts,
         )
 
@@ -449,8 +450,10 @@ class Examples:
         one, two = (example for index, example in numbered if index in (first, second))
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
         if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
+            hint = '; if each is of one rater, name their column: fields={"COLUMN": "rater"}'
             return DataError(
                 f"{where}, field 'id': both are {short_repr(two[2].id)}; ids must be unique"
+                f"{hint if one[2].output == two[2].output else ''}"
             )
         return DataError(
             f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"

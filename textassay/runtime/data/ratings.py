@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
 import orjson
 
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import plain_name, short_repr
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.numerals import NumeralError, read_numeral
 from textassay.runtime.errors import DataError
@@ -24,7 +24,8 @@ from textassay.runtime.messages import Example
 MAX_CATEGORIES = 200
 """Most different words of a name that are read as categories."""
 _USUAL_MARKS = frozenset({
-    "n/a", "na", "n.a.", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?", ".",
+    "n/a", "na", "n.a.", "nan", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?",
+    ".",
 })  # fmt: skip
 """What usually marks a missing value: among undeclared words, no category."""
 _NUMERIC = frozenset({int, float, type(None)})
@@ -236,7 +237,7 @@ class LabelReader:
     def _category(self, field: str, name: str, word: str) -> float | str:
         if not word.strip() or _is_number(word):
             return word
-        if word.strip().casefold() in _USUAL_MARKS:
+        if is_usual_mark(word):
             raise FieldError(
                 f"{field}.{name}",
                 f"is {word!r} among labels{advice(word)}; if it is a label, a task with the labels"
@@ -272,6 +273,12 @@ class LabelReader:
             known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
             kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def is_usual_mark(text: str) -> bool:
+    """Return whether a text usually marks a missing value, such as `N/A`."""
+    # folding the case of a long text takes time
+    return len(plain := text.strip()) <= 5 and plain.casefold() in _USUAL_MARKS
 
 
 def _is_numeral(text: str) -> bool:
@@ -328,17 +335,22 @@ def _parse_labels(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
-"""Columns that say who rated, in data with one row per rater."""
+_RATERS = frozenset({"rater", "annotator", "raterid", "annotatorid", "workerid"})
+"""Plain names of columns that say who rated, in data with one row per rater."""
 RATER = "rater"
 """What a field map calls the column that says who rated."""
 SAMPLING_PROBABILITY = "sampling_probability"
 """Field of a row: the probability with which it was drawn to be rated."""
 
 
+def names_rater(column: str) -> bool:
+    """Return whether a column is called so that it says who rated, such as `Rater ID`."""
+    return plain_name(column) in _RATERS
+
+
 def rater_of(example: Example) -> str | None:
-    """Return who gave an example's only rating, if a column of `RATERS` says so."""
-    named = (example.meta.get(column) for column in RATERS)
+    """Return who gave an example's only rating, if a column says so."""
+    named = (name for column, name in example.meta.items() if names_rater(column))
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
@@ -350,9 +362,25 @@ class WithRatings:
     Raters of two files are two raters, in the order of the files; raters of the data come last.
     """
 
-    def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        files: Mapping[str, Iterable[Example]],
+        other_texts: Mapping[str, Collection[str]] = {},
+    ) -> None:
+        """Join files of ratings to examples.
+
+        Args:
+            examples: The data.
+            files: Rated examples by the name of their file.
+            other_texts: Ids of the examples of each file whose text is another one in the data, so
+                that their ratings are left out.
+        """
         self.examples = examples
-        self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
+        self._files = {
+            name: {one.id: one for one in rows if one.id not in other_texts.get(name, ())}
+            for name, rows in files.items()
+        }
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
         self._sources = [*files.values(), examples]
 
