@@ -457,7 +457,7 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         is_longer = isinstance(messages, list) and len(messages) > 2
         yield {
             "id": _sample_id(sample),
-            "output": output.get("completion") or _said(choices[0].get("message")),
+            "output": output.get("completion") or _answer_text(choices[0].get("message")),
             "source": None if is_longer else _text(sample.get("input")),
             "references": _references(sample.get("target")),
             "system": output.get("model") or model,
@@ -467,12 +467,12 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         }
 
 
-def _said(message: Any) -> str | None:
+def _answer_text(message: Any) -> str | None:
     """Return the text of a model's message, or else its calls of tools."""
     return _text(message) or calls_as_text(read_messages([message] if message else [])) or ""
 
 
-def _asked(prompt: Any) -> dict[str, Any]:
+def _prompt_fields(prompt: Any) -> dict[str, Any]:
     """Return a prompt as the source, or as messages if it is a chat or the JSON of one."""
     chat = _parse(prompt)
     return {"messages": chat} if looks_like_messages(chat) else {"source": _text(prompt)}
@@ -498,9 +498,9 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     results = inner if isinstance(inner, list) else inner["results"]
     prompts = _number_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
-    asked: dict[Any, set[str]] = {}
+    prompts_of: dict[Any, set[str]] = {}
     for at, one in enumerate(results):
-        asked.setdefault(one.get("testIdx", at), set()).add(json.dumps(_prompt(one)))
+        prompts_of.setdefault(one.get("testIdx", at), set()).add(json.dumps(_prompt(one)))
     first_test: dict[str, Any] = {}
     for at, one in enumerate(results):
         test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
@@ -508,14 +508,14 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
         variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
-        known = json.dumps(variables or sorted(asked[test]), sort_keys=True)
+        known = json.dumps(variables or sorted(prompts_of[test]), sort_keys=True)
         # promptfoo sums up what it was told to call by one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
         asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
             "id": f"{test}-{prompt}-{name}",
             "output": _as_answer((one.get("response") or {}).get("output")),
-            **_asked(_prompt(one)),
+            **_prompt_fields(_prompt(one)),
             **_with_passages(variables),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
             "group": first_test.setdefault(known, test),
@@ -636,7 +636,7 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
         yield {
             "id": one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
             "output": _answer(one, requests),
-            **(_asked(requests[0][0]) if requests else {}),
+            **(_prompt_fields(requests[0][0]) if requests else {}),
             "references": _references(_target(one, requests)),
             "group": one["doc_id"],
             "metrics": _numbers_in({name: one.get(name) for name in names}),
