@@ -343,7 +343,8 @@ def _of_results(
     for result in results:
         name, kind = result.get("from_name"), result.get("type", "other")
         value = result.get("value")
-        given = _answer(value) if isinstance(value, dict) else None
+        value = value if isinstance(value, dict) else {}
+        given = _answer(value)
         if given is None or name is None:
             left_out.add(f"{name} ({kind})" if name else f"{kind}s")
         elif not _REGION.isdisjoint((*value, *result)):

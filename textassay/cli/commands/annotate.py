@@ -296,7 +296,10 @@ def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
 
 @command("import", panel=LOOKING)
 def import_results(
-    form: Annotated[str, syntax.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
+    form: Annotated[
+        str,
+        syntax.argument("FORMAT", "inspect, promptfoo, deepeval, lm-eval or pydantic-evals."),
+    ],
     file: Annotated[Path, syntax.argument("FILE", "Result file of that tool.")],
     *,
     out: Annotated[
