@@ -329,7 +329,7 @@ def _of_annotations(
                 continue
             user = annotation.get("completed_by")
             rater = str(user.get("id") if isinstance(user, dict) else user)
-            if user is None:
+            if not user:
                 left_out.say("annotators have no names: the first of each text count as one")
                 rater = f"annotation {number}"
             for aspect, rating in _of_results(annotation.get("result") or (), left_out):
@@ -384,7 +384,7 @@ def _of_columns(
                 value = _answer(value) if _REGION.isdisjoint(value) else None
             is_word = isinstance(value, str) and name not in labels and find_pair(value) is None
             if is_word and not is_running_text(value):
-                left_out.say("words are ratings of aspects whose labels a task names: --task FILE")
+                left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
             if value is None or is_word or _is_listed_object(value):
                 left_out.add(f"{name} (texts and regions)")
                 continue

@@ -22,9 +22,6 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import for_page
 from textassay.runtime.messages import Aspect, Example
 
-MAX_BUTTONS = 11
-"""Most ratings that are offered as buttons; wider scales get a field for a number."""
-
 MOST_OF_PIECE = 20_000
 """Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
@@ -73,9 +70,9 @@ class RatingQuestion:
             return cls(aspect.label, aspect.definition, "labels", points, named, ordered)
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
-        # two points are nearly always the ends of a continuous or very wide scale, for which
-        # buttons cannot serve; a scale of 0 and 1 was handled above
-        if len(points) == 2 or len(points) > MAX_BUTTONS:
+        # two points are nearly always the ends of a continuous or very wide scale; buttons serve for
+        # scales up to 0 to 10; a scale of 0 and 1 was handled above
+        if len(points) == 2 or len(points) > 11:
             return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
         return cls(aspect.label, aspect.definition, "buttons", points)
 

@@ -36,8 +36,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 ModelsByRole = str | Model | Mapping[str, str | Model]
 MethodChoice = str | PathLike[str] | Method | Graph
-OF_THE_RUN = frozenset({"cache", "keep_rows"})
-"""Settings that the run applies itself, even if the caller opened the model."""
 
 _log = logging.getLogger(__name__)
 
@@ -377,7 +375,8 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
 
 def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
     """Refuse settings that models which were opened before would ignore."""
-    set_here = settings.model_fields_set - OF_THE_RUN
+    # the run applies these itself, even if the caller opened the model
+    set_here = settings.model_fields_set - {"cache", "keep_rows"}
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own
     if set_here:

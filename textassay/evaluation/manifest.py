@@ -34,10 +34,8 @@ from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__
 
-FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
-"""Options that end so are paths."""
 PATHS = ("ratings", "pool")
-"""Options that always are."""
+"""Options that are paths, whatever these end in."""
 KEPT_ENDINGS = (".jinja", ".toml", ".json")
 """Files of the user that prompts are made from, such as tasks, trees and prompts: their texts are
 kept in the manifest. Ratings and examples, which may be large, end otherwise."""
@@ -192,7 +190,9 @@ def _absolute_option(name: str, value: Any) -> Any:
         return tuple(absolute_score_files([value] if isinstance(value, str) else value))
     if name == "profile":
         return absolute_profile(value)
-    is_path = isinstance(value, str) and (name in PATHS or value.endswith(FILE_ENDINGS))
+    is_path = isinstance(value, str) and (
+        name in PATHS or value.endswith((*KEPT_ENDINGS, ".jsonl", ".jsonl.gz"))
+    )
     return _absolute(value) if is_path else value
 
 
@@ -245,7 +245,7 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to resume a run whose scores would not be comparable."""
-    if (change := describe_change(old, new)) is not None:
+    if change := describe_change(old, new):
         raise RunFolderError(
             f"this run cannot be resumed because {change}; start a new run in another folder"
         )
@@ -257,7 +257,7 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | Non
     # differs
     for what in ("data", "method", "models", "signature"):
         before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
-        if (change := _difference(before, after, what)) is not None:
+        if change := _difference(before, after, what):
             return change
     return None
 
@@ -286,7 +286,7 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         describe_change = (
             _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
         )
-        return next((change for change in describe_change if change is not None), None)
+        return next(filter(None, describe_change), None)
     if where == "data":
         return "the data have changed"
     # the digests of the code of a graph's nodes

@@ -51,10 +51,6 @@ MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
 providers."""
 
-SPARE_WORKERS = 1.25
-"""Examples in work per call in flight, so that rendering and journaling never leave the model
-idle."""
-
 
 @dataclass(frozen=True)
 class Session:
@@ -254,7 +250,8 @@ def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     """Return how many examples are in work at once if models are asked one by one."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     # bounded, since a limit may be a billion, for "any number" or in a foreign manifest
-    return max(1, int(min(in_flight, MAX_WAITING) * SPARE_WORKERS))
+    # a quarter more, so that rendering and journaling never leave the model idle
+    return max(1, int(min(in_flight, MAX_WAITING) * 1.25))
 
 
 def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:

@@ -272,7 +272,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that identify an example's texts, for rows without an id."""
     named = ("output", "source", "context", "references", "system", "group")
     values = [fields.get(name) for name in named]
-    if (other := (fields.get("meta") or {}).get("output_b")) is not None:
+    if other := (fields.get("meta") or {}).get("output_b"):
         values.append(other)
     if images := fields.get("images"):
         values.append([Image.model_validate(image).key for image in images])

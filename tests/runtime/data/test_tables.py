@@ -329,6 +329,14 @@ def test_a_workbook_says_what_a_csv_file_does(tmp_path: Path) -> None:
     assert examples.check().digest == plain.check().digest
 
 
+def test_an_index_without_a_name_is_left_out_of_a_workbook(tmp_path: Path) -> None:
+    """`DataFrame.to_excel` writes one, as `to_csv` does."""
+    book = workbook(tmp_path, A=[[None, "output", "human.c"], [0, "x", 4], [1, "y", 5]])
+    assert [(one.output, one.human, one.meta) for one in Examples(book)] == [
+        ("x", {"c": 4.0}, {}), ("y", {"c": 5.0}, {}),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("sheets", "problem"),
     [

@@ -12,10 +12,6 @@ from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
 
-_LONG = ("aspect", "value")
-"""Columns of a table with one row per rater and aspect, as `textassay ratings export csv` writes
-it."""
-
 
 def one_row_per_example(
     table: RowSource,
@@ -40,7 +36,7 @@ def one_row_per_example(
     # A column of raters without ids does not say which rows belong together.
     if rater is None or id_ not in first:
         return None
-    if all(name in first for name in _LONG):
+    if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
         return ByRater(table, rater, id_, fields, labels, fixed_columns)
     seen: set[str] = set()
     for _, row in table.rows():
@@ -155,10 +151,10 @@ class ByRater(RowSource):
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
         rated: dict[str, Any] = {}
-        if all(name in row and name not in self._fields for name in _LONG):
-            aspect, value = (row[name] for name in _LONG)
+        if row.keys() >= {"aspect", "value"} and not {"aspect", "value"} & self._fields.keys():
+            row = {**row}
+            aspect, value = row.pop("aspect"), row.pop("value")
             rated[str(aspect)] = self._number(f"value of {aspect}", value, number)
-            row = {key: cell for key, cell in row.items() if key not in _LONG}
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:

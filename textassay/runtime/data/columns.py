@@ -85,7 +85,7 @@ class _ColumnLayout:
     rivals: tuple[tuple[str, str], ...] = ()
     """Key in `meta` and the field that it means, which another key is: if its text is not shown
     there, the row is refused."""
-    generic: str | None = None
+    generic: str = ""
     """Key of the output if its name, such as `text`, often names something else."""
     has_material: bool = False
     """Whether there are passages, messages, images or tools, which have to be put together."""
@@ -211,7 +211,7 @@ class FieldReader:
             row = {**row, key: as_texts(row[key])}
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
-        if layout.export is not None:
+        if layout.export:
             row = layout.export(row)
             layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
         if self._labels.missing:
@@ -331,7 +331,7 @@ class FieldReader:
                     f"means {target!r}, and so does {taken!r}; say what it is, such as"
                     f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
                 )
-        if layout.generic is not None:
+        if layout.generic:
             others = [key for key in layout.unseen if is_running_text(row[key])]
             if others:
                 raise _unclear_output(layout.generic, others[0])
@@ -367,7 +367,7 @@ class FieldReader:
             return row.id not in {content_id(texts), content_id(sparse), content_id(listed)}
         row = _take_out(row, self._paths)
         layout = self._layout(row)
-        if layout.export is not None:
+        if layout.export:
             row = layout.export(row)
             layout = self._layout(row, exported=True)
         return any(name == "id" and row[key] not in (None, "") for key, name in layout.whole)
@@ -377,7 +377,7 @@ class FieldReader:
         # Rows of a file mostly have the same keys, so aliases are resolved once rather than per
         # row.
         layout = self._layouts.get(keys)
-        if layout is None:
+        if not layout:
             # Rows with random keys must not fill the memory.
             if len(self._layouts) >= 256:
                 self._layouts.clear()
@@ -390,7 +390,7 @@ class FieldReader:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
         export = None if exported else reader_for(frozenset(keys) - self.fields.keys())
-        if export is not None:
+        if export:
             return _ColumnLayout((), (), export=export)
         raters = self._raters(keys)
         of_raters = {key for group in raters.values() for key in group}
@@ -418,7 +418,7 @@ class FieldReader:
                 key for key, target in meta.items() if key not in read and target not in MATERIAL
             ),
             tuple((key, target) for key, target in meta.items() if target in MATERIAL),
-            output if is_generic else None,
+            output if is_generic else "",
             bool(claimed.further)
             or not claims.keys().isdisjoint(("messages", "images", "tools", "tools_called")),
         )
@@ -444,11 +444,11 @@ class FieldReader:
             rival = claims.get(target)
             if target == "":
                 meta[key] = ""
-            elif target in JOINED and rival is not None:
+            elif target in JOINED and rival:
                 further.append((key, target))
-            elif rival is None or rank < rival[0]:
+            elif not rival or rank < rival[0]:
                 claims[target] = (rank, key)
-                if rival is not None:
+                if rival:
                     meta[rival[1]] = target
             elif rank > rival[0] or not self._needs_output:
                 meta[key] = target

@@ -123,8 +123,8 @@ class DataInfo(Message):
                 " results first (conversation_chars)"
             )
         if self.unseen:
-            first = next((name for name in self.unseen if not is_inside(name)), None)
-            hint = "" if first is None else f'; show one with fields={{"{first}": "context"}}'
+            first = next((name for name in self.unseen if not is_inside(name)), "")
+            hint = f'; show one with fields={{"{first}": "context"}}' if first else ""
             sentences.append(
                 f"the judge does not see: {', '.join(self.unseen)} (kept in meta{hint})"
             )
@@ -263,7 +263,7 @@ class Examples:
         joined = one_row_per_example(
             self._table, self._fields, self._labels, self._reader.fixed_columns
         )
-        if joined is not None:
+        if joined:
             self._table = self._by_rater = joined
             self._reader = self._reader_of(joined.fields)
         elif RATER in self._fields.values():
@@ -279,7 +279,7 @@ class Examples:
         files that ratings came from; known once the examples are read, and empty if nothing names
         them.
         """
-        if self._by_rater is not None:
+        if self._by_rater:
             return self._by_rater.raters
         return self._reader.rater_names(aspect) or read_names(self._source, aspect)
 

@@ -309,7 +309,8 @@ class Xlsx(TableFile):
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
                 continue
-            for at, cell in enumerate(cells, start=1):
+            # the first may be pandas' index
+            for at, cell in enumerate(cells[1:], start=2):
                 if cell is not None and (at > len(header) or not header[at - 1]):
                     raise self.unnamed(number, at)
             # a row may end before its last empty cells
@@ -323,8 +324,6 @@ def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
             yield number, cells
 
 
-MAX_NAME = 300
-"""Characters of a path that an error shows."""
 _FORMATS: dict[str, type[TableFile]] = {
     ".json": JsonList,
     ".jsonl": JsonLines,
@@ -338,7 +337,7 @@ _FORMATS: dict[str, type[TableFile]] = {
 def _short_path(path: Path) -> str:
     """Return a path for an error message, shortened if it is so long that it may be data."""
     text = str(path)
-    return repr(text) if len(text) <= MAX_NAME else short_repr(text)
+    return repr(text) if len(text) <= 300 else short_repr(text)
 
 
 def _open_file(path: Path) -> RowSource:

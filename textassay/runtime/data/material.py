@@ -137,17 +137,16 @@ def meaning_of(name: str) -> tuple[str, int]:
 
 _IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
-_FEWEST_WORDS = 3
-"""Words of a running text; fewer are a name, a code or a label more often."""
-_FEWEST_LETTERS = 12
-"""Letters of one in a script that may be written without blanks."""
 
 
 def is_running_text(value: Any) -> bool:
-    """Return whether a value is, or holds, a text of several words."""
+    """Return whether a value is, or holds, a text of several words.
+
+    Fewer than three are a name, a code or a label more often, and so are fewer than twelve letters
+    of a script that may be written without blanks.
+    """
     return any(
-        len(leaf.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS
-        or (len(leaf) >= _FEWEST_LETTERS and not leaf.isascii())
+        len(leaf.split(maxsplit=3)) >= 3 or (len(leaf) >= 12 and not leaf.isascii())
         for leaf in _leaves(value)
     )
 

@@ -43,7 +43,6 @@ _SPAN = lazy_pattern(
     r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
-_NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _RETRIEVED = frozenset(map(plain_name, RETRIEVED))
 _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
@@ -74,7 +73,8 @@ def _from_span(row: ExportRow) -> ExportRow:
     for key, value in row.items():
         if key == "attributes" and isinstance(value, Mapping):
             flat |= value
-            others = {k: v for k, v in value.items() if not _SPAN.match(k) and k not in _NESTED}
+            nested = ("input", "output", "llm", "retrieval", "reranker")
+            others = {k: v for k, v in value.items() if not _SPAN.match(k) and k not in nested}
             rest |= {key: others} if others else {}
         elif _SPAN.match(key):
             flat[key.removeprefix("attributes.")] = value
@@ -283,10 +283,15 @@ def _of_inputs(inputs: Any) -> dict[str, Any]:
     found = {name: value for name, value in _with_passages(inputs).items() if name == "context"}
     rest = {name: value for name, value in inputs.items() if not _is_context(name)}
     messages = next((value for value in rest.values() if looks_like_messages(value)), None)
-    if messages is not None:
+    if messages:
         return {**found, "messages": messages}
     (only,) = rest.values() if len(rest) == 1 else (rest,)
     return {**found, "source": _as_answer(only)}
+
+
+def _first(row: ExportRow, *names: str) -> Any:
+    """Return the first of these values that is there; `None` if none is."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def _from_traces(row: ExportRow) -> ExportRow:
@@ -294,14 +299,12 @@ def _from_traces(row: ExportRow) -> ExportRow:
     values = {name: value for name, value in row.items() if "/" in name}
     measured = {name.removesuffix("/value"): value
                 for name, value in values.items() if name.endswith("/value")}  # fmt: skip
-    inputs = row.get("request") if row.get("request") is not None else row.get("inputs")
-    output = row.get("response") if row.get("response") is not None else row.get("outputs")
-    expected = next((measured[n] for n in ("expected_response", "expected") if n in measured), None)
+    inputs, output = _first(row, "request", "inputs"), _first(row, "response", "outputs")
     return {
         "id": row.get("trace_id"),
         "output": _as_answer(_parse(output)),
         **_of_inputs(inputs),
-        "references": _references(expected),
+        "references": _references(_first(measured, "expected_response", "expected")),
         "metrics": _numbers_in(measured),
         "meta": {name: value for name, value in values.items() if value is not None},
     }
@@ -331,7 +334,7 @@ def _sample_id(sample: ExportRow) -> Any:
 def _about_sample(sample: ExportRow) -> dict[str, Any]:
     """Return scores and metadata of a sample; scores that are no numbers are kept in `meta`."""
     scores = {name: one.get("value") for name, one in (sample.get("scores") or {}).items()}
-    others = {n: v for n, v in scores.items() if v is not None and not _numbers_in({n: v})}
+    others = {name: one for name, one in scores.items() if one and not _numbers_in({name: one})}
     found = _with_passages(sample.get("metadata") or {})
     found["meta"] |= {"scores": others} if others else {}
     return {**found, "metrics": _numbers_in(scores)}
@@ -339,9 +342,9 @@ def _about_sample(sample: ExportRow) -> dict[str, Any]:
 
 def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
     """Return a value with the long texts that Inspect keeps in one place of a sample."""
+    mark = "attachment://"
     if isinstance(value, str):
-        found = attachments.get(value.removeprefix("attachment://"))
-        return found if found is not None and value.startswith("attachment://") else value
+        return attachments.get(value[len(mark) :], value) if value.startswith(mark) else value
     if isinstance(value, Mapping):
         return {key: _resolve_attachments(item, attachments) for key, item in value.items()}
     return (
@@ -384,7 +387,7 @@ def _from_sharegpt(row: ExportRow) -> ExportRow:
 
 def _marked(item: Any) -> Any:
     match = _MARKER.fullmatch(item) if isinstance(item, str) else None
-    return item if match is None else {"text": match["text"], "title": match["source"]}
+    return {"text": match["text"], "title": match["source"]} if match else item
 
 
 VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -410,7 +413,7 @@ def _number(value: Any) -> float | None:
     """Return a score as a number, pass and fail as 1 and 0; `None` if it is not a finite number."""
     if not isinstance(value, str | int | float):
         return None
-    if (pair := find_pair(value)) is not None:
+    if pair := find_pair(value):
         return float(pair[1])
     try:
         number = VERDICTS[value] if value in VERDICTS else float(value)
@@ -546,7 +549,7 @@ def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int
     known: dict[tuple[Any, int], int] = {}
     for (provider, column), prompt_id in sorted(columns.items(), key=lambda item: item[0][1]):
         # without ids the column is all that is known
-        own = column if prompt_id is None else prompt_id
+        own = prompt_id or column
         numbers[provider, column] = known.setdefault((own, seen[provider, own]), len(known))
         seen[provider, own] += 1
     return numbers

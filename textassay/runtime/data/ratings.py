@@ -21,8 +21,6 @@ from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, find_pair, member_name, number_of
 from textassay.runtime.messages import Example
 
-MAX_CATEGORIES = 200
-"""Most different words of a name that are read as categories."""
 _USUAL_MARKS = frozenset({
     "n/a", "na", "n.a.", "nan", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?",
     ".",
@@ -30,7 +28,6 @@ _USUAL_MARKS = frozenset({
 """What usually marks a missing value: among undeclared words, no category."""
 _NUMERIC = frozenset({int, float, type(None)})
 _BOOLEAN = ("false", "true")
-_FIELD_OF = {"annotators": "human"}
 
 
 class LabelReader:
@@ -89,7 +86,7 @@ class LabelReader:
     def pair(self, field: str, name: str) -> tuple[str, str] | None:
         """Return the words for no and yes that the values of a name are; `None` if none are."""
         for words in (self._words_of.get((field, name)), self._words_of.get(("annotators", name))):
-            if words is not None and words != _BOOLEAN and len(words) == 2:
+            if words and words != _BOOLEAN and len(words) == 2:
                 return words[0], words[1]
         return None
 
@@ -116,12 +113,12 @@ class LabelReader:
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
         # numerals are read as numbers, since the same text may be a number of another aspect
         is_word = text.strip().casefold() in self._words and finite(text) is None
-        return bool(listed or find_pair(text) is not None or is_word)
+        return bool(listed or find_pair(text) or is_word)
 
     def has_numerals(self, name: str) -> bool:
         """Return whether a label of an aspect is a number."""
-        declared = self.declared.get(name)
-        return declared is not None and any(finite(label) is not None for label in declared.names)
+        declared = self.declared.get(name, LabelScale(()))
+        return any(finite(label) is not None for label in declared.names)
 
     def numbers(
         self, field: str, values: dict[str, Any], *, are_positions: bool = False
@@ -190,7 +187,7 @@ class LabelReader:
             if type(value) in _NUMERIC and value is not None:
                 self._note_number(field, name, value, is_label=value in (0, 1))
             return value
-        if (found := find_pair(value)) is None:
+        if not (found := find_pair(value)):
             return self._category(field, name, str(value)) if self._any_word else value
         if self._is_categorical(field, name):
             raise FieldError(
@@ -207,7 +204,7 @@ class LabelReader:
         return float(number)
 
     def _is_categorical(self, field: str, name: str) -> bool:
-        return (_FIELD_OF.get(field, field), name) in self.categories
+        return _category_key(field, name) in self.categories
 
     def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
         """Return the position of a label, or a mean of positions where there can be one."""
@@ -250,10 +247,10 @@ class LabelReader:
                 f"is {short_repr(word)}, and a number, yes or no in another row; name its labels in"
                 f" the task's aspect{advice(word)}",
             )
-        words = self.categories.setdefault((_FIELD_OF.get(field, field), name), {})
+        words = self.categories.setdefault(_category_key(field, name), {})
         plain = word.strip().casefold()
         words.setdefault(plain, word.strip())
-        if len(words) > MAX_CATEGORIES:
+        if len(words) > 200:  # so many are texts
             raise FieldError(
                 f"{field}.{name}", f"has {len(words)} different words, which are no categories"
             )
@@ -269,10 +266,15 @@ class LabelReader:
 
     def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
         words = self._words_of.get((field, name))
-        if words is not None and name in self._rated[field]:
+        if words and name in self._rated[field]:
             known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
             kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def _category_key(field: str, name: str) -> tuple[str, str]:
+    """Return the key of `LabelReader.categories`: single raters use the words of their means."""
+    return "human" if field == "annotators" else field, name
 
 
 def is_usual_mark(text: str) -> bool:
@@ -440,8 +442,7 @@ class WithRatings:
 
 def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
     """Return the raters of an aspect by name, from what knows them; empty if it does not."""
-    find = getattr(examples, "rater_names", None)
-    return () if find is None else tuple(find(aspect))
+    return tuple(getattr(examples, "rater_names", lambda _: ())(aspect))
 
 
 def _widths(rated: Iterable[Example]) -> dict[str, int]:

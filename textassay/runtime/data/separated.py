@@ -11,7 +11,6 @@ import codecs
 import csv
 import gzip
 import io
-import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,8 +171,6 @@ class TableFile(RowSource):
 _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
 _REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
-_QUOTED_CELL = lazy_pattern(r'[^"].*|"(?:[^"]|"")*"|', re.DOTALL)
-"""A whole cell, in quotation marks if it begins with one."""
 _IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
@@ -265,7 +262,7 @@ class Csv(TableFile):
             width = width or len(cells)
             if len(cells) != width and line.strip():
                 return csv.QUOTE_MINIMAL
-            are_text = are_text or not all(map(_QUOTED_CELL.fullmatch, cells))
+            are_text = are_text or not all(map(_is_enclosed, filter(_begins_quoted, cells)))
         return csv.QUOTE_NONE if are_text else csv.QUOTE_MINIMAL
 
     def rows(self) -> Iterator[Numbered]:
@@ -382,6 +379,15 @@ def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
             yield row
             row = ""
     yield row
+
+
+def _begins_quoted(cell: str) -> bool:
+    return cell.startswith('"')
+
+
+def _is_enclosed(cell: str) -> bool:
+    """Return whether quotation marks enclose a cell that begins with one, doubled within it."""
+    return cell.endswith('"') and len(cell) > 1 and '"' not in cell[1:-1].replace('""', "")
 
 
 def below_titles(
