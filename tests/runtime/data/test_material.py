@@ -539,3 +539,17 @@ def test_a_mark_of_a_missing_value_is_no_passage(mark: str) -> None:
 def test_objects_among_references_may_be_passages() -> None:
     row = {"question": "When?", "output": "x", "reference": [{"text": "It was.", "id": "d1"}]}
     assert 'if they are passages, map them: fields={"reference": "context"}' in complaint([row])
+
+
+@pytest.mark.parametrize(("row", "said"), [
+    ({"question": "Capital?", "answer": "Paris", "gpt4": "London"}, ["answer"]),
+    ({"question": "Capital?", "answer": "Paris", "hops": 2}, []),
+    ({"question": "Capital?", "response": "Paris", "gpt4": "London"}, []),
+])  # fmt: skip
+def test_it_is_said_which_column_is_judged_where_a_short_text_may_be_it(
+    row: dict[str, Any], said: list[str]
+) -> None:
+    """The gold answer of a data set may be called `answer`, and a model's `gpt4`."""
+    notices = Examples([row]).check().notices
+    judged = [f"the column {name!r} is judged, as the output" for name in said]
+    assert [one for one in notices if "is judged" in one] == judged

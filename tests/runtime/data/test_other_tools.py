@@ -475,3 +475,10 @@ def test_reports_of_pydantic_evals_are_imported_and_failures_are_counted(tmp_pat
 def test_a_list_in_the_place_of_a_report_is_refused_in_words(tmp_path: Path, form: str) -> None:
     with pytest.raises(DataError, match=f"is a JSON list; {form} writes one object"):
         read_results(form, written(tmp_path, [{"a": 1}]))
+
+
+def test_a_file_that_is_not_json_is_refused_in_words(tmp_path: Path) -> None:
+    """promptfoo also writes CSV and YAML."""
+    path = written(tmp_path, "q,[openai:m] Q\nx,[PASS] plain\n", "results.csv")
+    with pytest.raises(DataError, match=r"is not JSON .*; give the JSON that promptfoo writes"):
+        read_results("promptfoo", path)

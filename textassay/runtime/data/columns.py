@@ -179,6 +179,7 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
+        self._taken_for_output: dict[str, None] = {}
         self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
@@ -265,8 +266,9 @@ class FieldReader:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """How ratings were read; complete once all rows are."""
-        return self._preferences.notices
+        """How columns and ratings were read; complete once all rows are."""
+        taken = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
+        return (*taken, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:
         """Return whether a cell of a comparison is no number."""
@@ -335,6 +337,9 @@ class FieldReader:
             others = [key for key in layout.unseen if is_running_text(row[key])]
             if others:
                 raise _unclear_output(layout.generic, others[0])
+            # a short text, such as an answer of one word, may be the output as well
+            if any(isinstance(row[key], str) for key in layout.unseen):
+                self._taken_for_output[layout.generic] = None
         if "messages" in fields:
             for name in ("messages", "source", "output"):
                 place = layout.key_of.get(name)

@@ -714,6 +714,10 @@ def read_results(form: str, path: str | Path) -> Imported:
         imported = [_without_gaps(one) for one in FORMATS[form](_content(form, path))]
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}: is not JSON ({error}); give the JSON that {form} writes"
+        ) from error
     except _DAMAGED as error:
         if isinstance(error, NotImplementedError) and "zstd" in str(error):
             raise DataError(
