@@ -70,7 +70,7 @@ class RatingQuestion:
             return cls(aspect.label, aspect.definition, "labels", points, named, ordered)
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
-        # two points are nearly always the ends of a continuous or very wide scale, and buttons serve
+        # two points are nearly always the ends of a continuous or very wide scale; buttons serve
         # for scales up to 0 to 10; a scale of 0 and 1 was handled above
         if len(points) == 2 or len(points) > 11:
             return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
