@@ -190,7 +190,7 @@ SCORES = {"coherence": {f"e{i}": float(i) for i in range(6)}}
         (SCORES, {"aspect_map": ["coherence"]}, ConfigurationError, "SCORE=HUMAN"),
         ({"rouge": SCORES["coherence"]}, {}, ConfigurationError, "rouge.*aspect_map="),
         ({"coherence": {"other": 1.0}}, {}, DataError, "no id occurs in both.*'other'.*'e0'"),
-        ({}, {}, DataError, "the scores have none"),
+        ({}, {}, DataError, "no scores were found"),
     ],
 )
 def test_what_cannot_be_joined_says_why(scores, arguments, error, says):
@@ -323,3 +323,29 @@ def test_the_coefficients_of_two_labels_are_one_number_with_one_interval():
     scores["ok"] = {id_: 0.1 + 0.7 * label for id_, label in scores["ok"].items()}
     (row,) = agreement.agreement_table(scores, data, threshold=0.5).as_dict()["rows"]
     assert row["ci"]["pearson"] is not None
+
+
+SCORED_ROWS = [
+    {"id": f"q{at}", "output": f"x{at}", "human": {"ok": 1 + at % 5}, "metrics": {"ok": at % 4}}
+    for at in range(20)
+]
+
+
+@pytest.mark.parametrize("name", ["data.jsonl", "data.json"])
+def test_a_data_set_whose_first_row_has_no_score_is_one(tmp_path, name):
+    """As results of other tools are imported, a failed metric first."""
+    rows = [{**SCORED_ROWS[0], "metrics": {}}, *SCORED_ROWS[1:]]
+    rows[0].pop("metrics")
+    path = tmp_path / name
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(lines if name.endswith("l") else json.dumps(rows))
+    [found] = agreement.agreement_table(path, path, bootstrap=0).rows
+    assert found.agreement.n == 19
+
+
+@pytest.mark.parametrize("content", ["id,ok,tone\nq1,3,4\n", "id,value\nq1,3\n"])
+def test_a_file_without_scores_is_refused_with_what_it_needs(tmp_path, content):
+    path = tmp_path / "scores.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"has the fields 'id', 'aspect' and 'value', or"):
+        agreement.agreement_table(path, SCORED_ROWS, bootstrap=0)

@@ -259,7 +259,7 @@ def test_ratings_of_regions_do_not_rate_their_text(tmp_path):
     path.write_text(json.dumps([task]))
     rows, notes = interchange.read("label-studio", path)
     assert (rows[0]["id"], rows[0]["annotators"]) == ("5", {"r": [3.0]})
-    assert notes[0].endswith("q (of several regions of one text): 2")
+    assert notes[0].endswith("q (of regions): 2")
     assert notes[1].startswith("ids are the numbers of Label Studio's tasks")
     assert notes[2].endswith("the last of their ratings counts (1)")
 
@@ -310,3 +310,41 @@ def test_words_among_numbers_are_refused_with_their_place(word, advised, tmp_pat
         interchange.read("csv", path)
     path.write_text("id;aspect;rater;value\na;tone;ann;4,5\n")
     assert interchange.read("csv", path).rows[0]["annotators"] == {"tone": [4.5]}
+
+
+@pytest.mark.parametrize(
+    "place", [{"start": 0, "end": 4}, {"x": 1.0, "y": 2.0}, {"ranges": []}, {"points": [[1, 2]]}]
+)
+def test_a_rating_of_one_region_is_none_of_the_text(place, tmp_path):
+    """Neither as JSON nor in the columns of JSON-MIN."""
+    path = tmp_path / "export.json"
+    results = [_result("fluency", "rating", rating=4), _result("q", "rating", rating=2, **place)]
+    whole = {"id": 5, "data": {}, "annotations": [{"completed_by": 1, "result": results}]}
+    column = {"id": 5, "fluency": 4, "q": [{"rating": 2, **place}], "annotator": 1}
+    for task in (whole, column):
+        path.write_text(json.dumps([task]))
+        rows, notes = interchange.read("label-studio", path)
+        assert rows[0]["annotators"] == {"fluency": [4.0]}
+        assert "q (" in notes[0]
+
+
+def test_annotations_without_an_annotator_are_all_kept(tmp_path):
+    results = [{"result": [_result("q", "rating", rating=one)]} for one in (4, 2)]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([{"id": 5, "data": {}, "annotations": results}]))
+    rows, notes = interchange.read("label-studio", path)
+    assert rows[0]["annotators"] == {"q": [4.0, 2.0]}
+    assert "annotators have no names: the first of each text count as one" in notes
+
+
+def test_two_texts_with_one_id_are_refused(tmp_path):
+    """The ratings of one would count for the other."""
+    tasks = [
+        {"id": n, "data": {"id": "same", "text": text},
+         "annotations": [{"completed_by": 1, "result": [_result("q", "rating", rating=n)]}]}
+        for n, text in enumerate(("One.", "Another."), start=1)
+    ]  # fmt: skip
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    with pytest.raises(DataError, match="two tasks have the id 'same' and different data"):
+        interchange.read("label-studio", path)

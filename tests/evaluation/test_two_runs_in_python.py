@@ -144,3 +144,10 @@ async def test_lower_is_worse_only_where_high_is_good(tmp_path):
     new, old = await run(worse_at_three, "new"), await run(lambda number: 0, "old")
     assert [row.id for row in new.changes(old).worse] == ["q10"]
     assert len(new.changes(old).better) == 3
+
+
+async def test_ratings_with_ids_alone_leave_texts_in_their_sources(both):
+    """Their intervals would be those of 24 sources where there are 6."""
+    new, old = both
+    ratings = pd.DataFrame([{"id": row["id"], "human.fluency": 3} for row in NEW])
+    assert [row.groups for row in new.compare(old, human=ratings).rows] == [6]

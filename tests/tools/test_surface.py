@@ -389,7 +389,9 @@ UNRELATED = {
 
 
 @pytest.mark.parametrize("variant", ["rouge1", "rouge2", "rougeL", "rougeLsum"])
-@pytest.mark.parametrize("shared", ["2024", "iPhone 15", "www.example.org", ""])
+@pytest.mark.parametrize(
+    "shared", ["2024", "iPhone 15", "www.example.org", "https://example.org/a/b?c=d", ""]
+)
 @pytest.mark.parametrize("language", UNRELATED)
 async def test_rouge_abstains_on_scripts_that_it_drops_whatever_the_texts_share(
     language, shared, variant

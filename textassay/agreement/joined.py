@@ -494,10 +494,15 @@ def check_probability(id_: str, value: Any) -> float | None:
     return number
 
 
-def _refuse_other_data(scored: Iterable[str], people: People) -> None:
+def _refuse_other_data(scored: Collection[str], people: People) -> None:
     """Raise unless some text is in both: nearly always these are two files of different data."""
     if {*scored} & {*people.ids}:
         return
+    if not scored:
+        raise DataError(
+            "no scores were found: a file of scores has the fields 'id', 'aspect' and 'value', or"
+            " fields 'metrics.NAME'"
+        )
     if people.other_texts:
         raise DataError(
             f"the data have other texts than were judged: {len(people.other_texts)} rows have ids"

@@ -305,7 +305,7 @@ def _is_hashable(pair: tuple[Any, Any]) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet", ".xlsx"))
+    return path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".json", ".parquet", ".xlsx"))
 
 
 def holds_metrics(path: Path) -> bool:
@@ -320,7 +320,8 @@ def holds_metrics(path: Path) -> bool:
             first = json.loads(lines.readline())
     except (OSError, ValueError, EOFError):
         return False  # the next reader of the file reports the error
-    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
+    # the first row of a data set may have no score
+    return isinstance(first, dict) and "aspect" not in first
 
 
 def _run_rows(file: Path) -> Iterator[tuple[int, Any]]:

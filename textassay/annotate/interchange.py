@@ -25,6 +25,7 @@ from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import to_row
 from textassay.annotate.study import RatingQuestion
 from textassay.runtime.data.cells import FieldError, advice
+from textassay.runtime.data.material import is_running_text
 from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.data.separated import Csv
@@ -285,6 +286,8 @@ _OF_THE_TOOL = frozenset({
     "agreement", "draft", "comments",
 })  # fmt: skip
 """Columns of JSON-MIN, CSV and TSV that hold neither texts nor answers."""
+_REGION = frozenset({"start", "end", "x", "y", "points", "ranges", "item_index"})
+"""Keys of the place that a result is about, where it is not the whole text."""
 _SIDES = {"left": 1.0, "right": 0.0}
 """What is chosen in a `<Pairwise>`, as a preference for the first text."""
 
@@ -315,9 +318,12 @@ def _of_annotations(
     tasks: Iterable[dict[str, Any]], left_out: LeftOut
 ) -> Iterator[ImportedRatings]:
     """Yield the ratings of an export as JSON."""
+    known: dict[str, dict[str, Any]] = {}
     for task in tasks:
         id_ = _id_of(task["data"], task.get("id"), left_out)
-        for annotation in task["annotations"]:
+        if known.setdefault(id_, task["data"]) != task["data"]:
+            raise DataError(f"two tasks have the id {id_!r} and different data; give each its own")
+        for number, annotation in enumerate(task["annotations"], start=1):
             if not isinstance(annotation, dict):
                 raise DataError("it names annotations by number; export them as JSON")
             # a skipped task holds whatever was clicked before the rater skipped it
@@ -326,6 +332,9 @@ def _of_annotations(
                 continue
             user = annotation.get("completed_by")
             rater = str(user.get("id") if isinstance(user, dict) else user)
+            if not user:
+                left_out.say("annotators have no names: the first of each text count as one")
+                rater = f"annotation {number}"
             for aspect, rating in _of_results(annotation.get("result") or (), left_out):
                 yield ImportedRatings(id_, aspect, rater, rating)
 
@@ -333,21 +342,18 @@ def _of_annotations(
 def _of_results(
     results: Iterable[dict[str, Any]], left_out: LeftOut
 ) -> Iterator[tuple[str, ImportedRating]]:
-    """Yield what one rater says of one text; ratings of several regions do not rate the text."""
-    found: dict[str, list[ImportedRating]] = {}
+    """Yield what one rater says of one text; ratings of its regions or items do not rate it."""
     for result in results:
         name, kind = result.get("from_name"), result.get("type", "other")
         value = result.get("value")
-        given = _answer(value) if isinstance(value, dict) else None
+        value = value if isinstance(value, dict) else {}
+        given = _answer(value)
         if given is None or name is None:
             left_out.add(f"{name} ({kind})" if name else f"{kind}s")
+        elif not _REGION.isdisjoint((*value, *result)):
+            left_out.add(f"{name} (of regions)")
         else:
-            found.setdefault(name, []).append(_rating(given))
-    for name, ratings in found.items():
-        if len(ratings) == 1:
-            yield name, ratings[0]
-        for _ in ratings if len(ratings) > 1 else ():
-            left_out.add(f"{name} (of several regions of one text)")
+            yield name, _rating(given)
 
 
 def _answer(value: Mapping[str, Any]) -> Any:
@@ -378,8 +384,10 @@ def _of_columns(
             if _is_listed_object(value) and len(value) == 1:
                 value = value[0]
             if isinstance(value, Mapping):
-                value = _answer(value)
+                value = _answer(value) if _REGION.isdisjoint(value) else None
             is_word = isinstance(value, str) and name not in labels and find_pair(value) is None
+            if is_word and not is_running_text(value):
+                left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
             if value is None or is_word or _is_listed_object(value):
                 left_out.add(f"{name} (texts and regions)")
                 continue

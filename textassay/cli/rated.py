@@ -281,25 +281,21 @@ def with_ratings(
     Ratings of another text than the data have under that id are left out, and counted.
     """
     files = {
-        str(path): list(Examples(path, needs_output=False, missing=missing, labels=labels))
+        str(path): Examples(path, needs_output=False, missing=missing, labels=labels)
         for path in paths
     }
     if not files:
         return examples
+    other_texts: dict[str, list[str]] = {}
     if any(one.output for rows in files.values() for one in rows):
         texts = {example.id: text_digest(example) for example in examples}
-        files = {path: list(_of_texts(path, rows, texts)) for path, rows in files.items()}
-    return Examples(WithRatings(examples, files), labels=labels)
+        other_texts = {path: _other_texts(path, rows, texts) for path, rows in files.items()}
+    return Examples(WithRatings(examples, files, other_texts), labels=labels)
 
 
-def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> Iterator[Example]:
-    """Yield the rated rows without a text, or with the text of the data."""
-    other = []
-    for row in rows:
-        if may_be_one_text(text_digest(row), texts.get(row.id, "")):
-            yield row
-        else:
-            other.append(row.id)
+def _other_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> list[str]:
+    """Return the ids of rated rows that have another text than the data, and warn of them."""
+    other = [row.id for row in rows if not may_be_one_text(text_digest(row), texts.get(row.id, ""))]
     if other:
         from textassay.agreement.joined import some_ids
 
@@ -307,6 +303,7 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
             f"{len(other)} rows of {path} have other texts than the data under the same ids"
             f" ({some_ids(other)}): their ratings are left out"
         )
+    return other
 
 
 def open_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:

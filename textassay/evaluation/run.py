@@ -12,7 +12,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -250,7 +250,8 @@ class Run(Displayed):
         Args:
             other: The other run, or its folder.
             aspects: What to compare; all that both runs judged if left out.
-            human: Data with ratings for both runs, in place of their own.
+            human: Data with ratings for both runs, in place of their own; without a `group` or
+                equal sources, those of each run's data are taken.
             fields: Field map of `human`.
             confidence: Confidence of the intervals.
             weight: The unit of the means: `sources`, each counting the same however many texts it
@@ -351,6 +352,9 @@ class Run(Displayed):
         if human is not None:
             data = Examples(human, fields=fields, needs_output=False, labels=self.labels)
             people = People(data, by=by)
+            if self._knows_data and not people.has_groups:  # a table of ratings may have ids alone
+                sources = sources_by_id(self._open_data())
+                people.groups = [sources.get(id_) for id_ in people.ids]
         elif self._knows_data:
             people = People(self._open_data(), by=by)
         judged = read_judged(self, LabelReader(self.labels))

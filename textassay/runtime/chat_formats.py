@@ -428,8 +428,8 @@ def _passage_text(item: Any) -> str | None:
         return None
     item = _inner(item, "document")
     names = (
-        "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet",
-        "document", "excerpt", "cited_text",
+        "text", "content", "page_content", "pageContent", "passage", "chunk", "context", "body",
+        "snippet", "document", "excerpt", "cited_text",
     )  # fmt: skip
     return next((item[key] for key in names if isinstance(item.get(key), str)), None)
 

@@ -145,11 +145,11 @@ def _is_latin(text: str) -> bool:
     """Return whether rouge-score's tokenizer reads a text: half of its words have one of a-z.
 
     Accented words have one; texts in another script have so many only if they are hardly more than
-    names, brands and addresses.
+    names and brands. An address is one word.
     """
     # letters of Thai, Khmer, Japanese, Chinese and the like, which put no blank between words
     alone = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    words = re.findall(rf"[{alone}]|[^\W\d_{alone}]+", text)
+    words = re.findall(rf"https?://[!-~]+|[{alone}]|[^\W\d_{alone}]+", text)
     return 2 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= len(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from datetime import date
 from decimal import Decimal
@@ -243,3 +244,56 @@ def test_an_image_in_the_place_of_a_text_is_refused(
         f"field {field!r}: {problem}, which would not be shown as an image; give it in the field"
         " 'images'"
     )
+
+
+NESTED = {"id": "a", "inputs": {"question": "When?", "chunks": ["It was."], "lang": "en"},
+          "outputs": {"answer": "In 1967."}, "scores": {"tone": 4},
+          "choices": [{"turns": ["first", "second"]}]}  # fmt: skip
+PATHS = {"inputs.question": "source", "inputs.chunks": "context", "outputs.answer": "output",
+         "scores.tone": "human.tone", "choices.0.turns.1": "references"}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["rows", "csv", "python"])
+def test_a_field_map_reaches_into_objects(tmp_path: Path, form: str) -> None:
+    """LangSmith, Braintrust, Weave, Opik and MT-Bench; tables hold objects as JSON or Python."""
+    source: Any = [NESTED]
+    if form != "rows":
+        write = json.dumps if form == "csv" else str
+        table = io.StringIO()
+        writer = csv.writer(table)
+        writer.writerow(NESTED)
+        writer.writerow([one if isinstance(one, str) else write(one) for one in NESTED.values()])
+        source = saved(tmp_path, table.getvalue(), "data.csv")
+    data = Examples(source, fields=PATHS)
+    (example,) = data
+    assert (example.source, example.output) == ("When?", "In 1967.")
+    assert [one.text for one in example.passages] == ["It was."]
+    assert (example.human, example.references) == ({"tone": 4.0}, ("second",))
+    assert list(data.check().unseen) == ["inputs", "choices"]  # what is left of them is said
+    assert example.meta["inputs"] == {"lang": "en"}
+
+
+def test_a_path_that_leads_nowhere_is_refused_as_a_column_is() -> None:
+    assert "no row has the field 'inputs.q'" in complaint([NESTED], {**PATHS, "inputs.q": "group"})
+
+
+def test_names_inside_objects_are_shown_where_an_output_is_missing() -> None:
+    assert "fields: id, inputs.question, inputs.chunks" in complaint([NESTED])
+    row = {"input": {"question": "When?"}, "output": "x"}
+    assert 'fields={"input.question": "source"}' in complaint([row])
+    row = {"input": "When?", "output": {"answer": "x", "n": 1}}
+    assert 'fields={"output.answer": "output"}' in complaint([row])
+
+
+@pytest.mark.parametrize(("column", "field"), [
+    ("human", "human.NAME"), ("metrics", "metrics.NAME"), ("annotators", "annotators.NAME"),
+])  # fmt: skip
+@pytest.mark.parametrize("value", ["4.5", "yes"])
+def test_one_value_in_the_place_of_values_by_name_is_refused_with_what_to_do(
+    tmp_path: Path, column: str, field: str, value: str
+) -> None:
+    path = saved(tmp_path, f"output,{column}\nx,{value}\n", "data.csv")
+    assert f'fields={{"{column}": "{field}"}}' in complaint(path)
+    if column == "human":
+        assert read(path, **{column: "human.tone"})[0].human["tone"] in (4.5, 1.0)
+    assert read(path, **{column: "meta"})[0].meta == {column: value}

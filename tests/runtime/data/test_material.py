@@ -503,3 +503,53 @@ def test_pairs_and_rated_data_name_what_no_judge_sees_of_their_rows() -> None:
     rated = Examples([{"id": "m", "human.c": 3}], needs_output=False)
     for source in (Paired(Examples(rows)), WithRatings(Examples(rows), {"r": rated})):
         assert Examples(source).check().unseen == {"policy": 2}
+
+
+CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+
+@pytest.mark.parametrize("row", [
+    {"context": CHAT, "response": "x"},
+    {"context": CHAT, "messages": [{"role": "user", "content": "When?"}], "response": "x"},
+    {"documents": ["A fact."], "context": CHAT, "prompt": "When?", "response": "x"},
+    {"input": {"messages": CHAT}, "output": "x"},
+])  # fmt: skip
+def test_a_conversation_in_the_place_of_passages_keeps_who_spoke(row: dict[str, Any]) -> None:
+    """HelpSteer 3 has the conversation in `context`, Langfuse in an object."""
+    (example,) = read([row])
+    assert "[turn 1] user: Hi" in str(example.source)
+    assert "assistant: Hello" in str(example.source)
+    assert [one.text for one in example.passages] == row.get("documents", [])
+
+
+def test_passages_with_an_author_are_passages() -> None:
+    (example,) = read([{"context": [{"author": "Smith", "text": "It was."}], "response": "x"}])
+    assert example.context == "[passage 1] It was."
+
+
+@pytest.mark.parametrize("mark", ["N/A", "none", " - ", "nan", "NULL"])
+def test_a_mark_of_a_missing_value_is_no_passage(mark: str) -> None:
+    """A judge of groundedness would rate an answer by it."""
+    row = {"question": "When?", "context": mark, "response": "In 1967."}
+    assert f"usually marks a missing value; declare missing=({mark!r},)" in complaint([row])
+    (example,) = Examples([row], missing=[mark.strip()])
+    assert example.context is None
+
+
+def test_objects_among_references_may_be_passages() -> None:
+    row = {"question": "When?", "output": "x", "reference": [{"text": "It was.", "id": "d1"}]}
+    assert 'if they are passages, map them: fields={"reference": "context"}' in complaint([row])
+
+
+@pytest.mark.parametrize(("row", "said"), [
+    ({"question": "Capital?", "answer": "Paris", "gpt4": "London"}, ["answer"]),
+    ({"question": "Capital?", "answer": "Paris", "hops": 2}, []),
+    ({"question": "Capital?", "response": "Paris", "gpt4": "London"}, []),
+])  # fmt: skip
+def test_it_is_said_which_column_is_judged_where_a_short_text_may_be_it(
+    row: dict[str, Any], said: list[str]
+) -> None:
+    """The gold answer of a data set may be called `answer`, and a model's `gpt4`."""
+    notices = Examples([row]).check().notices
+    judged = [f"the column {name!r} is judged, as the output" for name in said]
+    assert [one for one in notices if "is judged" in one] == judged

@@ -388,3 +388,97 @@ def test_evaluations_of_other_tools_are_read_as_rows(tmp_path: Path) -> None:
         assert example.metrics["ok"] == 0.5
         assert example.context in (None, "F.")
     assert example.metrics == {"ok": 0.5, "is": 1.0, "cost": 2.0}
+
+
+def test_scores_with_one_name_are_all_kept(tmp_path: Path) -> None:
+    """Two assertions of a kind, two metrics of a name; promptfoo sums up a name of its user's."""
+    summary = promptfoo({"output": "x"})
+    (one,) = summary["results"]["results"]
+    parts = [("llm-rubric", 1, None), ("llm-rubric", 0, None), ("contains", 0.5, "own")]
+    one["gradingResult"] = {"componentResults": [
+        {"score": score, "assertion": {"type": kind, **({"metric": metric} if metric else {})}}
+        for kind, score, metric in parts
+    ]}  # fmt: skip
+    one |= {"score": 0.5, "namedScores": {"own": 0.7}}
+    (row,) = read_results("promptfoo", written(tmp_path, summary)).rows
+    assert row["metrics"] == {"score": 0.5, "llm-rubric": 1, "llm-rubric 2": 0, "own": 0.7}
+    metrics = [{"name": "Tone", "score": 0.9}, {"name": "Tone", "score": 0.1}]
+    case = {"name": "a", "input": "Q?", "actualOutput": "A.", "metricsData": metrics}
+    (row,) = read_results("deepeval", written(tmp_path, {"testCases": [case]})).rows
+    assert row["metrics"] == {"Tone": 0.9, "Tone 2": 0.1}
+
+
+def test_repeated_tests_without_variables_are_one_group_by_their_prompt(tmp_path: Path) -> None:
+    summary = promptfoo(*[{"output": f"x{n}"} for n in range(6)])
+    for at, one in enumerate(summary["results"]["results"]):
+        # two prompts in each test; the third test repeats the first
+        one |= {"testIdx": at // 2, "promptIdx": at % 2, "vars": {},
+                "prompt": {"raw": f"Question {at // 2 % 2}, prompt {at % 2}?"}}  # fmt: skip
+    rows = read_results("promptfoo", written(tmp_path, summary)).rows
+    assert [row["group"] for row in rows] == ["0", "0", "1", "1", "0", "0"]
+
+
+def test_prompts_that_are_chats_are_messages(tmp_path: Path) -> None:
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "When?"}]
+    summary = promptfoo({"output": "In 1967."})
+    summary["results"]["results"][0]["prompt"] = {"raw": json.dumps(chat)}
+    asked = {"arg_0": json.dumps(chat), "arg_1": {}}
+    line = {"doc_id": 0, "arguments": {"gen_args_0": asked}, "resps": [["In 1967."]]}
+    for form, content in (("promptfoo", summary), ("lm-eval", json.dumps(line))):
+        (example,) = Examples(read_results(form, written(tmp_path, content)).rows)
+        assert "[system] Be brief." in str(example.source)
+        assert "user: When?" in str(example.source)
+
+
+def test_an_answer_of_inspect_that_is_a_call_is_its_text(tmp_path: Path) -> None:
+    """Scores that are no numbers are kept in `meta`; pass and fail are 1 and 0."""
+    call = {"id": "1", "function": "find", "arguments": {"q": "cup"}}
+    called = {"role": "assistant", "content": "", "tool_calls": [call]}
+    sample = {"id": 1, "epoch": 1, "input": "When?", "target": "1967",
+              "messages": [{"role": "user", "content": "When?"}, called],
+              "output": {"model": "m", "choices": [{"message": called}], "completion": ""},
+              "scores": {"a": {"value": "PASS"}, "b": {"value": ["C", "I"]}}}  # fmt: skip
+    (row,) = read_results("inspect", written(tmp_path, {"eval": {}, "samples": [sample]})).rows
+    assert row["output"] == 'find({"q": "cup"})'
+    assert (row["metrics"], row["meta"]) == ({"a": 1.0}, {"scores": {"b": ["C", "I"]}})
+    (read,) = Examples([sample])
+    assert (read.output, read.metrics) == (row["output"], row["metrics"])
+    assert read.meta["scores"] == {"b": ["C", "I"]}
+
+
+@pytest.mark.parametrize(("documents", "passages"), [
+    ([{"pageContent": "It was."}], 1), ([{"text": "It was."}, "It rained."], 2),
+    ([{"unknown": 1}], 0),
+])  # fmt: skip
+def test_variables_with_passages_of_unknown_form_are_kept_in_meta(
+    tmp_path: Path, documents: list[Any], passages: int
+) -> None:
+    summary = promptfoo({"output": "x"})
+    summary["results"]["results"][0]["vars"] = {"documents": documents}
+    (example,) = Examples(read_results("promptfoo", written(tmp_path, summary)).rows)
+    assert len(example.passages) == passages
+    assert example.meta == ({} if passages else {"documents": documents})
+
+
+def test_reports_of_pydantic_evals_are_imported_and_failures_are_counted(tmp_path: Path) -> None:
+    case = {"name": "c1", "inputs": "Q?", "output": {"answer": "A."}, "expected_output": None,
+            "metadata": None, "labels": {}, "metrics": {}, "assertions": {"is": {"value": True}},
+            "scores": {"ok": {"name": "ok", "value": 0.5}}}  # fmt: skip
+    report = {"name": "r", "cases": [case], "failures": [{"name": "c2", "error_message": "x"}]}
+    found = read_results("pydantic-evals", written(tmp_path, report))
+    (row,) = found.rows
+    assert (row["output"], row["source"], found.empty) == ('{"answer": "A."}', "Q?", 1)
+    assert row["metrics"] == {"ok": 0.5, "is": 1.0}
+
+
+@pytest.mark.parametrize("form", ["inspect", "promptfoo", "deepeval", "pydantic-evals"])
+def test_a_list_in_the_place_of_a_report_is_refused_in_words(tmp_path: Path, form: str) -> None:
+    with pytest.raises(DataError, match=f"is a JSON list; {form} writes one object"):
+        read_results(form, written(tmp_path, [{"a": 1}]))
+
+
+def test_a_file_that_is_not_json_is_refused_in_words(tmp_path: Path) -> None:
+    """promptfoo also writes CSV and YAML."""
+    path = written(tmp_path, "q,[openai:m] Q\nx,[PASS] plain\n", "results.csv")
+    with pytest.raises(DataError, match=r"is not JSON .*; give the JSON that promptfoo writes"):
+        read_results("promptfoo", path)

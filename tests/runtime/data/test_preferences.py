@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import complaint, read, saved
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.preferences import read_preference
 
 FIRST = ["A>B", "A", "a", "[[A]]", "A>>B", "model_a", "Model A", "response_A", "output_1", "first",
@@ -73,3 +74,32 @@ def test_numbers_on_two_scales_are_refused_and_other_scales_stay() -> None:
     assert [one.human["overall"] for one in read(rated(0, 0.5, 1))] == [0.0, 0.5, 1.0]
     assert [one.human["overall"] for one in read(rated(-3, 2, 1))] == [-3.0, 2.0, 1.0]
     assert "a number from 0 to 1 in another row" in complaint(rated(0, 2))
+
+
+@pytest.mark.parametrize(("values", "said"), [
+    ((0, 1), "1 is read as the first text better, 0 as the second"),
+    ((1, 2), "1 is read as the first text better, 2 as the second"),
+    ((-2, 3), "higher numbers are read as the first text better"),
+    (("A", "B"), ""),
+])  # fmt: skip
+def test_it_is_said_how_numbers_of_pairs_are_read(values: tuple[Any, ...], said: str) -> None:
+    """OpenAI's summaries call the first text 0, and HelpSteer 3 prefers it by -3."""
+    rows = [{"output": "x", "output_b": f"y{at}", "human.overall": value}
+            for at, value in enumerate(values)]  # fmt: skip
+    notices = Examples(rows).check().notices
+    assert notices == ((f"ratings of pairs on 'overall': {said}",) if said else ())
+
+
+def test_pairs_that_differ_in_their_second_text_have_ids_of_their_own() -> None:
+    rows = [{"source": "q", "output": "x", "output_b": other} for other in ("y", "z")]
+    assert len({one.id for one in read(rows)}) == 2
+    assert "have no ids and equal content" in complaint([rows[0], rows[0]])
+
+
+@pytest.mark.parametrize(("word", "preference"), [
+    ("m is better", 1.0), ("n wins", 0.0), ("A is significantly better", 1.0), ("A.", 1.0),
+    ("B slightly better", 0.0), ("Tie!", 0.5), ("about the same", 0.5), ("no difference", 0.5),
+])  # fmt: skip
+def test_verdicts_with_verbs_and_adverbs_are_preferences(word: str, preference: float) -> None:
+    row = {"output": "x", "output_b": "y", "system": "m", "system_b": "n", "human.overall": word}
+    assert read([row])[0].human == {"overall": preference}

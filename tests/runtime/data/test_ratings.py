@@ -389,3 +389,37 @@ def test_ratings_that_cannot_be_joined_are_refused(ratings, words):
     data = [text_rated("a", annotators={"tone": (5, 4)})]
     with pytest.raises(DataError, match=words):
         list(WithRatings(Examples(data), {"f": Examples([ratings])}))
+
+
+@pytest.mark.parametrize("column", ["rater", "Annotator", "Rater ID", "workerId", "annotator_id"])
+def test_the_column_of_raters_is_found_in_any_case_with_any_separators(column):
+    rows = [{"id": "a", "output": "x", column: who, "human.coherence": rating}
+            for who, rating in (("ann", 4), ("bob", 5))]  # fmt: skip
+    data = Examples(rows)
+    assert [one.annotators for one in data] == [{"coherence": (4.0, 5.0)}]
+    assert data.rater_names("coherence") == ("ann", "bob")
+
+
+def test_tables_with_a_row_for_each_rater_and_aspect_lose_no_rating(tmp_path):
+    """As `textassay ratings export csv` writes them."""
+    path = tmp_path / "long.csv"
+    path.write_text("id,aspect,rater,value,output\na,tone,ann,4,x\na,tone,bob,2,x\n"
+                    "a,use,ann,80%,x\nb,use,bob,,y\n")  # fmt: skip
+    first, second = Examples(path)
+    assert first.annotators == {"tone": (4.0, 2.0), "use": (0.8, None)}
+    assert (first.human, second.human) == ({"tone": 3.0, "use": 0.8}, {})
+
+
+def test_rows_of_raters_without_ratings_are_refused():
+    """Joined by id, all rows but the first of each text would be gone."""
+    rows = [{"id": "a", "output": "x", "rater": who, "grade": 4} for who in ("ann", "bob")]
+    with pytest.raises(DataError, match=r'no column with ratings; name it: .*"human.ASPECT"'):
+        Examples(rows).check()
+    (rated,) = Examples(rows, fields={"grade": "human.tone"})
+    assert rated.annotators["tone"] == (4, 4)
+
+
+def test_equal_texts_with_one_id_may_be_of_several_raters():
+    rows = [{"id": "a", "output": "x", "coder": who, "human.c": 4} for who in ("ann", "bob")]
+    with pytest.raises(DataError, match=r'name their column: .*"COLUMN": "rater"'):
+        Examples(rows).check()

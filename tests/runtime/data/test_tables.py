@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -328,6 +329,14 @@ def test_a_workbook_says_what_a_csv_file_does(tmp_path: Path) -> None:
     assert examples.check().digest == plain.check().digest
 
 
+def test_an_index_without_a_name_is_left_out_of_a_workbook(tmp_path: Path) -> None:
+    """`DataFrame.to_excel` writes one, as `to_csv` does."""
+    book = workbook(tmp_path, A=[[None, "output", "human.c"], [0, "x", 4], [1, "y", 5]])
+    assert [(one.output, one.human, one.meta) for one in Examples(book)] == [
+        ("x", {"c": 4.0}, {}), ("y", {"c": 5.0}, {}),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("sheets", "problem"),
     [
@@ -567,3 +576,44 @@ def test_rows_that_end_early_lack_their_last_cells_which_a_notice_counts(tmp_pat
         {"a": 2.0, "b": 3.0},
         {"b": 1.0},
     ]
+
+
+@pytest.mark.parametrize(("cells", "outputs"), [
+    (['"Hi" he said', "plain"], ['"Hi" he said', "plain"]),
+    (['"He said', 'not quoted"', "third"], ['"He said', 'not quoted"', "third"]),
+    (["5\" tall", '"'], ["5\" tall", '"']),
+    (['"It ""rained"""', "plain"], ['It "rained"', "plain"]),
+    (['"two\nlines"', "plain"], ["two\nlines", "plain"]),
+    (['"a\ttab"', "plain"], ["a\ttab", "plain"]),
+])  # fmt: skip
+def test_quotation_marks_in_files_with_tabs_are_text_or_enclose_cells(
+    tmp_path: Path, cells: list[str], outputs: list[str]
+) -> None:
+    """Two rows whose texts have one mark each must not become one row."""
+    table = "id\toutput\tn\n" + "".join(f"{at}\t{cell}\t4\n" for at, cell in enumerate(cells))
+    data = Examples(saved(tmp_path, table, "data.tsv"))
+    assert [one.output for one in data] == outputs
+    are_text = cells == outputs and any('"' in cell for cell in cells)
+    notes = [n for n in data.check().notices if "quotation marks are read as text" in n]
+    assert bool(notes) == are_text
+
+
+@pytest.mark.parametrize("content", [
+    {"id": {"0": "a", "1": "b"}, "output": {"0": "x", "1": "y"}},
+    {"0": {"id": "a", "output": "x"}, "1": {"id": "b", "output": "y"}},
+    {"a": {"response": "x"}, "b": {"response": "y"}},
+    {"response": {"a": "x", "b": "y"}, "id": {"a": "a", "b": "b"}},
+    {"columns": ["id", "output"], "index": [0, 1], "data": [["a", "x"], ["b", "y"]]},
+    {"schema": {"fields": []}, "data": [{"id": "a", "output": "x"}, {"id": "b", "output": "y"}]},
+])  # fmt: skip
+def test_json_is_read_as_pandas_writes_it(tmp_path: Path, content: dict[str, Any]) -> None:
+    """By column, by index, apart from the names; and texts by id."""
+    rows = read(saved(tmp_path, json.dumps(content), "data.json"))
+    assert [(one.id, one.output) for one in rows] == [("a", "x"), ("b", "y")]
+
+
+@pytest.mark.parametrize("content", [
+    {"meta": {"model": "m"}, "info": {"a": 1}}, {"columns": ["id"], "data": [["a", "x"]]},
+])  # fmt: skip
+def test_other_objects_are_no_tables(tmp_path: Path, content: dict[str, Any]) -> None:
+    assert "is not a list of objects" in complaint(saved(tmp_path, json.dumps(content), "d.json"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command, group
 from textassay.cli.console import messages, print_tables, say, warn
-from textassay.cli.exits import io_errors, run_async
+from textassay.cli.exits import io_errors, run_async, with_flags
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import label_scales
@@ -229,7 +229,7 @@ def import_ratings(
     labels = _labels(typed)
     rows, notes = interchange.read(form, file, labels)
     for note in notes:
-        say(note, style="yellow")
+        say(with_flags(note), style="yellow")
     if data is not None:
         examples = Examples(data, labels=labels, **flags.data_options(typed))
         rows = interchange.with_examples(rows, examples)
@@ -296,7 +296,10 @@ def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
 
 @command("import", panel=LOOKING)
 def import_results(
-    form: Annotated[str, syntax.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
+    form: Annotated[
+        str,
+        syntax.argument("FORMAT", "inspect, promptfoo, deepeval, lm-eval or pydantic-evals."),
+    ],
     file: Annotated[Path, syntax.argument("FILE", "Result file of that tool.")],
     *,
     out: Annotated[

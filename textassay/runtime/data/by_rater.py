@@ -1,4 +1,4 @@
-"""Tables with one row per rater: their rows joined to one per text."""
+"""Tables with one row per rater, or per rater and aspect: their rows joined to one per text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
 from textassay.runtime.data.numerals import NumeralError, PercentColumns
-from textassay.runtime.data.ratings import RATER, RATERS, LabelReader
+from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
 from textassay.runtime.data.separated import Numbered, RowSource
+from textassay.runtime.errors import DataError
 
 
 def one_row_per_example(
@@ -20,19 +21,23 @@ def one_row_per_example(
 ) -> ByRater | None:
     """Return the table with a row per text if its rows say who rated, else `None`.
 
-    Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
-    comes more than once, and ratings in columns such as `human.coherence`. `fixed_columns` names
-    its other columns that are the same in all rows of a text.
+    Such a table has a column whose name says so (or one that the field map calls `rater`), an `id`
+    that comes more than once, and ratings in columns such as `human.coherence`, or in the columns
+    `aspect` and `value`. `fixed_columns` names its other columns that are the same in all rows of a
+    text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
         return None
     id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
     named = [key for key, ours in fields.items() if ours == RATER]
-    rater = next((key for key in (*named, *RATERS) if key in first), None)
+    by_name = (key for key in first if isinstance(key, str) and names_rater(key))
+    rater = next((key for key in (*named, *by_name) if key in first), None)
     # A column of raters without ids does not say which rows belong together.
     if rater is None or id_ not in first:
         return None
+    if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
+        return ByRater(table, rater, id_, fields, labels, fixed_columns)
     seen: set[str] = set()
     for _, row in table.rows():
         if not isinstance(row, Mapping):  # refused where rows are read
@@ -105,6 +110,11 @@ class ByRater(RowSource):
                     raise self.error(number, f"rater {rater!r} rated {id_!r} before")
                 of_text[aspect][rater] = value
         self.raters = tuple(raters)
+        if not any(ratings.values()):
+            raise DataError(
+                f"{self.name}: has a row for each rater ({self._rater!r}), and no column with"
+                ' ratings; name it: fields={"COLUMN": "human.ASPECT"}'
+            )
         for id_, (number, texts) in firsts.items():
             annotators = {
                 aspect: [by_rater.get(rater) for rater in raters]
@@ -141,6 +151,10 @@ class ByRater(RowSource):
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
         rated: dict[str, Any] = {}
+        if row.keys() >= {"aspect", "value"} and not {"aspect", "value"} & self._fields.keys():
+            row = {**row}
+            aspect, value = row.pop("aspect"), row.pop("value")
+            rated[str(aspect)] = self._number(f"value of {aspect}", value, number)
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:

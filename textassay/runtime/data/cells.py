@@ -127,7 +127,7 @@ def cell_from_text(
         listed = listed_objects(text) if text.lstrip()[:2] == "[{" else text
         return listed if looks_like_messages(listed) else text
     if name in ("passages", "messages", "images", "tools", "tools_called", "rubric"):
-        return _objects_in_cell(key, text)
+        return objects_in_cell(text) if text.lstrip()[:1] == "{" else list_in_cell(key, text)
     if name in KEYED or name == "annotators.":
         try:
             return orjson.loads(text)
@@ -136,8 +136,17 @@ def cell_from_text(
                 return parse_literal(text, _numeral)
             except LiteralError:
                 shown = f"should be JSON, not {short_repr(text)} ({error.msg})"
-                raise FieldError(key, shown) from None
+                raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
     return text
+
+
+def how_to_name(key: str, name: str) -> str:
+    """Say what to do about a column of one value in the place of values by name."""
+    field = name.removesuffix(".")
+    return (
+        f'; if it is one value, name it: fields={{"{key}": "{field}.NAME"}}, or leave it out:'
+        f' fields={{"{key}": "meta"}}'
+    )
 
 
 def number_in(key: str, text: str, decimal: Decimal | None) -> float:
@@ -211,7 +220,7 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
             raise FieldError(
                 key,
                 f"looks like a list and cannot be read as one ({error}): {short_repr(stripped)};"
-                ' write lists as JSON, such as ["a", "b"]',
+                ' write lists as JSON, such as ["a", "b"], and a text in brackets as ["[a]"]',
             ) from None
     if not isinstance(value, list):
         return text
@@ -241,10 +250,10 @@ def _missing(_: str) -> None:
     """Return null for JSON's NaN and Infinity."""
 
 
-def _objects_in_cell(key: str, text: str) -> Any:
-    """Return the list or the object in a cell, or its text."""
+def objects_in_cell(text: str) -> Any:
+    """Return the object or the list in a cell, or its text."""
     if not text.lstrip().startswith("{"):
-        return list_in_cell(key, text)
+        return listed_objects(text)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

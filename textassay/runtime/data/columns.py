@@ -24,7 +24,9 @@ from textassay.runtime.data.cells import (
     advice,
     cell_from_text,
     finite,
+    how_to_name,
     json_cell,
+    objects_in_cell,
     to_json_value,
 )
 from textassay.runtime.data.material import (
@@ -47,7 +49,12 @@ from textassay.runtime.data.material import (
 from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
-from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
+from textassay.runtime.data.ratings import (
+    SAMPLING_PROBABILITY,
+    LabelReader,
+    is_usual_mark,
+    names_rater,
+)
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import ImageReader, as_texts
 from textassay.runtime.labels import majority
@@ -78,7 +85,7 @@ class _ColumnLayout:
     rivals: tuple[tuple[str, str], ...] = ()
     """Key in `meta` and the field that it means, which another key is: if its text is not shown
     there, the row is refused."""
-    generic: str | None = None
+    generic: str = ""
     """Key of the output if its name, such as `text`, often names something else."""
     has_material: bool = False
     """Whether there are passages, messages, images or tools, which have to be put together."""
@@ -172,11 +179,13 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
+        self._taken_for_output: dict[str, None] = {}
         self._percents = PercentColumns()
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
         # first row in rows with other keys.
         self._columns: dict[str, dict[str, None]] = {}
+        self._paths = tuple(theirs for theirs in self.fields if "." in theirs)
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
             if (field not in NAMES) if not dot else (field not in KEYED or not part):
@@ -196,12 +205,14 @@ class FieldReader:
         # the exact type first: asking an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
+        if self._paths:
+            row = _take_out(row, self._paths)
         layout = self._layouts.get(tuple(row)) or self._layout(row)
         for key in layout.images:  # tables in memory hold their bytes
             row = {**row, key: as_texts(row[key])}
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
-        if layout.export is not None:
+        if layout.export:
             row = layout.export(row)
             layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
         if self._labels.missing:
@@ -228,6 +239,13 @@ class FieldReader:
             images = ImageReader(self._folder)
             fields = assemble(fields, further, layout.key_of, self._chars, images)
         refuse_images_as_text(fields, layout.key_of, self._folder)
+        context = fields.get("context")
+        if type(context) is str and is_usual_mark(context):
+            raise FieldError(
+                _key_of("context", layout),
+                f"is {context!r}, which usually marks a missing value; declare"
+                f" missing=({context!r},)",
+            )
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
         if self._needs_output:
@@ -241,10 +259,16 @@ class FieldReader:
         if not self._needs_output:
             fields.setdefault("output", "")
         elif "output" not in fields and "output" not in layout.names:
-            raise _no_output(tuple(row))
+            raise _no_output(row)
         if layout.is_pair:
             self._read_preferences(fields, layout)
         return _validate(fields, layout, self._labels)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """How columns and ratings were read; complete once all rows are."""
+        taken = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
+        return (*taken, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:
         """Return whether a cell of a comparison is no number."""
@@ -309,10 +333,13 @@ class FieldReader:
                     f"means {target!r}, and so does {taken!r}; say what it is, such as"
                     f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
                 )
-        if layout.generic is not None:
+        if layout.generic:
             others = [key for key in layout.unseen if is_running_text(row[key])]
             if others:
                 raise _unclear_output(layout.generic, others[0])
+            # a short text, such as an answer of one word, may be the output as well
+            if any(isinstance(row[key], str) for key in layout.unseen):
+                self._taken_for_output[layout.generic] = None
         if "messages" in fields:
             for name in ("messages", "source", "output"):
                 place = layout.key_of.get(name)
@@ -343,8 +370,9 @@ class FieldReader:
             sparse = {name: value for name, value in texts.items() if value}
             listed = {**sparse, "references": list(row.references)}
             return row.id not in {content_id(texts), content_id(sparse), content_id(listed)}
+        row = _take_out(row, self._paths)
         layout = self._layout(row)
-        if layout.export is not None:
+        if layout.export:
             row = layout.export(row)
             layout = self._layout(row, exported=True)
         return any(name == "id" and row[key] not in (None, "") for key, name in layout.whole)
@@ -354,19 +382,20 @@ class FieldReader:
         # Rows of a file mostly have the same keys, so aliases are resolved once rather than per
         # row.
         layout = self._layouts.get(keys)
-        if layout is None:
+        if not layout:
             # Rows with random keys must not fill the memory.
             if len(self._layouts) >= 256:
                 self._layouts.clear()
-            layout = self._layouts[keys] = self._laid_out(tuple(row), exported=exported)
+            layout = self._layouts[keys] = self._laid_out(row, exported=exported)
         return layout
 
-    def _laid_out(self, keys: Sequence[Any], *, exported: bool) -> _ColumnLayout:
+    def _laid_out(self, row: Mapping[Any, Any], *, exported: bool) -> _ColumnLayout:
+        keys = tuple(row)
         for key in keys:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
         export = None if exported else reader_for(frozenset(keys) - self.fields.keys())
-        if export is not None:
+        if export:
             return _ColumnLayout((), (), export=export)
         raters = self._raters(keys)
         of_raters = {key for group in raters.values() for key in group}
@@ -375,14 +404,14 @@ class FieldReader:
         self.seen.update(key for key in keys if key in self.fields)
         # an answer may be at the end of messages
         if self._needs_output and claims.keys().isdisjoint(("output", "messages", "source")):
-            raise _no_output(keys)
+            raise _no_output(row)
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
         # commands read these from `meta`, so that no notice names them
-        read = {*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY}
+        read = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
         is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
         return _ColumnLayout(
@@ -394,7 +423,7 @@ class FieldReader:
                 key for key, target in meta.items() if key not in read and target not in MATERIAL
             ),
             tuple((key, target) for key, target in meta.items() if target in MATERIAL),
-            output if is_generic else None,
+            output if is_generic else "",
             bool(claimed.further)
             or not claims.keys().isdisjoint(("messages", "images", "tools", "tools_called")),
         )
@@ -420,11 +449,11 @@ class FieldReader:
             rival = claims.get(target)
             if target == "":
                 meta[key] = ""
-            elif target in JOINED and rival is not None:
+            elif target in JOINED and rival:
                 further.append((key, target))
-            elif rival is None or rank < rival[0]:
+            elif not rival or rank < rival[0]:
                 claims[target] = (rank, key)
-                if rival is not None:
+                if rival:
                     meta[rival[1]] = target
             elif rank > rival[0] or not self._needs_output:
                 meta[key] = target
@@ -477,10 +506,40 @@ class FieldReader:
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
+        if any(path.startswith(f"{key}.") for path in self._paths):
+            return "", 0  # what is left of an object whose parts are mapped
         field, dot, part = key.partition(".")
         if dot and part and field in KEYED and field != "meta":
             return key, 1
         return meaning_of(key)
+
+
+def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]:
+    """Return a row with columns for the parts of objects to which paths lead: `inputs.question`."""
+    for path in paths:
+        if path not in row:
+            row, taken = _split_off(row, path)
+            if taken:
+                row = {**row, path: taken[0]}
+    return row
+
+
+def _split_off(value: Any, path: str) -> tuple[Any, list[Any]]:
+    """Return an object without the part to which a path leads, and the part, if it is there.
+
+    Lists are left whole.
+    """
+    name, _, rest = path.partition(".")
+    if isinstance(value, str):  # tables hold objects as text
+        value = objects_in_cell(value)
+    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+        item = value[int(name)]
+        return value, _split_off(item, rest)[1] if rest else [item]
+    if not isinstance(value, Mapping) or name not in value:
+        return value, []
+    left, taken = _split_off(value[name], rest) if rest else (None, [value[name]])
+    others = {key: item for key, item in value.items() if key != name}
+    return {**others, name: left} if left else others, taken
 
 
 def _unclear_output(generic: str, other: str) -> FieldError:
@@ -488,13 +547,17 @@ def _unclear_output(generic: str, other: str) -> FieldError:
     return FieldError(
         generic,
         f"may be the output, and so may {other!r}; say which is judged:"
-        f' fields={{"{other}": "output", "{generic}": "{field}"}}, or'
-        f' fields={{"{generic}": "output"}}',
+        f' fields={{"{generic}": "output", "{other}": "context"}}, or'
+        f' fields={{"{other}": "output", "{generic}": "{field}"}} ("meta" for what no judge should'
+        " see)",
     )
 
 
-def _no_output(keys: Sequence[str]) -> FieldError:
-    known = ", ".join(keys[:12]) or "none"
+def _no_output(row: Mapping[str, Any]) -> FieldError:
+    names: list[str] = []
+    for name, value in row.items():
+        names += [f"{name}.{part}" for part in value] if isinstance(value, Mapping) else [name]
+    known = ", ".join(names[:12]) or "none"
     return FieldError(
         "output",
         f"is missing; fields: {known}; rename one to 'output', or map it: "
@@ -598,7 +661,8 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])
-        path = ".".join([_key_of(name, layout, inside), *inside])
+        key = _key_of(name, layout, inside)
+        path = ".".join([key, *inside])
         problem = _problem(first["type"], first["input"], first["msg"])
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
@@ -606,7 +670,14 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
             problem += f"; the column of one aspect is {name}.ASPECT, such as {name}.quality"
         elif name == "annotators" and first["type"] == "tuple_type":
             problem += "; the column of one rater is annotators.ASPECT.RATER"
-        raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
+        elif first["type"] == "dict_type":
+            problem += how_to_name(path, name)
+        elif name == "references":
+            problem += f'; if they are passages, map them: fields={{"{key}": "context"}}'
+        elif isinstance(first["input"], Mapping) and first["input"]:
+            inner = next(iter(first["input"]))
+            problem += f'; map a part of it, such as fields={{"{path}.{inner}": "{name}"}}'
+        raise FieldError(path, f"{problem}{how_to_map(key)}") from None
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:

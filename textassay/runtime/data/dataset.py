@@ -110,7 +110,8 @@ class DataInfo(Message):
     unit: Unit = "conversation"
     """What of conversations the examples are."""
     reading: tuple[str, ...] = ()
-    """What is unusual about how the file was read: its encoding, titles above its header."""
+    """What is unusual about how the data were read: encoding, titles above the header, numbers that
+    say which of two texts is better."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -122,8 +123,8 @@ class DataInfo(Message):
                 " results first (conversation_chars)"
             )
         if self.unseen:
-            first = next((name for name in self.unseen if not is_inside(name)), None)
-            hint = "" if first is None else f'; show one with fields={{"{first}": "context"}}'
+            first = next((name for name in self.unseen if not is_inside(name)), "")
+            hint = f'; show one with fields={{"{first}": "context"}}' if first else ""
             sentences.append(
                 f"the judge does not see: {', '.join(self.unseen)} (kept in meta{hint})"
             )
@@ -262,7 +263,7 @@ class Examples:
         joined = one_row_per_example(
             self._table, self._fields, self._labels, self._reader.fixed_columns
         )
-        if joined is not None:
+        if joined:
             self._table = self._by_rater = joined
             self._reader = self._reader_of(joined.fields)
         elif RATER in self._fields.values():
@@ -278,7 +279,7 @@ class Examples:
         files that ratings came from; known once the examples are read, and empty if nothing names
         them.
         """
-        if self._by_rater is not None:
+        if self._by_rater:
             return self._by_rater.raters
         return self._reader.rater_names(aspect) or read_names(self._source, aspect)
 
@@ -404,7 +405,7 @@ class Examples:
             unseen=dict(self._reader.unseen) or _unseen_of(self._source),
             unused_map=self._unused_ratings(),
             unit=self._unit,
-            reading=self._table.notices,
+            reading=(*self._table.notices, *self._reader.notices),
             **counts,
         )
 
@@ -449,8 +450,10 @@ class Examples:
         one, two = (example for index, example in numbered if index in (first, second))
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
         if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
+            hint = '; if each is of one rater, name their column: fields={"COLUMN": "rater"}'
             return DataError(
                 f"{where}, field 'id': both are {short_repr(two[2].id)}; ids must be unique"
+                f"{hint if one[2].output == two[2].output else ''}"
             )
         return DataError(
             f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"

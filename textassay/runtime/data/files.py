@@ -174,10 +174,33 @@ _LISTS = (
 `testCases`, pydantic-evals in `cases`."""
 
 
+def _rows_of_frame(items: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that pandas' `to_json` writes by column, by index or apart from the names.
+
+    An object of objects by id is one by index. Empty for any other object.
+    """
+    names, rows = items.get("columns"), items.get("data")
+    if isinstance(names, list) and isinstance(rows, list):
+        are_rows = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+        return [dict(zip(names, row, strict=True)) for row in rows] if are_rows else []
+    inner = [value for value in items.values() if isinstance(value, dict)]
+    if not inner or len(inner) < len(items):
+        return []
+    if all(map(str.isdecimal, inner[0])) or _names_output(items):
+        return [{name: column.get(at) for name, column in items.items()} for at in inner[0]]
+    return [{"id": name, **row} for name, row in items.items()] if _names_output(inner[0]) else []
+
+
+def _names_output(keys: Iterable[str]) -> bool:
+    return any(meaning_of(key)[0] == "output" for key in keys)
+
+
 def _iter_lists(items: Any) -> Any:
     """Return the list of a file, or the lists of an object, one after the other."""
     if not isinstance(items, dict):
         return items
+    if rows := _rows_of_frame(items):
+        return rows
     inner = items.get("testRunData", items)  # DeepEval's latest run
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):
@@ -296,7 +319,8 @@ class Xlsx(TableFile):
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
                 continue
-            for at, cell in enumerate(cells, start=1):
+            # the first may be pandas' index
+            for at, cell in enumerate(cells[1:], start=2):
                 if cell is not None and (at > len(header) or not header[at - 1]):
                     raise self.unnamed(number, at)
             # a row may end before its last empty cells
@@ -315,8 +339,6 @@ def _rows_of_cells(sheet: Any) -> Iterator[bool]:
     return (sum(cell is not None for cell in cells) > 1 for _, cells in _fill_rows(sheet))
 
 
-MAX_NAME = 300
-"""Characters of a path that an error shows."""
 _FORMATS: dict[str, type[TableFile]] = {
     ".json": JsonList,
     ".jsonl": JsonLines,
@@ -330,7 +352,7 @@ _FORMATS: dict[str, type[TableFile]] = {
 def _short_path(path: Path) -> str:
     """Return a path for an error message, shortened if it is so long that it may be data."""
     text = str(path)
-    return repr(text) if len(text) <= MAX_NAME else short_repr(text)
+    return repr(text) if len(text) <= 300 else short_repr(text)
 
 
 def _open_file(path: Path) -> RowSource:

@@ -22,9 +22,6 @@ _WORDS = {
     "nan": None, "NaN": None, "NA": None, "<NA>": None, "NaT": None,
 }  # fmt: skip
 """Words for values; all marks of missing values are null."""
-_CLOSING = {"[": "]", "(": ")", "{": "}"}
-MAX_DEPTH = 100
-"""Lists within each other; the parser calls itself for each."""
 
 
 class LiteralError(ValueError):
@@ -68,11 +65,11 @@ class _Parser:
 
     def value(self, depth: int) -> Any:
         self.skip_space()
-        if depth > MAX_DEPTH:
+        if depth > 100:  # the parser calls itself for each list
             raise LiteralError(self.at, "nested too deeply")
         start = self.text[self.at : self.at + 1]
         if start in ("[", "("):
-            return self._items(_CLOSING[start], depth)
+            return self._items("]" if start == "[" else ")", depth)
         if start == "{":
             return self._braces(depth)
         if found := _STRING.match(self.text, self.at):

@@ -137,17 +137,16 @@ def meaning_of(name: str) -> tuple[str, int]:
 
 _IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
-_FEWEST_WORDS = 3
-"""Words of a running text; fewer are a name, a code or a label more often."""
-_FEWEST_LETTERS = 12
-"""Letters of one in a script that may be written without blanks."""
 
 
 def is_running_text(value: Any) -> bool:
-    """Return whether a value is, or holds, a text of several words."""
+    """Return whether a value is, or holds, a text of several words.
+
+    Fewer than three are a name, a code or a label more often, and so are fewer than twelve letters
+    of a script that may be written without blanks.
+    """
     return any(
-        len(leaf.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS
-        or (len(leaf) >= _FEWEST_LETTERS and not leaf.isascii())
+        len(leaf.split(maxsplit=3)) >= 3 or (len(leaf) >= 12 and not leaf.isascii())
         for leaf in _leaves(value)
     )
 
@@ -241,6 +240,9 @@ def assemble(
     for name in ("messages", "tools", "tools_called", "context", "passages"):
         if not complete.get(name):
             complete.pop(name, None)
+    chats: list[Any] = []
+    if _is_chat(complete.get("context")):
+        chats += complete.pop("context")
     key = keys.get("images", "images")
     try:
         images.take(_parse_list(complete.pop("images", None)))
@@ -248,8 +250,12 @@ def assemble(
             key = column
             if name == "images":
                 images.take(_parse_list(value))
+            elif _is_chat(value):
+                chats += value
             else:
                 _join_context(complete, value)
+        if chats:
+            complete["messages"] = [*chats, *_parse_list(complete.get("messages", []))]
         key = keys.get("messages", "messages")
         _gather_messages(complete, images)
         for name in ("tools", "tools_called"):
@@ -302,6 +308,8 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields["source"] = given
     elif given is not None:
         messages = read_messages(given, images)
+    if isinstance(source, Mapping) and source.keys() == {"messages"}:
+        fields["source"] = source = source["messages"]
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"), images)
         follows = given is None and isinstance(output, str) and bool(output.strip())
@@ -321,6 +329,11 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
     if messages:
         fields["messages"] = messages
+
+
+def _is_chat(context: Any) -> bool:
+    """Return whether a context is a list of messages, not of passages: these have no roles."""
+    return looks_like_messages(context) and all("role" in item for item in context)
 
 
 def unread_names(messages: Any) -> set[str]:

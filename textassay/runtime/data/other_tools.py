@@ -27,10 +27,14 @@ from textassay.runtime.chat_formats import (
     looks_like_messages,
     message_text,
     plain_name,
+    read_messages,
+    read_passages,
     short_repr,
 )
+from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.labels import find_pair
 
 ExportRow = Mapping[str, Any]
 
@@ -39,7 +43,6 @@ _SPAN = lazy_pattern(
     r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
-_NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _RETRIEVED = frozenset(map(plain_name, RETRIEVED))
 _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
@@ -70,7 +73,8 @@ def _from_span(row: ExportRow) -> ExportRow:
     for key, value in row.items():
         if key == "attributes" and isinstance(value, Mapping):
             flat |= value
-            others = {k: v for k, v in value.items() if not _SPAN.match(k) and k not in _NESTED}
+            nested = ("input", "output", "llm", "retrieval", "reranker")
+            others = {k: v for k, v in value.items() if not _SPAN.match(k) and k not in nested}
             rest |= {key: others} if others else {}
         elif _SPAN.match(key):
             flat[key.removeprefix("attributes.")] = value
@@ -221,18 +225,13 @@ def _from_sample(row: ExportRow) -> ExportRow:
         "group": found.get("group", str(row["id"])),
         "output": answer or output,  # the last thing it did was a call
         "system": output.get("model"),
-        "metrics": _sample_scores(found),
+        **_about_sample(found),
     }
-    found.pop("scores", None)
     if "target" in found:
         found["target"] = _references(found["target"])
     if not isinstance(found["input"], str):  # its messages are the first of all messages
         del found["input"]
-    about = found.get("metadata")
-    if isinstance(about, Mapping):
-        del found["metadata"]
-        found |= _with_passages(about)
-    return found
+    return {name: value for name, value in found.items() if name not in ("scores", "metadata")}
 
 
 def _is_failed(sample: ExportRow) -> bool:
@@ -247,7 +246,12 @@ def _with_passages(about: ExportRow) -> dict[str, Any]:
     passages = [value for name, value in about.items() if value and _is_context(name)]
     rest = {name: value for name, value in about.items() if not _is_context(name)}
     items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
-    return {"context": items[0] if len(items) == 1 else items, "meta": rest}
+    try:
+        read_passages(items)
+    except ValueError:  # of a form that is not known; the command says what is in `meta`
+        return {"context": None, "meta": dict(about)}
+    is_text = len(items) == 1 and isinstance(items[0], str)
+    return {"context": items[0] if is_text else items, "meta": rest}
 
 
 def _is_context(name: str) -> bool:
@@ -279,10 +283,15 @@ def _of_inputs(inputs: Any) -> dict[str, Any]:
     found = {name: value for name, value in _with_passages(inputs).items() if name == "context"}
     rest = {name: value for name, value in inputs.items() if not _is_context(name)}
     messages = next((value for value in rest.values() if looks_like_messages(value)), None)
-    if messages is not None:
+    if messages:
         return {**found, "messages": messages}
     (only,) = rest.values() if len(rest) == 1 else (rest,)
     return {**found, "source": _as_answer(only)}
+
+
+def _first(row: ExportRow, *names: str) -> Any:
+    """Return the first of these values that is there; `None` if none is."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def _from_traces(row: ExportRow) -> ExportRow:
@@ -290,14 +299,12 @@ def _from_traces(row: ExportRow) -> ExportRow:
     values = {name: value for name, value in row.items() if "/" in name}
     measured = {name.removesuffix("/value"): value
                 for name, value in values.items() if name.endswith("/value")}  # fmt: skip
-    inputs = row.get("request") if row.get("request") is not None else row.get("inputs")
-    output = row.get("response") if row.get("response") is not None else row.get("outputs")
-    expected = next((measured[n] for n in ("expected_response", "expected") if n in measured), None)
+    inputs, output = _first(row, "request", "inputs"), _first(row, "response", "outputs")
     return {
         "id": row.get("trace_id"),
         "output": _as_answer(_parse(output)),
         **_of_inputs(inputs),
-        "references": _references(expected),
+        "references": _references(_first(measured, "expected_response", "expected")),
         "metrics": _numbers_in(measured),
         "meta": {name: value for name, value in values.items() if value is not None},
     }
@@ -324,16 +331,20 @@ def _sample_id(sample: ExportRow) -> Any:
     return sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}"
 
 
-def _sample_scores(sample: ExportRow) -> dict[str, float]:
-    scores = sample.get("scores") or {}
-    return _numbers_in({name: one.get("value") for name, one in scores.items()})
+def _about_sample(sample: ExportRow) -> dict[str, Any]:
+    """Return scores and metadata of a sample; scores that are no numbers are kept in `meta`."""
+    scores = {name: one.get("value") for name, one in (sample.get("scores") or {}).items()}
+    others = {name: one for name, one in scores.items() if one and not _numbers_in({name: one})}
+    found = _with_passages(sample.get("metadata") or {})
+    found["meta"] |= {"scores": others} if others else {}
+    return {**found, "metrics": _numbers_in(scores)}
 
 
 def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
     """Return a value with the long texts that Inspect keeps in one place of a sample."""
+    mark = "attachment://"
     if isinstance(value, str):
-        found = attachments.get(value.removeprefix("attachment://"))
-        return found if found is not None and value.startswith("attachment://") else value
+        return attachments.get(value[len(mark) :], value) if value.startswith(mark) else value
     if isinstance(value, Mapping):
         return {key: _resolve_attachments(item, attachments) for key, item in value.items()}
     return (
@@ -376,7 +387,7 @@ def _from_sharegpt(row: ExportRow) -> ExportRow:
 
 def _marked(item: Any) -> Any:
     match = _MARKER.fullmatch(item) if isinstance(item, str) else None
-    return item if match is None else {"text": match["text"], "title": match["source"]}
+    return {"text": match["text"], "title": match["source"]} if match else item
 
 
 VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -399,9 +410,11 @@ def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a score as a number; `None` if it is not a finite number."""
+    """Return a score as a number, pass and fail as 1 and 0; `None` if it is not a finite number."""
     if not isinstance(value, str | int | float):
         return None
+    if pair := find_pair(value):
+        return float(pair[1])
     try:
         number = VERDICTS[value] if value in VERDICTS else float(value)
     except (ValueError, OverflowError):
@@ -447,44 +460,74 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         is_longer = isinstance(messages, list) and len(messages) > 2
         yield {
             "id": _sample_id(sample),
-            "output": output.get("completion") or _text(choices[0].get("message")),
+            "output": output.get("completion") or _answer_text(choices[0].get("message")),
             "source": None if is_longer else _text(sample.get("input")),
             "references": _references(sample.get("target")),
             "system": output.get("model") or model,
             "group": sample["id"],
-            "metrics": _sample_scores(sample),
             "messages": messages if is_longer else None,
-            **_with_passages(sample.get("metadata") or {}),
+            **_about_sample(sample),
         }
+
+
+def _answer_text(message: Any) -> str | None:
+    """Return the text of a model's message, or else its calls of tools."""
+    return _text(message) or calls_as_text(read_messages([message] if message else [])) or ""
+
+
+def _prompt_fields(prompt: Any) -> dict[str, Any]:
+    """Return a prompt as the source, or as messages if it is a chat or the JSON of one."""
+    chat = _parse(prompt)
+    return {"messages": chat} if looks_like_messages(chat) else {"source": _text(prompt)}
+
+
+def _by_name(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by name; the second value of a name is called `NAME 2`."""
+    found: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for name, value in named:
+        counts[name] += 1
+        found[name if counts[name] == 1 else f"{name} {counts[name]}"] = value
+    return found
 
 
 def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the results of promptfoo; `system` is the provider and the prompt.
 
-    `group` is the first test with the same variables: repetitions are numbered as tests.
+    `group` is the first test with the same variables, or the same prompts if it has none:
+    repetitions are numbered as tests.
     """
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
     prompts = _number_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
+    prompts_of: dict[Any, set[str]] = {}
+    for at, one in enumerate(results):
+        prompts_of.setdefault(one.get("testIdx", at), set()).add(json.dumps(_prompt(one)))
     first_test: dict[str, Any] = {}
     for at, one in enumerate(results):
         test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
-        variables = one.get("vars") or {}
-        known = json.dumps(variables, sort_keys=True) if variables else f"test {test}"
-        asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
+        variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
+        known = json.dumps(variables or sorted(prompts_of[test]), sort_keys=True)
+        # promptfoo sums up what it was told to call by one name
+        scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
+        asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
             "id": f"{test}-{prompt}-{name}",
             "output": _as_answer((one.get("response") or {}).get("output")),
-            "source": _text((one.get("prompt") or {}).get("raw")),
+            **_prompt_fields(_prompt(one)),
             **_with_passages(variables),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
             "group": first_test.setdefault(known, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
         }
+
+
+def _prompt(one: Mapping[str, Any]) -> Any:
+    return (one.get("prompt") or {}).get("raw")
 
 
 def _provider(one: Mapping[str, Any]) -> Any:
@@ -506,7 +549,7 @@ def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int
     known: dict[tuple[Any, int], int] = {}
     for (provider, column), prompt_id in sorted(columns.items(), key=lambda item: item[0][1]):
         # without ids the column is all that is known
-        own = column if prompt_id is None else prompt_id
+        own = prompt_id or column
         numbers[provider, column] = known.setdefault((own, seen[provider, own]), len(known))
         seen[provider, own] += 1
     return numbers
@@ -527,6 +570,13 @@ def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
 
 def _assertion(assertion: Mapping[str, Any]) -> str:
     return str(assertion.get("metric") or assertion.get("type") or "assertion")
+
+
+def read_pydantic_evals(report: Mapping[str, Any]) -> Iterator[ExportRow]:
+    """Yield the cases of a report of pydantic-evals; a failed one has no answer."""
+    yield from map(_from_case, report["cases"])
+    for one in report.get("failures") or ():
+        yield {"id": one.get("name"), "output": None}
 
 
 def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
@@ -558,7 +608,9 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
             "context": context
             if isinstance(context, list) and len(context) > 1
             else _text(context),
-            "metrics": _numbers_in({m.get("name", "score"): m.get("score") for m in measured}),
+            "metrics": _numbers_in(
+                _by_name((m.get("name", "score"), m.get("score")) for m in measured)
+            ),
             "messages": turns,
         }
 
@@ -587,7 +639,7 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
         yield {
             "id": one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
             "output": _answer(one, requests),
-            "source": _text(requests[0][0]) if requests else None,
+            **(_prompt_fields(requests[0][0]) if requests else {}),
             "references": _references(_target(one, requests)),
             "group": one["doc_id"],
             "metrics": _numbers_in({name: one.get(name) for name in names}),
@@ -625,6 +677,7 @@ FORMATS: dict[str, Callable[[Any], Iterable[ExportRow]]] = {
     "promptfoo": read_promptfoo,
     "deepeval": read_deepeval,
     "lm-eval": read_lm_eval,
+    "pydantic-evals": read_pydantic_evals,
 }
 """Readers by the name of the tool."""
 _DAMAGED = (
@@ -661,6 +714,10 @@ def read_results(form: str, path: str | Path) -> Imported:
         imported = [_without_gaps(one) for one in FORMATS[form](_content(form, path))]
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}: is not JSON ({error}); give the JSON that {form} writes"
+        ) from error
     except _DAMAGED as error:
         if isinstance(error, NotImplementedError) and "zstd" in str(error):
             raise DataError(
@@ -701,7 +758,10 @@ def _content(form: str, path: Path) -> Any:
         return found if form == "lm-eval" else {"results": found}
     if form == "inspect" and zipfile.is_zipfile(path):
         return _unzip(path)
-    return json.loads(path.read_bytes())  # of bytes, it finds out whether they are UTF-8 or UTF-16
+    content = json.loads(path.read_bytes())  # it finds out whether they are UTF-8 or UTF-16
+    if not isinstance(content, Mapping):
+        raise DataError(f"{path}: is a JSON {type(content).__name__}; {form} writes one object")
+    return content
 
 
 def _unzip(path: Path) -> dict[str, Any]:

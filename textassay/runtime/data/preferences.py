@@ -16,11 +16,12 @@ _SIDE = lazy_pattern(
     r"|candidate|translation)[ _-]?)?(?:(?P<first>a|1|one)|(?P<second>b|2|two))"
     r"|(?P<former>first|1st)|(?P<latter>second|2nd)"
 )
-_VERB = lazy_pattern(r"\s+(?:is (?:much |slightly )?better|wins?|won|is preferred)$")
+_VERB = lazy_pattern(r"\s+(?:(?:is )?(?:[a-z]+ )?better|wins?|won|is preferred)$")
 _RELATION = lazy_pattern(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)")
 _NEITHER = frozenset({
-    "tie", "tied", "ties", "draw", "equal", "equally good", "same", "both", "both good",
-    "both bad", "bothbad", "neither", "no preference", "tie bothbad", "tie both bad",
+    "tie", "tied", "ties", "draw", "equal", "equally good", "same", "about the same", "both",
+    "both good", "both bad", "bothbad", "neither", "no preference", "no difference", "tie bothbad",
+    "tie both bad",
 })  # fmt: skip
 
 
@@ -31,10 +32,12 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
         word: Such as `A>B`, `[[A]]`, `model_a`, `response_B is better` or `tie`.
         sides: Further names of the texts, in lower case, such as the names of their systems.
     """
-    plain = word.strip().strip("[]()\"'").casefold().strip()
+    plain = word.strip().strip("[]()\"'").casefold().strip(" .!")
     if plain in sides:
         return sides[plain]
     plain = _VERB.sub("", plain)
+    if plain in sides:
+        return sides[plain]
     if plain.replace("_", " ").replace("(", "").replace(")", "") in _NEITHER:
         return 0.5
     if (found := _SIDE.fullmatch(plain)) is not None:
@@ -50,6 +53,13 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
     return 1 - first if set(sign) <= set("<≺") else 0.5
 
 
+_READ_AS = {
+    "0 to 1": "1 is read as the first text better, 0 as the second",
+    "1 to 2": "1 is read as the first text better, 2 as the second",
+    "another": "higher numbers are read as the first text better",
+}
+
+
 class PreferenceReader:
     """Reads the ratings of comparisons; numbers of 1 and 2 name the texts, unless others occur.
 
@@ -57,7 +67,16 @@ class PreferenceReader:
     """
 
     def __init__(self) -> None:
-        self._scales: dict[str, set[str]] = {}  # "0 to 1", "1 to 2" and another, by what was rated
+        self._scales: dict[str, set[str]] = {}  # keys of `_READ_AS`, by what was rated
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """How numbers are read: other data call the first text 0, or prefer it by -3."""
+        # "another" is the last of the keys in order, and beside it there may be the others
+        return tuple(
+            f"ratings of pairs on {name!r}: {_READ_AS[max(scales)]}"
+            for name, scales in self._scales.items()
+        )
 
     def preference(self, name: str, value: Any, sides: Mapping[str, float]) -> Any:
         """Return a rating as a preference; values that express none are unchanged.

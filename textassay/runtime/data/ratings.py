@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
 import orjson
 
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import plain_name, short_repr
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.numerals import NumeralError, read_numeral
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, find_pair, member_name, number_of
 from textassay.runtime.messages import Example
 
-MAX_CATEGORIES = 200
-"""Most different words of a name that are read as categories."""
 _USUAL_MARKS = frozenset({
-    "n/a", "na", "n.a.", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?", ".",
+    "n/a", "na", "n.a.", "nan", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?",
+    ".",
 })  # fmt: skip
 """What usually marks a missing value: among undeclared words, no category."""
 _NUMERIC = frozenset({int, float, type(None)})
 _BOOLEAN = ("false", "true")
-_FIELD_OF = {"annotators": "human"}
 
 
 class LabelReader:
@@ -88,7 +86,7 @@ class LabelReader:
     def pair(self, field: str, name: str) -> tuple[str, str] | None:
         """Return the words for no and yes that the values of a name are; `None` if none are."""
         for words in (self._words_of.get((field, name)), self._words_of.get(("annotators", name))):
-            if words is not None and words != _BOOLEAN and len(words) == 2:
+            if words and words != _BOOLEAN and len(words) == 2:
                 return words[0], words[1]
         return None
 
@@ -115,12 +113,12 @@ class LabelReader:
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
         # numerals are read as numbers, since the same text may be a number of another aspect
         is_word = text.strip().casefold() in self._words and finite(text) is None
-        return bool(listed or find_pair(text) is not None or is_word)
+        return bool(listed or find_pair(text) or is_word)
 
     def has_numerals(self, name: str) -> bool:
         """Return whether a label of an aspect is a number."""
-        declared = self.declared.get(name)
-        return declared is not None and any(finite(label) is not None for label in declared.names)
+        declared = self.declared.get(name, LabelScale(()))
+        return any(finite(label) is not None for label in declared.names)
 
     def numbers(
         self, field: str, values: dict[str, Any], *, are_positions: bool = False
@@ -189,7 +187,7 @@ class LabelReader:
             if type(value) in _NUMERIC and value is not None:
                 self._note_number(field, name, value, is_label=value in (0, 1))
             return value
-        if (found := find_pair(value)) is None:
+        if not (found := find_pair(value)):
             return self._category(field, name, str(value)) if self._any_word else value
         if self._is_categorical(field, name):
             raise FieldError(
@@ -206,7 +204,7 @@ class LabelReader:
         return float(number)
 
     def _is_categorical(self, field: str, name: str) -> bool:
-        return (_FIELD_OF.get(field, field), name) in self.categories
+        return _category_key(field, name) in self.categories
 
     def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
         """Return the position of a label, or a mean of positions where there can be one."""
@@ -236,7 +234,7 @@ class LabelReader:
     def _category(self, field: str, name: str, word: str) -> float | str:
         if not word.strip() or _is_number(word):
             return word
-        if word.strip().casefold() in _USUAL_MARKS:
+        if is_usual_mark(word):
             raise FieldError(
                 f"{field}.{name}",
                 f"is {word!r} among labels{advice(word)}; if it is a label, a task with the labels"
@@ -249,10 +247,10 @@ class LabelReader:
                 f"is {short_repr(word)}, and a number, yes or no in another row; name its labels in"
                 f" the task's aspect{advice(word)}",
             )
-        words = self.categories.setdefault((_FIELD_OF.get(field, field), name), {})
+        words = self.categories.setdefault(_category_key(field, name), {})
         plain = word.strip().casefold()
         words.setdefault(plain, word.strip())
-        if len(words) > MAX_CATEGORIES:
+        if len(words) > 200:  # so many are texts
             raise FieldError(
                 f"{field}.{name}", f"has {len(words)} different words, which are no categories"
             )
@@ -268,10 +266,21 @@ class LabelReader:
 
     def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
         words = self._words_of.get((field, name))
-        if words is not None and name in self._rated[field]:
+        if words and name in self._rated[field]:
             known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
             kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def _category_key(field: str, name: str) -> tuple[str, str]:
+    """Return the key of `LabelReader.categories`: single raters use the words of their means."""
+    return "human" if field == "annotators" else field, name
+
+
+def is_usual_mark(text: str) -> bool:
+    """Return whether a text usually marks a missing value, such as `N/A`."""
+    # folding the case of a long text takes time
+    return len(plain := text.strip()) <= 5 and plain.casefold() in _USUAL_MARKS
 
 
 def _is_numeral(text: str) -> bool:
@@ -328,17 +337,22 @@ def _parse_labels(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
-"""Columns that say who rated, in data with one row per rater."""
+_RATERS = frozenset({"rater", "annotator", "raterid", "annotatorid", "workerid"})
+"""Plain names of columns that say who rated, in data with one row per rater."""
 RATER = "rater"
 """What a field map calls the column that says who rated."""
 SAMPLING_PROBABILITY = "sampling_probability"
 """Field of a row: the probability with which it was drawn to be rated."""
 
 
+def names_rater(column: str) -> bool:
+    """Return whether a column is called so that it says who rated, such as `Rater ID`."""
+    return plain_name(column) in _RATERS
+
+
 def rater_of(example: Example) -> str | None:
-    """Return who gave an example's only rating, if a column of `RATERS` says so."""
-    named = (example.meta.get(column) for column in RATERS)
+    """Return who gave an example's only rating, if a column says so."""
+    named = (name for column, name in example.meta.items() if names_rater(column))
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
@@ -350,9 +364,25 @@ class WithRatings:
     Raters of two files are two raters, in the order of the files; raters of the data come last.
     """
 
-    def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        files: Mapping[str, Iterable[Example]],
+        other_texts: Mapping[str, Collection[str]] = {},
+    ) -> None:
+        """Join files of ratings to examples.
+
+        Args:
+            examples: The data.
+            files: Rated examples by the name of their file.
+            other_texts: Ids of the examples of each file whose text is another one in the data, so
+                that their ratings are left out.
+        """
         self.examples = examples
-        self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
+        self._files = {
+            name: {one.id: one for one in rows if one.id not in other_texts.get(name, ())}
+            for name, rows in files.items()
+        }
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
         self._sources = [*files.values(), examples]
 
@@ -412,8 +442,7 @@ class WithRatings:
 
 def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
     """Return the raters of an aspect by name, from what knows them; empty if it does not."""
-    find = getattr(examples, "rater_names", None)
-    return () if find is None else tuple(find(aspect))
+    return tuple(getattr(examples, "rater_names", lambda _: ())(aspect))
 
 
 def _widths(rated: Iterable[Example]) -> dict[str, int]:

@@ -309,6 +309,24 @@ class Csv(TableFile):
         """The decimal mark of numbers."""
         return "," if self._delimiter == ";" else "."
 
+    @cached_property
+    def _quoting(self) -> Literal[0, 3]:
+        """Whether quotation marks enclose cells, or are text, as in most files with tabs.
+
+        They are text if every line has as many cells as the header, and a cell begins with one that
+        is not the other one's.
+        """
+        if self._delimiter != "\t":
+            return csv.QUOTE_MINIMAL
+        width, are_text = 0, False
+        for line in self._text_lines():
+            cells = line.rstrip("\r\n").split("\t")
+            width = width or len(cells)
+            if len(cells) != width and line.strip():
+                return csv.QUOTE_MINIMAL
+            are_text = are_text or not all(map(_is_enclosed, filter(_begins_quoted, cells)))
+        return csv.QUOTE_NONE if are_text else csv.QUOTE_MINIMAL
+
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
         # the module's only limit is global, and texts may be long
@@ -357,7 +375,10 @@ class Csv(TableFile):
         lines = self._text_lines()
         if self._delimiter == "|":
             lines = _without_markdown(lines)
-        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        quoting = self._quoting
+        if quoting == csv.QUOTE_NONE:
+            self._notes["quotation marks are read as text, since not all enclose a cell"] = None
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True, quoting=quoting)
         start = 1
         try:
             for cells in reader:
@@ -442,6 +463,15 @@ def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
             yield row
             row = ""
     yield row
+
+
+def _begins_quoted(cell: str) -> bool:
+    return cell.startswith('"')
+
+
+def _is_enclosed(cell: str) -> bool:
+    """Return whether quotation marks enclose a cell that begins with one, doubled within it."""
+    return cell.endswith('"') and len(cell) > 1 and '"' not in cell[1:-1].replace('""', "")
 
 
 def below_titles(
