@@ -328,9 +328,12 @@ class Pairs:
 
     scores: Floats  # shape (n,)
     human: Floats  # shape (n,)
-    # code of each row's group, from 0 without holes, shape (n,); `None` if no groups were given
-    groups: Codes | None
-    systems: Codes | None  # the same for systems
+    # code of each row's group, from 0 without holes, shape (n,); each row has its own if none were
+    # given
+    groups: Codes
+    systems: Codes  # the same for systems
+    has_groups: bool  # whether groups were given
+    has_systems: bool
     rated: int  # number of rows with a human rating, scored or not
 
     @property
@@ -360,6 +363,8 @@ def pair_up(
         human=y[kept],
         groups=_encode(groups, kept, len(x), "group", needed=level == "group"),
         systems=_encode(systems, kept, len(x), "system", needed=level == "system"),
+        has_groups=groups is not None,
+        has_systems=systems is not None,
         # counted before unscored rows are dropped: coverage must show what the judge failed on
         rated=int(np.count_nonzero(~np.isnan(y))),
     )
@@ -381,7 +386,7 @@ def system_level(pairs: Pairs) -> dict[Coefficient, float | None]:
 
 def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
     """Return the mean score and the mean rating of each system, shape (systems,) each."""
-    rows = rows_by_code(_drop_missing(pairs.systems))
+    rows = rows_by_code(pairs.systems)
     return (
         np.array([math.fsum(pairs.scores[i]) / len(i) for i in rows], float),
         np.array([math.fsum(pairs.human[i]) / len(i) for i in rows], float),
@@ -390,7 +395,7 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     """Return the coefficients of each group, shape (groups,); all NaN if a side is constant."""
-    rows = rows_by_code(_drop_missing(pairs.groups))
+    rows = rows_by_code(pairs.groups)
     coefficients = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
     # groups of equal size form a rectangular array and are computed in one call
@@ -425,14 +430,12 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
     return coefficients
 
 
-def _encode(
-    labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool
-) -> Codes | None:
+def _encode(labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool) -> Codes:
     """Return codes in order of appearance; rows without a label have own ones unless needed."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")
-        return None
+        return np.arange(len(kept))
     if len(labels) != n:
         raise DataError(f"{kind}s must be as long as the scores, not {len(labels)} and {n}")
     if needed and all(label is None for label in labels):
@@ -448,9 +451,3 @@ def _encode(
             label = ("no label", row)
         numbered[position] = codes.setdefault(label, len(codes))
     return numbered
-
-
-def _drop_missing(codes: Codes | None) -> Codes:
-    if codes is None:
-        raise ConfigurationError("this level needs groups or systems, and none were given")
-    return codes
