@@ -284,7 +284,7 @@ def test_intervals_over_systems_that_hardly_differ_hold_the_truth(world, documen
 
 
 def test_agreement_on_single_texts_is_not_taken_for_agreement_on_systems():
-    """Where judge and people err alike on texts, so do the means of systems that they rank apart."""
+    """Judge and people err alike on texts, so their means of systems agree for no other reason."""
     rng = np.random.default_rng(1)
     missed = given = 0
     for _ in range(150):
