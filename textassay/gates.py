@@ -28,7 +28,9 @@ import numpy as np
 
 from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
-from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs, verdict_on
+from textassay.estimation.compare import compare_runs
+from textassay.estimation.compare_rows import CompareRow
+from textassay.estimation.gate_verdict import GateVerdict, verdict_on
 from textassay.estimation.means import mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run

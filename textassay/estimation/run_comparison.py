@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from textassay.agreement.joined import People, subset_names
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
-from textassay.estimation.compare import (
+from textassay.estimation.compare import can_compare, compare_runs, of_ids
+from textassay.estimation.compare_rows import CompareRow, comparison_table
+from textassay.estimation.compared_agreement import (
     AgreementDifference,
-    CompareRow,
     agreement_difference,
     agreement_difference_table,
-    can_compare,
     choice_difference,
-    compare_runs,
-    comparison_table,
     label_difference,
-    of_ids,
 )
 from textassay.estimation.means import Weight, holm
 from textassay.runtime.errors import ConfigurationError

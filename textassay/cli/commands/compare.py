@@ -76,7 +76,7 @@ def compare(
         textassay compare runs/new runs/old --fail-below -0.1
         textassay compare runs/first --systems M13 M17
     """
-    from textassay.estimation.compare import gate
+    from textassay.estimation.gate_verdict import gate
     from textassay.estimation.means import weight_named
     from textassay.estimation.run_comparison import compare_sides
 
