@@ -165,6 +165,35 @@ def test_compare_and_its_gate(world):
         assert textassay(*arguments).code == code
 
 
+@pytest.mark.parametrize("limit", ["nan", "inf", "-inf"])
+def test_a_gate_takes_a_number(world, limit):
+    command = ("compare", world["scores"], world["scores"], "--fail-below", limit)
+    textassay(*command).ends(2, "--fail-below takes a number")
+
+
+def test_a_gate_on_no_aspect_is_refused(world):
+    command = ("compare", world["scores"], world["scores"], "-a", "", "--fail-below", "0")
+    textassay(*command).ends(2, "no aspect is named")
+
+
+def test_a_gate_fails_where_a_low_score_is_good_and_rises(tmp_path):
+    """More texts with hate are worse, though a - b is above 0."""
+    few, many = (
+        write_lines(
+            tmp_path / f"{share}.jsonl",
+            [
+                {"id": f"t{at}", "aspect": "hate", "value": at % 10 < share, "scale": [0, 1]}
+                for at in range(60)
+            ],
+        )
+        for share in (1, 6)
+    )
+    gated = ("--task", "safety", "--fail-below", "-0.1")
+    textassay("compare", many, few, *gated).ends(1, "(b - a of hate: lower is better) fails")
+    textassay("compare", few, many, *gated).ends(0, "holds")
+    assert textassay("compare", many, few, "--fail-below", "-0.1").code == 0
+
+
 def test_alt_test_prints_the_fixed_document(world):
     rng = np.random.default_rng(1)
     for row in world["rows"]:

@@ -49,6 +49,7 @@ from textassay.agreement.correlation import (
     rows_by_code,
     system_means,
 )
+from textassay.runtime.errors import ConfigurationError
 
 CONFIDENCE = 0.95
 """Nominal coverage of the intervals."""
@@ -113,7 +114,12 @@ def t_quantile(df: float, confidence: float) -> float:
     """Return the two-sided quantile of Student's t.
 
     As `scipy.special.stdtrit`, whose package takes longer to import than a whole check.
+
+    Raises:
+        ConfigurationError: The confidence is not between 0 and 1.
     """
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"a confidence is a share such as 0.95, not {confidence!r}")
     # Newton's method from 0: the tail probability is convex there, so no step goes too far
     t, step = 0.0, math.inf
     scale = 2 * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)

@@ -123,7 +123,7 @@ class RatedInput:
         """
         from textassay.agreement.records import read_scores
         from textassay.estimation.columns import read_judged
-        from textassay.estimation.run_comparison import RunSide, lower_is_better
+        from textassay.estimation.run_comparison import RunSide
 
         people = self.people if self.knows_data else None
         own = self.declared if people is None else self.labels
@@ -134,8 +134,17 @@ class RatedInput:
             read_scores(self.source(reader), LabelReader(own)),
             people,
             own,
-            lower_is_better({} if self._run is None else read_manifest(self.scores)),
+            self._lower_is_better(),
         )
+
+    def _lower_is_better(self) -> frozenset[str]:
+        """Return the aspects of the run and of the task on which a low score is a good one."""
+        from textassay.estimation.run_comparison import lower_is_better
+        from textassay.methods.library import tasks
+
+        of_task = () if self._task is None else tasks.load(self._task).aspects
+        of_run = lower_is_better({} if self._run is None else read_manifest(self.scores))
+        return of_run | {aspect.name for aspect in of_task if not aspect.higher_is_better}
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:

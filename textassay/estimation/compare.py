@@ -31,7 +31,7 @@ from textassay.estimation.means import (
 from textassay.estimation.paired import paired_difference
 from textassay.estimation.partly_shared import Sides, combine
 from textassay.learning.splits import group_codes
-from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
@@ -93,8 +93,8 @@ def compare_runs(
     Raises:
         UnknownName: An aspect is not in both runs.
         DataError: The runs share no aspect, or nothing to pair by.
-        ConfigurationError: The scores of one run come from several judges, or the runs' labels
-            differ.
+        ConfigurationError: The scores of one run come from several judges, the runs' labels differ,
+            or `aspects` is empty.
     """
     shared = [name for name in a if name in b]
     if not shared:
@@ -103,6 +103,10 @@ def compare_runs(
             "score the same aspect in both"
         )
     names = list(dict.fromkeys(aspects)) if aspects is not None else shared
+    if not names:
+        raise ConfigurationError(
+            f"no aspect is named, so nothing would be compared; name some of {', '.join(shared)}"
+        )
     for name in names:
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)

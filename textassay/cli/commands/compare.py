@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -51,7 +52,9 @@ def compare(
     fail_below: Annotated[
         float | None,
         syntax.option(
-            "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
+            "X",
+            "Exit with 0 if A - B (B - A where lower is better) is at least X, 1 if it is below, 4"
+            " if the interval spans X.",
         ),
     ] = None,
     by: Annotated[
@@ -82,6 +85,8 @@ def compare(
 
     over, names = weight_named(weight), flags.split_names(aspects)
     flags.check_confidence(confidence)
+    if fail_below is not None and not math.isfinite(fail_below):
+        raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
@@ -109,8 +114,11 @@ def compare(
     print_tables(tables, document, as_json=as_json, notes=notes)
     if fail_below is None:
         return 0
-    verdict = gate(found.rows, fail_below)
-    say(f"gate: a - b of at least {fail_below:g} {verdict}")
+    falling = a.lower_is_better | b.lower_is_better
+    verdict = gate(found.rows, fail_below, falling)
+    turned = [row.aspect for row in found.rows if row.aspect in falling]
+    of_falling = f" (b - a of {', '.join(turned)}: lower is better)" if turned else ""
+    say(f"gate: a - b of at least {fail_below:g}{of_falling} {verdict}")
     return GATE_STATUS[verdict]
 
 
