@@ -38,7 +38,8 @@ class RatedInput:
     The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
     and `task`, which names labels. `picked` says how the rated rows were, where that matters,
-    `scale` what the human ratings' scales are, and `by` which field divides the data.
+    `scale` what the human ratings' scales are, `by` which field divides the data, and
+    `whole_labels` whether labels without an order are compared as they are.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class RatedInput:
         picked: str | None = None,
         scale: Iterable[str] | None = None,
         by: str | None = None,
+        whole_labels: bool = False,
     ) -> None:
         flags, _ = with_config(given)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
@@ -58,6 +60,7 @@ class RatedInput:
         self._given = given
         self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
+        self._whole_labels = whole_labels
         self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
     @cached_property
@@ -154,7 +157,9 @@ class RatedInput:
         if self._picked == RANDOM:
             self._refuse_two_draws()
         return read_with_labels(
-            lambda reader: read_judged(self.source(reader), reader),
+            lambda reader: read_judged(
+                self.source(reader), reader, whole_labels=self._whole_labels
+            ),
             lambda reader: self.examples(reader, needs_output=False),
             self.declared,
             self.aspect_map,

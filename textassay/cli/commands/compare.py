@@ -14,6 +14,7 @@ from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
 from textassay.runtime.data.cells import finite
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.labels import shares_of
 from textassay.table import Note
 
 if TYPE_CHECKING:
@@ -313,7 +314,8 @@ def alt_test(
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rated = RatedInput(scores, data, given, aspect_map, scale=scale)
+    whole = metric == "match"
+    rated = RatedInput(scores, data, given, aspect_map, scale=scale, whole_labels=whole)
     scaled = rated.scaled_columns()
     names: list[str] = list(flags.split_names(replace) or ())
     if names and pool:
@@ -332,5 +334,11 @@ def alt_test(
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     document = {"rows": [one.as_dict() for one in tests], **rated.left_out}
-    notes = notes_of(columns for columns, _ in scaled)
+    notes = list(notes_of(columns for columns, _ in scaled))
+    if any(columns.score in shares_of(rated.labels) for columns, _ in scaled):
+        notes.append(
+            Note(
+                "each label is tested by itself; --metric match tests the labels as they are given"
+            )
+        )
     print_tables(tests, document, as_json=as_json, notes=notes)
