@@ -163,9 +163,10 @@ def designs() -> Iterator[Design]:
         run = partial(correlations, world, documents, level)
         yield Design("agreement", how, run, span=(0.93, 1.0 if level == "system" else 0.97))
         yield Design("compare, agreement", how, partial(equal_judges, world, documents, level))
-    for groups, texts in product((16, 20, 30, 40), (4, 6)):
+    for groups, texts in product((16, 20, 30, 40, 80), (2, 3, 4, 6)):
         run = partial(correlations, World(systems=texts), groups, "group")
-        yield Design("agreement", f"group, {groups} groups of {texts}", run)
+        span = (0.93, 1.0) if texts == 2 else (0.93, 0.97)
+        yield Design("agreement", f"group, {groups} groups of {texts}", run, span=span)
     for spread, (documents, systems) in product(
         (0.1, 0.15, 0.2, 0.25, 0.4), ((40, 6), (40, 8), (40, 10), (100, 16))
     ):

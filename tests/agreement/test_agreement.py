@@ -270,6 +270,24 @@ def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
         assert 0.91 <= found[name].share <= (1.0 if level == "system" else 0.995), name
 
 
+@pytest.mark.parametrize("groups", [30, 60])
+def test_intervals_over_groups_of_two_hold_the_truth(groups):
+    """Their coefficients are 1 or -1, and often nearly all 1: a share more than a mean."""
+    rng, missed, given = np.random.default_rng(4), 0, 0
+    for _ in range(200):
+        human = rng.normal(size=2 * groups)
+        scores = human + 0.35 * rng.normal(size=2 * groups)
+        found = agreement.correlate(
+            scores, human, groups=np.arange(2 * groups) // 2, level="group", bootstrap=1
+        )
+        low, high = found.ci["kendall"]
+        # two normal differences with correlation 1 / sqrt(1 + .35^2) have equal signs so often
+        truth = 2 / math.pi * math.asin(1 / math.sqrt(1 + 0.35**2))
+        given, missed = given + 1, missed + (not low <= truth <= high)
+    assert given == 200
+    assert missed <= 14
+
+
 @pytest.mark.parametrize(
     ("world", "documents"),
     [(World(6, spread=0.25), 40), (World(10, spread=0.2), 40), (World(16, spread=0.1), 100)],

@@ -8,7 +8,9 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
   unequal size the error is the jackknife's over groups instead, and t is on their effective number:
   resamples that miss the few large groups vary too little. If nearly all ratings are equal, and few
   groups have others, the interval is too narrow all the same, and a note says so.
-- `group`: Student's t over the coefficients of the groups, which are independent of each other.
+- `group`: Student's t over the coefficients of the groups, which are independent of each other,
+  and at least Jeffreys' interval for as many hits and misses as would vary as much: of groups of
+  two all coefficients are 1 or -1.
 - `system`: systems are the points, however many rows each has, so the interval is that of
   as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
   noise to means that hold noise already. The end away from 0 allows for the agreement that this
@@ -318,10 +320,33 @@ def _over_groups(
             return Intervals(
                 note=_too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
             )
-        half = t_quantile(len(defined) - 1, CONFIDENCE) * float(np.std(defined, ddof=1))
-        half /= math.sqrt(len(defined))
-        ci[name] = max(-1.0, value - half), min(1.0, value + half)
+        ci[name] = _around_mean(defined)
     return Intervals(ci)
+
+
+def _around_mean(coefficients: Floats) -> Interval:
+    """Return the interval of a mean of coefficients of groups, which lie between -1 and 1."""
+    groups, mean = len(coefficients), float(coefficients.mean())
+    error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
+    half = t_quantile(groups - 1, CONFIDENCE) * error
+    low, high = mean - half, mean + half
+    # of small groups most coefficients are 1 and few are -1, as hits and misses
+    share = (mean + 1) / 2
+    number = share * (1 - share) / (error / 2) ** 2 if error > 0 else float(groups)
+    # the mean of more misses is as good as normal
+    if min(share, 1 - share) * number < 30:
+        below, above = jeffreys(share, number)
+        low, high = min(low, 2 * below - 1), max(high, 2 * above - 1)
+    return max(-1.0, low), min(1.0, high)
+
+
+def jeffreys(share: float, number: float) -> Interval:
+    """Return Jeffreys' interval of a share among so many independent cases."""
+    from scipy.special import betaincinv  # heavy, so on first use
+
+    hits, misses = share * number + 0.5, (1 - share) * number + 0.5
+    low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    return float(low), float(high)
 
 
 def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Intervals:
