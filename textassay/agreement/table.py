@@ -594,9 +594,9 @@ def agreement_table(
     people.check_levels(levels)
     counts = _check_samples(samples, recorded)
     measured = _Measured(recorded, people, joined.pairs, labels, bootstrap, seed)
-    asked = _Asked(levels, threshold, counts, raters)
+    request = _TableRequest(levels, threshold, counts, raters)
     whole = replace(
-        measured.table(asked), unknown_ids=joined.unknown, other_texts=people.other_texts,
+        measured.table(request), unknown_ids=joined.unknown, other_texts=people.other_texts,
         without_text=joined.without_text,
     )  # fmt: skip
     if threshold is not None and not any(row.threshold for row in whole.labels):
@@ -608,7 +608,7 @@ def agreement_table(
     if by is None:
         return whole
     parts = {name: replace(measured, people=people.only(name)) for name in subset_names(people)}
-    subsets = {name: one.table(asked.of_subset(one.people)) for name, one in parts.items()}
+    subsets = {name: one.table(request.of_subset(one.people)) for name, one in parts.items()}
     return replace(whole, by=by, subsets=subsets)
 
 
@@ -650,15 +650,15 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The tables that are asked for."""
+class _TableRequest:
+    """The tables that are wanted, and how."""
 
     levels: Sequence[Level]
     threshold: float | Literal["auto"] | None
     samples: Sequence[int]
     raters: bool
 
-    def of_subset(self, people: People) -> _Asked:
+    def of_subset(self, people: People) -> _TableRequest:
         """Return the same, without agreement among raters where a subset has none."""
         return replace(self, raters=self.raters and any(people.annotators))
 
@@ -674,15 +674,15 @@ class _Measured:
     bootstrap: int
     seed: int
 
-    def table(self, asked: _Asked) -> AgreementTable:
+    def table(self, request: _TableRequest) -> AgreementTable:
         """Return all tables of these rows."""
-        labels = tuple(self.label_rows(asked.threshold))
+        labels = tuple(self.label_rows(request.threshold))
         return AgreementTable(
-            rows=tuple(self.rows(asked.levels, labels)), unknown_ids=0,
-            raters=self.rater_rows() if asked.raters else None, labels=labels,
+            rows=tuple(self.rows(request.levels, labels)), unknown_ids=0,
+            raters=self.rater_rows() if request.raters else None, labels=labels,
             sets=tuple(self.set_rows()),
-            choices=tuple(self.choice_rows(by_group="group" in asked.levels)),
-            samples=tuple(self.sample_rows(asked.samples, asked.levels)),
+            choices=tuple(self.choice_rows(by_group="group" in request.levels)),
+            samples=tuple(self.sample_rows(request.samples, request.levels)),
         )  # fmt: skip
 
     def _judged(self, score: str) -> list[float | None]:
