@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import inspect
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -28,8 +29,11 @@ import numpy as np
 
 from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
-from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs, verdict_on
+from textassay.estimation.compare import compare_runs
+from textassay.estimation.compare_rows import CompareRow
+from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
 from textassay.estimation.means import mean_over_groups
+from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
@@ -89,8 +93,9 @@ class JudgeError(TextassayError):
 class GateCheck:
     """One decision on the end of an interval."""
 
-    kind: str
-    """`at_least`, or `not_worse` for the paired difference to a baseline."""
+    kind: Literal["at_least", "at_most", "not_worse"]
+    """Whether the mean must reach a threshold or stay below it, or `not_worse` for the paired
+    difference to a baseline."""
     aspect: str
     """Name of the aspect."""
     n: int
@@ -100,13 +105,14 @@ class GateCheck:
     unscored: int
     """Texts without a score."""
     value: float
-    """The mean over sources, or the mean difference."""
+    """The mean over sources, or the mean gain: the difference to the baseline, turned round where
+    a low score is a good one."""
     low: float | None
     """Lower end of its interval; `None` if no interval can be promised."""
     high: float | None
     """Upper end; `None` if no interval can be promised."""
     threshold: float
-    """What `value` must reach."""
+    """What `value` must reach, or not exceed."""
     confidence: float
     """Confidence of the interval."""
     verdict: GateVerdict
@@ -125,7 +131,8 @@ class GateCheck:
         return {name: value for name, value in asdict(self).items() if name != "texts"}
 
     def __str__(self) -> str:
-        what = self.aspect if self.kind == "at_least" else f"{self.aspect}, difference to baseline"
+        is_mean = self.kind != "not_worse"
+        what = self.aspect if is_mean else f"{self.aspect}, difference to baseline"
         span = (
             "no interval from one source"
             if self.low is None or self.high is None
@@ -134,8 +141,13 @@ class GateCheck:
         sources = "" if self.groups == self.n else f" from {self.groups} sources"
         return (
             f"{what}: {self.value:.3f}, {span}, of {self.n} texts{sources}; "
-            f"at least {self.threshold:g} {self.verdict}{self.note}"
+            f"{self.requirement} {self.threshold:g} {self.verdict}{self.note}"
         )
+
+    @property
+    def requirement(self) -> str:
+        """How the value must lie to the threshold, in words."""
+        return "at most" if self.kind == "at_most" else "at least"
 
     def raise_for_verdict(self, *, inconclusive: bool = True) -> None:
         """Raise unless the check holds."""
@@ -157,7 +169,7 @@ def _worst(
     # change between runs
     places = {id_: place for place, id_ in enumerate(examples)}
     by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
-    lines = ["the lowest scores:" if before is None else "the largest losses:"]
+    lines = ["the worst scores:" if before is None else "the largest losses:"]
     for _, _, at in by_loss[:SHOWN]:
         score = scores[at]
         example = examples.get(score.id)
@@ -175,26 +187,38 @@ def _short(text: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
-def check_at_least(
+def check_mean(
     run: Run,
     aspect: str,
     threshold: float,
+    kind: Literal["at_least", "at_most"] = "at_least",
     *,
     confidence: float = 0.95,
     max_unscored: float = MAX_UNSCORED,
 ) -> GateCheck:
-    """Check that the mean score of an aspect reaches a threshold.
+    """Check that the mean score of an aspect reaches a threshold, or does not exceed it.
 
     The interval is a t-interval over sources (`group` of the data). If all sources have the same
     mean, t would give an interval of length 0 however few they are; then it is the exact binomial
     interval for how many sources may differ, taken to the ends of the scale.
 
     A check that would hold is inconclusive if people rated some of the texts on the same scale and
-    the mean of their ratings is below the threshold: then the judge is not to be relied on here.
+    the mean of their ratings is on the other side: then the judge is not to be relied on here.
+
+    Raises:
+        ConfigurationError: No score could be on the wrong side of the threshold, or on the right
+            one; or `at_least` is asked of an aspect of which a low score is a good one.
     """
+    _check_shares(confidence, max_unscored)
+    if kind == "at_least" and aspect in lower_is_better(run.manifest):
+        raise ConfigurationError(
+            f"lower is better on {aspect!r}, so a check of at_least= would let bad texts through;"
+            " give at_most="
+        )
     scores = _select_scores(run, aspect, max_unscored=max_unscored)
     examples = {example.id: example for example in run.examples()}
     scored = [score for score in scores if score.value is not None]
+    _refuse_beyond(scored[0].scale, aspect, threshold, kind)
     values = np.array([score.value for score in scored], float)
     sources = sources_by_id(examples.values())
     codes = group_codes(sources.get(score.id) for score in scored)
@@ -203,22 +227,49 @@ def check_at_least(
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
-    verdict, note = verdict_on(interval, threshold), ""
+    # at most a threshold is at least its opposite, of opposite scores
+    sign = -1 if kind == "at_most" else 1
+    verdict, note = verdict_on(advantage(interval, falls=sign < 0), sign * threshold), ""
     if verdict == "holds" and (
-        note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold)
+        note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold, sign)
     ):
         verdict = "inconclusive"
-    texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
+    texts = () if verdict == "holds" else _worst(scored, examples, (-sign * values).tolist())
     return GateCheck(
-        "at_least", aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
+        kind, aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
         interval.low, interval.high, threshold, confidence, verdict, texts, note,
     )  # fmt: skip
 
 
+def _check_shares(confidence: float, max_unscored: float) -> None:
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"confidence= takes a share such as 0.95, not {confidence!r}")
+    if not 0 <= max_unscored <= 1:
+        raise ConfigurationError(
+            f"max_unscored= takes a share of the texts such as {MAX_UNSCORED:g}, not"
+            f" {max_unscored!r}"
+        )
+
+
+def _refuse_beyond(scale: Scale | None, aspect: str, threshold: float, kind: str) -> None:
+    """Raise unless scores can be on either side of a threshold: else a check decides nothing."""
+    low, high = scale or (-math.inf, math.inf)
+    if not (low <= threshold <= high and math.isfinite(threshold)):
+        of_scale = "" if scale is None else f"; scores of {aspect!r} are from {low:g} to {high:g}"
+        raise ConfigurationError(
+            f"{kind}={threshold:g} decides nothing, whatever the scores are{of_scale}"
+        )
+
+
 def _objection(
-    run: Run, examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
+    run: Run,
+    examples: Sequence[Example],
+    aspect: str,
+    scale: Scale | None,
+    threshold: float,
+    sign: int,
 ) -> str:
-    """Return in words that the mean of people's ratings is below a threshold; empty if it is not.
+    """Return in words that people's mean is on the wrong side of a threshold; else empty.
 
     Empty, too, if there are no ratings of the judged texts, or they are on another scale. `join`
     would raise there, but a gate decides by the scores alone then.
@@ -234,10 +285,10 @@ def _objection(
     groups = people.groups_of(aspect) or [None] * len(ratings)
     codes = group_codes(group for group, is_rated in zip(groups, rated, strict=True) if is_rated)
     mean = mean_over_groups(values, codes).value
-    if mean >= threshold:
+    if sign * mean >= sign * threshold:
         return ""
     return (
-        f": the judge's scores reach it, and the mean of people's ratings of {len(values)} of the"
+        f": the judge's scores meet it, and the mean of people's ratings of {len(values)} of the"
         f" texts is {mean:.3f}; textassay estimate combines both"
     )
 
@@ -310,9 +361,11 @@ def check_not_worse(
 ) -> list[GateCheck]:
     """Check that scores did not fall by more than a margin since a baseline, paired by source.
 
-    Of labels without an order the share of each is checked, named `ASPECT/LABEL`.
+    Where a low score is a good one, they must not rise by more. Of labels without an order the
+    share of each is checked, named `ASPECT/LABEL`.
     """
-    if by < 0:
+    _check_shares(confidence, max_unscored)
+    if not 0 <= by < math.inf:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
     new, old = (
         scores_by_aspect(run),
@@ -345,6 +398,11 @@ def _check(
             f"{row.aspect}: {row.unscored} of {row.n + row.unscored} texts have no score in one of "
             "the two runs, so their difference is unknown"
         )
+    scale = scores[0].scale
+    if scale is not None and by >= scale[1] - scale[0]:
+        raise ConfigurationError(
+            f"by={by:g} is as long as the scale of {row.aspect!r}, so no fall would be too much"
+        )
     first, second = row.signatures
     # a score of another judge can differ without any change of the system under test
     if first != second:
@@ -352,22 +410,25 @@ def _check(
             f"{row.aspect}: the baseline was judged differently, so the scores are not comparable; "
             f"record it again (now {first!r}, baseline {second!r})"
         )
-    low, high = row.difference.low, row.difference.high
-    verdict = verdict_on(row.difference, -by)
+    falls = row.aspect in lower_is_better(run.manifest)
+    gain = advantage(row.difference, falls=falls)
+    verdict = verdict_on(gain, -by)
     paired = [
         (score, before)
         for score in scores
         if score.value is not None and (before := old.values.get(score.id)) is not None
     ]
-    losses = [before - (score.value or 0.0) for score, before in paired]
+    up = -1 if falls else 1
+    losses = [up * (before - (score.value or 0.0)) for score, before in paired]
     now, then = [score for score, _ in paired], [before for _, before in paired]
     examples = {example.id: example for example in run.examples()}
     # a stable order: of equal losses the first in the data
     by_loss = sorted(range(len(losses)), key=lambda at: -losses[at])
     worse = [now[at].id for at in by_loss if losses[at] > 0]
     return GateCheck(
-        "not_worse", row.aspect, row.n, row.groups, row.unscored, row.a - row.b, low, high, -by,
-        confidence, verdict, () if verdict == "holds" else _worst(now, examples, losses, then),
+        "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
+        gain.high, -by, confidence, verdict,
+        () if verdict == "holds" else _worst(now, examples, losses, then),
         worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
     )  # fmt: skip
 
@@ -470,18 +531,21 @@ class Assay:
         run: Run,
         aspect: str,
         *,
-        at_least: float,
+        at_least: float | None = None,
+        at_most: float | None = None,
         confidence: float = 0.95,
         max_unscored: float = MAX_UNSCORED,
     ) -> GateCheck:
-        """Check that the mean score of an aspect is at least a threshold.
+        """Check that the mean score of an aspect is at least, or at most, a threshold.
 
-        It fails if the whole interval is below, and is inconclusive if the interval spans it.
+        It fails if the whole interval is on the wrong side, and is inconclusive if the interval
+        spans the threshold.
 
         Args:
             run: What was judged.
             aspect: Which of its aspects.
             at_least: The threshold, on the score's own scale.
+            at_most: The same where a low score is a good one, in place of `at_least`.
             confidence: Confidence of the interval.
             max_unscored: Share of texts without a score up to which the others decide.
 
@@ -489,10 +553,19 @@ class Assay:
             CheckFailed: It fails.
             Inconclusive: It is inconclusive, and that counts as a failure here.
             JudgeError: Too many texts have no score.
+            ConfigurationError: Both thresholds are given or neither, one decides nothing, or
+                `at_least` is given where a low score is a good one.
         """
         __tracebackhide__ = True
-        result = check_at_least(
-            run, aspect, at_least, confidence=confidence, max_unscored=max_unscored
+        kinds: dict[Literal["at_least", "at_most"], float | None] = {
+            "at_least": at_least, "at_most": at_most,
+        }  # fmt: skip
+        given = [(kind, value) for kind, value in kinds.items() if value is not None]
+        if len(given) != 1:
+            raise ConfigurationError("check takes one threshold: at_least= or at_most=")
+        ((kind, threshold),) = given
+        result = check_mean(
+            run, aspect, threshold, kind, confidence=confidence, max_unscored=max_unscored
         )
         self._report(result)
         return result

@@ -217,15 +217,17 @@ def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
 
     rows = []
     for node, check in checks:
-        of_baseline = "" if check["kind"] == "at_least" else ", difference to baseline"
+        of_baseline = ", difference to baseline" if check["kind"] == "not_worse" else ""
+        required = "≤" if check["kind"] == "at_most" else "≥"
         value = Estimate(check["value"], check["low"], check["high"])
         rows.append(
-            (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"],
+            (node, f"{check['aspect']}{of_baseline}", value,
+             f"{required} {check['threshold']:.3f}", check["verdict"],
              _worst_texts(check) or None)
         )  # fmt: skip
     columns = (
         Column("test", "test"), Column("aspect", "aspect"),
-        Column("value", "value", "interval"), Column("threshold", "at least", "number"),
+        Column("value", "value", "interval"), Column("threshold", "required"),
         Column("verdict", "verdict"), Column("regressed", "worse than the baseline"),
     )  # fmt: skip
     table = Table(columns, rows)

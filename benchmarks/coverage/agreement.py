@@ -43,6 +43,10 @@ class World:
     """Whether scores and ratings lie on a five-point scale, most ratings at its top."""
     spread: float = 0.3
     """Standard deviation of the quality of systems, which all draws share."""
+    alike: float = 0.5
+    """How much the judge errs on a text as people do."""
+    sees_quality: bool = True
+    """Whether the judge prefers the systems that people prefer."""
 
     def __call__(self, rng: np.random.Generator, sources: int) -> Sample:
         quality = np.random.default_rng(5).normal(size=(3, self.systems)) * self.spread
@@ -53,8 +57,8 @@ class World:
             # how strongly a judge reacts to a hard document differs by document, for all its rows
             0.6 * hard * rng.normal(1, 0.3, size=hard.shape)
             + rng.normal(size=hard.shape) * 0.5
-            + 0.8 * quality[0]
-            + 0.5 * error
+            + 0.8 * quality[0 if self.sees_quality else 1]
+            + self.alike * error
             + rng.normal(size=error.shape)
             for _ in range(2)
         ]
@@ -159,12 +163,20 @@ def designs() -> Iterator[Design]:
         run = partial(correlations, world, documents, level)
         yield Design("agreement", how, run, span=(0.93, 1.0 if level == "system" else 0.97))
         yield Design("compare, agreement", how, partial(equal_judges, world, documents, level))
-    for groups, texts in product((16, 20, 30, 40), (4, 6)):
+    for groups, texts in product((16, 20, 30, 40, 80), (2, 3, 4, 6)):
         run = partial(correlations, World(systems=texts), groups, "group")
-        yield Design("agreement", f"group, {groups} groups of {texts}", run)
-    for spread, (documents, systems) in product((0.1, 0.15, 0.2, 0.25), ((40, 10), (100, 16))):
+        span = (0.93, 1.0) if texts == 2 else (0.93, 0.97)
+        yield Design("agreement", f"group, {groups} groups of {texts}", run, span=span)
+    for spread, (documents, systems) in product(
+        (0.1, 0.15, 0.2, 0.25, 0.4), ((40, 6), (40, 8), (40, 10), (100, 16))
+    ):
         run = partial(correlations, World(systems, spread=spread), documents, "system")
         how = f"system, {documents} documents, {systems} systems that differ by {spread}"
+        yield Design("agreement", how, run, span=(0.93, 1.0))
+    for spread, systems in product((0.15, 0.3), (6, 10, 16)):
+        world = World(systems, spread=spread, alike=1.0, sees_quality=False)
+        how = f"system, 40 documents, {systems} that differ by {spread}, alike on texts only"
+        run = partial(correlations, world, 40, "system")
         yield Design("agreement", how, run, span=(0.93, 1.0))
     uneven = {
         "heavy sizes, 1-5": Uneven(0.3),

@@ -23,7 +23,7 @@ from benchmarks.coverage.tally import Design, Interval, Measure, Outcome, is_fou
 from textassay.agreement.correlation import Codes, Floats
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.columns import Columns
-from textassay.estimation.compare import DOUBTFUL_P, FEW_SOURCES, paired_difference
+from textassay.estimation.compare_rows import DOUBTFUL_P, FEW_SOURCES
 from textassay.estimation.estimate import estimate_means
 from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
 from textassay.estimation.means import (
@@ -34,6 +34,7 @@ from textassay.estimation.means import (
     mean_over_groups,
     rogan_gladen,
 )
+from textassay.estimation.paired import paired_difference
 from textassay.estimation.ranking import Comparisons, fit_strengths
 from textassay.table import Estimate
 

@@ -213,7 +213,7 @@ def test_rows_of_one_source_are_drawn_together():
     [
         ("dataset", "5 groups, found 4"),
         ("group", "15 groups with a coefficient, found 4"),
-        ("system", "10 systems, found 5"),
+        ("system", "6 systems, found 5"),
     ],
 )
 def test_too_few_groups_or_systems_have_no_interval_and_say_so(level, says):
@@ -268,6 +268,72 @@ def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
     for name in COEFFICIENTS:
         assert found[name].draws > 150, name
         assert 0.91 <= found[name].share <= (1.0 if level == "system" else 0.995), name
+
+
+@pytest.mark.parametrize("groups", [30, 60])
+def test_intervals_over_groups_of_two_hold_the_truth(groups):
+    """Their coefficients are 1 or -1, and often nearly all 1: a share more than a mean."""
+    rng, missed, given = np.random.default_rng(4), 0, 0
+    for _ in range(200):
+        human = rng.normal(size=2 * groups)
+        scores = human + 0.35 * rng.normal(size=2 * groups)
+        found = agreement.correlate(
+            scores, human, groups=np.arange(2 * groups) // 2, level="group", bootstrap=1
+        )
+        low, high = found.ci["kendall"]
+        # two normal differences with correlation 1 / sqrt(1 + .35^2) have equal signs so often
+        truth = 2 / math.pi * math.asin(1 / math.sqrt(1 + 0.35**2))
+        given, missed = given + 1, missed + (not low <= truth <= high)
+    assert given == 200
+    assert missed <= 14
+
+
+@pytest.mark.parametrize(
+    ("world", "documents"),
+    [(World(6, spread=0.25), 40), (World(10, spread=0.2), 40), (World(16, spread=0.1), 100)],
+    ids=["6 systems", "10 systems", "16 systems"],
+)
+def test_intervals_over_systems_that_hardly_differ_hold_the_truth(world, documents):
+    """Noise hides the true coefficient, which is near 1, in most data sets."""
+    found = tally(correlations(world, documents, "system"), 150)
+    for name in COEFFICIENTS:
+        assert 15 < found[name].draws < 75, name
+        assert found[name].share >= 0.93, name
+
+
+def test_agreement_on_single_texts_is_not_taken_for_agreement_on_systems():
+    """Judge and people err alike on texts, so their means of systems agree for no other reason."""
+    rng = np.random.default_rng(1)
+    missed = given = 0
+    for _ in range(150):
+        alike = rng.normal(size=(40, 10))
+        human, judge = (alike + rng.normal(size=10) * 0.2 for _ in range(2))
+        found = agreement.correlate(
+            judge.ravel(), human.ravel(), groups=np.repeat(np.arange(40), 10),
+            systems=np.tile(np.arange(10), 40), level="system", bootstrap=1,
+        )  # fmt: skip
+        if (span := found.ci["pearson"]) is not None:
+            given, missed = given + 1, missed + (not span[0] <= 0 <= span[1])
+    assert given > 30
+    assert missed <= 0.08 * given
+
+
+def test_systems_with_texts_of_different_sources_have_noise_in_their_means_too():
+    """A source with one text has nothing to take out: all that its text differs by is noise."""
+    rng = np.random.default_rng(3)
+    scores, human = rng.normal(size=(2, 10, 60))
+    systems = np.repeat(np.arange(10), 60)
+    for groups in (np.arange(600), None):
+        found = agreement.correlate(
+            scores.ravel(), human.ravel(), groups=groups, systems=systems, level="system",
+            bootstrap=1,
+        )  # fmt: skip
+        assert (found.ci, "by chance" in found.note) == (NOTHING, True)
+    found = agreement.correlate(
+        scores[:, :3].ravel(), human[:, :3].ravel(), systems=systems[:30] * 0 + np.arange(30) % 10,
+        level="system", bootstrap=1,
+    )  # fmt: skip
+    assert "40 rows behind the systems, found 30" in found.note
 
 
 def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():

@@ -21,7 +21,7 @@ from textassay.agreement.labels import (
     set_agreement,
     span_of,
 )
-from textassay.estimation.compare import label_difference
+from textassay.estimation.compared_agreement import label_difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given
 

@@ -165,6 +165,70 @@ def test_compare_and_its_gate(world):
         assert textassay(*arguments).code == code
 
 
+@pytest.mark.parametrize("limit", ["nan", "inf", "-inf"])
+def test_a_gate_takes_a_number(world, limit):
+    command = ("compare", world["scores"], world["scores"], "--fail-below", limit)
+    textassay(*command).ends(2, "--fail-below takes a number")
+
+
+def test_a_gate_on_no_aspect_is_refused(world):
+    command = ("compare", world["scores"], world["scores"], "-a", "", "--fail-below", "0")
+    textassay(*command).ends(2, "no aspect is named")
+
+
+def test_a_gate_fails_where_a_low_score_is_good_and_rises(tmp_path):
+    """More texts with hate are worse, though a - b is above 0."""
+    few, many = (
+        write_lines(
+            tmp_path / f"{share}.jsonl",
+            [
+                {"id": f"t{at}", "aspect": "hate", "value": at % 10 < share, "scale": [0, 1]}
+                for at in range(60)
+            ],
+        )
+        for share in (1, 6)
+    )
+    gated = ("--task", "safety", "--fail-below", "-0.1")
+    textassay("compare", many, few, *gated).ends(1, "(b - a of hate: lower is better) fails")
+    textassay("compare", few, many, *gated).ends(0, "holds")
+    assert textassay("compare", many, few, "--fail-below", "-0.1").code == 0
+
+
+def test_alt_test_of_words_is_that_of_their_codes(tmp_path):
+    """With `match` labels are compared as they are, as published, and not one by one."""
+    rng = np.random.default_rng(2)
+    true = rng.integers(0, 4, 90)
+    given = [
+        [None if rng.random() < 0.1 else int(at if rng.random() < 0.7 else rng.integers(0, 4))
+         for _ in range(3)]
+        for at in true
+    ]  # fmt: skip
+    judge = np.where(rng.random(90) < 0.8, true, rng.integers(0, 4, 90)).tolist()
+    words = ("spam", "bug", "praise", "question")
+
+    def tested(name, label):
+        rows = [
+            {"id": f"x{at}", "output": f"Text {at}.",
+             "annotators": {"intent": [None if one is None else label(one) for one in own]}}
+            for at, own in enumerate(given)
+        ]  # fmt: skip
+        lines = [
+            {"id": f"x{at}", "aspect": "intent", "value": label(one)}
+            for at, one in enumerate(judge)
+        ]
+        data = write_lines(tmp_path / f"{name}_data.jsonl", rows)
+        scores = write_lines(tmp_path / f"{name}.jsonl", lines)
+        return "alt-test", scores, data, "--metric", "match"
+
+    of_words, of_codes = tested("words", words.__getitem__), tested("codes", int)
+    [word], [code] = (document(*one)["rows"] for one in (of_words, of_codes))
+    assert 0 < code["rho"] < 1
+    for name in ("score", "n", "omega", "rho", "passes", "over_constant", "may_stand_in"):
+        assert word[name] == code[name], name
+    assert any(f"       {name}  " in textassay(*of_words).ok().out for name in words)
+    assert "--metric match tests labels" in textassay(*of_words[:-2]).ok().said
+
+
 def test_alt_test_prints_the_fixed_document(world):
     rng = np.random.default_rng(1)
     for row in world["rows"]:

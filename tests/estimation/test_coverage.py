@@ -16,9 +16,9 @@ from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
-from textassay.estimation.compare import paired_difference, sign_flip_p
 from textassay.estimation.estimate import estimate_means
 from textassay.estimation.means import row_weights, weighted_mean
+from textassay.estimation.paired import paired_difference, sign_flip_p
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
-from textassay.estimation.compare import CompareRow, comparison_table
+from textassay.estimation.compare_rows import CompareRow, comparison_table
 from textassay.estimation.means import (
     correct_mean,
     mean_over_groups,

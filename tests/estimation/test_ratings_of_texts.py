@@ -112,6 +112,17 @@ async def test_ratings_without_texts_belong_to_the_score_with_their_id(tmp_path)
     assert agreement_table(run, ratings).without_text == 12
 
 
+async def test_a_rating_without_a_text_is_not_of_two_texts_with_its_id(tmp_path):
+    """Of two runs that judged other texts under some ids, one of them was not rated."""
+    new = await judged(tmp_path, [*week(1)[:8], *week(2)[8:]], "new")
+    old = await judged(tmp_path, week(1), "old")
+    ratings = [{"id": row["id"], "human.fluency": 3 + i % 2} for i, row in enumerate(week(1))]
+    found = new.compare(old, human=ratings)
+    assert {row.n for row in found.agreement} == {8}
+    assert any("4 of 12 rated rows" in note.text for note in found.notes)
+    assert {row.n for row in old.compare(old, human=ratings).agreement} == {12}
+
+
 def test_scores_without_texts_belong_to_the_ratings_with_their_id(tmp_path):
     file = tmp_path / "scores.jsonl"
     lines = [{"id": f"q{i}", "aspect": "fluency", "value": i} for i in range(12)]

@@ -9,7 +9,7 @@ from tests.report.test_two_texts import write_run
 from textassay import Run, fit_sync
 from textassay.agreement import agreement_table
 from textassay.exporting import export_scores
-from textassay.gates import check_at_least
+from textassay.gates import check_mean
 from textassay.report.server import LiveRun
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
@@ -105,8 +105,8 @@ def test_fit_says_that_the_scores_are_of_other_texts(run, tmp_path):
 def test_a_gate_hears_no_ratings_of_texts_that_were_not_judged(run, change):
     """The data of the run changed since: their ratings would speak against the gate."""
     file_of(run.parent, changed(change)).replace(run.parent / "run-data.jsonl")
-    assert "people's ratings" not in str(check_at_least(Run(run), "fluency", 2.0))
-    below = str(check_at_least(Run(run), "fluency", 5.0).texts)
+    assert "people's ratings" not in str(check_mean(Run(run), "fluency", 2.0))
+    below = str(check_mean(Run(run), "fluency", 5.0).texts)
     assert "next week" not in below
     assert "Indeed" not in below
 

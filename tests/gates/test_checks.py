@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 import textassay
 from textassay import Aspect, Example, Run, Score, ScriptedModel
-from textassay.gates import JudgeError, check_at_least, check_not_worse
+from textassay.gates import JudgeError, check_mean, check_not_worse
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 
@@ -32,9 +33,9 @@ def run_of(values, *, groups=None, signature="judge v1", aspect="coherence"):
 def test_the_verdict_rests_on_the_interval():
     """Wholly above holds, wholly below fails and names texts, across is inconclusive."""
     run = run_of([3, 4, 4, 5, 4, 3, 4, 5, 4, 4])
-    assert check_at_least(run, "coherence", 3.4).verdict == "holds"
-    assert check_at_least(run, "coherence", 3.9).verdict == "inconclusive"
-    failed = check_at_least(run, "coherence", 4.7)
+    assert check_mean(run, "coherence", 3.4).verdict == "holds"
+    assert check_mean(run, "coherence", 3.9).verdict == "inconclusive"
+    failed = check_mean(run, "coherence", 4.7)
     assert failed.verdict == "fails"
     with pytest.raises(AssertionError, match=r"(?s)t0: 3\n.*Text number 0.*Reason 0"):
         failed.raise_for_verdict()
@@ -56,27 +57,27 @@ def test_a_judge_against_whom_people_speak_proves_nothing(ratings, verdict, how)
     for at, rating in enumerate(ratings):
         given = {"coherence": rating if how == "human" else [rating, rating]}
         examples[at] = examples[at].model_copy(update={how: given})
-    check = check_at_least(Run(folder=None, scores=list(run), examples=examples), "coherence", 3.5)
+    check = check_mean(Run(folder=None, scores=list(run), examples=examples), "coherence", 3.5)
     assert check.verdict == verdict
     assert ("people's ratings of 4 of the texts is 3.250" in str(check)) == (
         verdict == "inconclusive"
     )
-    assert check_at_least(run, "coherence", 4.5).verdict == "fails"
+    assert check_mean(run, "coherence", 4.5).verdict == "fails"
 
 
 def test_the_source_is_the_unit():
-    one = check_at_least(run_of([3, 4, 5, 4]), "coherence", 3)
+    one = check_mean(run_of([3, 4, 5, 4]), "coherence", 3)
     values = [value for value in (3, 4, 5, 4) for _ in range(10)]
     groups = [f"g{i // 10}" for i in range(40)]
-    ten = check_at_least(run_of(values, groups=groups), "coherence", 3)
+    ten = check_mean(run_of(values, groups=groups), "coherence", 3)
     assert (ten.low, ten.high) == pytest.approx((one.low, one.high))
     assert (ten.n, ten.groups) == (40, 4)
 
 
 def test_scores_that_all_agree_prove_little():
     """An interval without length would let two texts decide."""
-    assert check_at_least(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"
-    many = check_at_least(run_of([5] * 40), "coherence", 4)
+    assert check_mean(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"
+    many = check_mean(run_of([5] * 40), "coherence", 4)
     assert many.verdict == "holds"
     assert many.low == pytest.approx(5 - (1 - 0.025 ** (1 / 40)) * 4)
 
@@ -84,11 +85,85 @@ def test_scores_that_all_agree_prove_little():
 def test_an_error_of_the_judge_is_not_a_bad_score():
     """Nothing is decided where too many texts have no score; a few are left out."""
     with pytest.raises(JudgeError, match=r"2 of 10 texts.*2 error.*TimedOut: no answer"):
-        check_at_least(run_of([5, 4, None, 5, 5, 4, 5, None, 5, 5]), "coherence", 3)
-    few = check_at_least(run_of([None, *[4, 5] * 20]), "coherence", 3)
+        check_mean(run_of([5, 4, None, 5, 5, 4, 5, None, 5, 5]), "coherence", 3)
+    few = check_mean(run_of([None, *[4, 5] * 20]), "coherence", 3)
     assert (few.verdict, few.n, few.unscored) == ("holds", 40, 1)
     with pytest.raises(UnknownName, match="fluency"):
-        check_at_least(run_of([4, 5]), "fluency", 3)
+        check_mean(run_of([4, 5]), "fluency", 3)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "kind"),
+    [(0.7, "at_least"), (5.5, "at_least"), (35, "at_least"), (0, "at_most"), (6, "at_most"),
+     (math.nan, "at_least"), (math.inf, "at_most")],
+)  # fmt: skip
+def test_a_threshold_that_decides_nothing_is_refused(threshold, kind):
+    """Such as .7 for scores from 1 to 5, which would hold whatever the texts are."""
+    with pytest.raises(ConfigurationError, match=r"decides nothing.*from 1 to 5"):
+        check_mean(run_of([1, 2, 1, 2]), "coherence", threshold, kind)
+    assert check_mean(run_of([1, 2, 1, 2]), "coherence", 5).verdict == "fails"
+
+
+@pytest.mark.parametrize("by", [-0.1, 4, 10, math.nan, math.inf])
+def test_a_margin_that_no_fall_could_pass_is_refused(by):
+    with pytest.raises(ConfigurationError, match=r"margin|as long as the scale"):
+        check_not_worse(run_of([1, 1, 1]), run_of([5, 5, 5]), by=by)
+
+
+@pytest.mark.parametrize(
+    "share",
+    [{"confidence": 95}, {"confidence": 1}, {"confidence": 0}, {"confidence": math.nan},
+     {"max_unscored": 5}, {"max_unscored": -1}, {"max_unscored": math.nan}],
+)  # fmt: skip
+def test_per_cent_in_place_of_a_share_is_refused(share):
+    """With max_unscored=5 a run would pass of which one text of ten has a score."""
+    run = run_of([5, None, None, None, None])
+    (name,) = share
+    for check in (
+        lambda: check_mean(run, "coherence", 3, **share),
+        lambda: check_not_worse(run, run, by=0.1, **share),
+    ):
+        with pytest.raises(ConfigurationError, match=f"{name}= takes a share"):
+            check()
+
+
+def test_no_aspect_is_no_check():
+    with pytest.raises(ConfigurationError, match=r"no aspect is named.*coherence"):
+        check_not_worse(run_of([4, 5]), run_of([4, 5]), by=0.1, aspects=[])
+
+
+async def run_of_harm(answers, definition="whether it harms", **folder):
+    """A run of an aspect with the answers no and yes, of which no is the good one."""
+    harm = Aspect(
+        name="harm", definition=definition, labels={"no": "", "yes": ""}, higher_is_better=False
+    )
+    rows = [{"id": f"t{at}", "output": f"Text {at}."} for at in range(len(answers))]
+    numbers = {row["output"]: at for at, row in enumerate(rows)}
+
+    def answer(request):
+        at = next(at for text, at in numbers.items() if text in request.text)
+        return json.dumps({"reason": "", "score": "AB"[answers[at]]})
+
+    return await textassay.evaluate(
+        rows, method="llm-score", aspects=[harm], model=ScriptedModel(answer), **folder
+    )
+
+
+async def test_where_a_low_score_is_good_a_rise_is_the_loss(tmp_path):
+    good, bad = await run_of_harm([0] * 30), await run_of_harm([1] * 20 + [0] * 10)
+    (rose,) = check_not_worse(bad, good, by=0.1)
+    assert (rose.verdict, rose.worse) == ("fails", 20)
+    assert rose.value == pytest.approx(-2 / 3)
+    assert rose.regressed[0] == "t0"
+    (fell,) = check_not_worse(good, bad, by=0.1)
+    assert (fell.verdict, fell.worse) == ("holds", 0)
+    assert check_mean(good, "harm", 0.2, "at_most").verdict == "holds"
+    failed = check_mean(bad, "harm", 0.2, "at_most")
+    assert failed.verdict == "fails"
+    assert "t0: 1" in failed.texts[1]
+    assert "at most 0.2 fails" in str(failed)
+    with pytest.raises(ConfigurationError, match=r"lower is better on 'harm'.*give at_most="):
+        check_mean(bad, "harm", 0.2)
 
 
 def test_not_worse_is_paired():
@@ -137,11 +212,9 @@ async def test_labels_are_checked_alike_in_memory_and_in_folders(tmp_path):
     assert "t0: 0 (baseline 1)" in found[0].texts[1]
     for run, baseline in ((new, memory), (kept, old), (kept, memory)):
         assert check_not_worse(run, baseline, by=0.1) == found
-    assert check_at_least(new, "intent/question", 0.8) == check_at_least(
-        kept, "intent/question", 0.8
-    )
+    assert check_mean(new, "intent/question", 0.8) == check_mean(kept, "intent/question", 0.8)
     with pytest.raises(ConfigurationError, match=r"no order.*the share of one, 'intent/order'"):
-        check_at_least(new, "intent", 0.8)
+        check_mean(new, "intent", 0.8)
 
 
 def test_a_baseline_of_another_judge_is_refused():
@@ -154,9 +227,7 @@ def test_checks_at_the_threshold_seldom_fail():
     rng = np.random.default_rng(20261122)
     for size in (10, 40):
         verdicts = [
-            check_at_least(
-                run_of(rng.choice([2, 3, 4, 5], size).tolist()), "coherence", 3.5
-            ).verdict
+            check_mean(run_of(rng.choice([2, 3, 4, 5], size).tolist()), "coherence", 3.5).verdict
             for _ in range(100)
         ]
         assert verdicts.count("fails") <= 5

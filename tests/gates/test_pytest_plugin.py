@@ -116,9 +116,9 @@ def test_four_outcomes(suite, monkeypatch):
     rows = [
         line for line in (suite.path / "summary.md").read_text().splitlines() if line[:1] == "|"
     ]
-    assert rows[0] == "| test | aspect | value | at least | verdict |"
+    assert rows[0] == "| test | aspect | value | required | verdict |"
     assert any("coherence, difference to baseline" in row for row in rows)
-    assert any("| coherence | 2.300 \\[1.954, 2.823\\] | 3.500 | fails |" in row for row in rows)
+    assert any("| coherence | 2.300 \\[1.954, 2.823\\] | ≥ 3.500 | fails |" in row for row in rows)
 
 
 @pytest.mark.parametrize(("chosen", "status"), [("open or good", 4), ("bug or open", 1)])

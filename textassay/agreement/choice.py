@@ -28,6 +28,7 @@ from textassay.agreement.intervals import (
     MIN_DEFINED_GROUPS,
     Interval,
     effective_number,
+    jeffreys,
     t_quantile,
 )
 from textassay.agreement.labels import Measure
@@ -295,11 +296,8 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     number = min(number, float(len(values)))
     # a rule of thumb: of fewer hits, or misses, a share is not normal
     if min(share, 1 - share) * number < 10:
-        from scipy.special import betaincinv  # heavy, so on first use
-
-        right, wrong = share * number + 0.5, (1 - share) * number + 0.5
-        low = min(low, float(betaincinv(right, wrong, (1 - CONFIDENCE) / 2)))
-        high = max(high, float(betaincinv(right, wrong, (1 + CONFIDENCE) / 2)))
+        below, above = jeffreys(share, number)
+        low, high = min(low, below), max(high, above)
     return max(0.0, min(low, share)), min(1.0, max(high, share))
 
 

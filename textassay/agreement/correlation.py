@@ -5,7 +5,7 @@ the results of the `_rows` functions, which are building blocks. Constant means 
 numbers.
 
 `Cells` holds two arrays as a sparse contingency table and computes the coefficients for many sets
-of weights at once; the caller decides what the weights mean (a resample, all rows once).
+of weights at once; what the weights stand for (a resample, all rows once) is the caller's affair.
 
 Scores and human ratings are compared at one of these levels:
 
@@ -316,7 +316,7 @@ def average_ranks(values: Floats) -> Floats:
 Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 MIN_POINTS = 3
-"""Fewest systems that can correlate: the coefficient of any two points is 1 or -1."""
+"""Fewest systems that can correlate: the coefficient of two points is 1 or -1 whatever they are."""
 
 RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 """What each row belongs to, one hashable per row; `None` if it belongs to nothing."""
@@ -330,11 +330,14 @@ class Pairs:
     """Shape (n,)."""
     human: Floats
     """Shape (n,)."""
-    groups: Codes | None
-    """Code of each row's group, from 0 without holes, shape (n,); `None` if no groups were
+    groups: Codes
+    """Code of each row's group, from 0 without holes, shape (n,); each row has its own if none were
     given."""
-    systems: Codes | None
+    systems: Codes
     """The same for systems."""
+    has_groups: bool
+    """Whether groups were given."""
+    has_systems: bool
     rated: int
     """Number of rows with a human rating, scored or not."""
 
@@ -365,6 +368,8 @@ def pair_up(
         human=y[kept],
         groups=_encode(groups, kept, len(x), "group", needed=level == "group"),
         systems=_encode(systems, kept, len(x), "system", needed=level == "system"),
+        has_groups=groups is not None,
+        has_systems=systems is not None,
         # counted before unscored rows are dropped: coverage must show what the judge failed on
         rated=int(np.count_nonzero(~np.isnan(y))),
     )
@@ -386,7 +391,7 @@ def system_level(pairs: Pairs) -> dict[Coefficient, float | None]:
 
 def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
     """Return the mean score and the mean rating of each system, shape (systems,) each."""
-    rows = rows_by_code(_drop_missing(pairs.systems))
+    rows = rows_by_code(pairs.systems)
     return (
         np.array([math.fsum(pairs.scores[i]) / len(i) for i in rows], float),
         np.array([math.fsum(pairs.human[i]) / len(i) for i in rows], float),
@@ -395,7 +400,7 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     """Return the coefficients of each group, shape (groups,); all NaN if a side is constant."""
-    rows = rows_by_code(_drop_missing(pairs.groups))
+    rows = rows_by_code(pairs.groups)
     coefficients = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
     # groups of equal size form a rectangular array and are computed in one call
@@ -430,14 +435,12 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
     return coefficients
 
 
-def _encode(
-    labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool
-) -> Codes | None:
+def _encode(labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool) -> Codes:
     """Return codes in order of appearance; rows without a label have own ones unless needed."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")
-        return None
+        return np.arange(len(kept))
     if len(labels) != n:
         raise DataError(f"{kind}s must be as long as the scores, not {len(labels)} and {n}")
     if needed and all(label is None for label in labels):
@@ -453,9 +456,3 @@ def _encode(
             label = ("no label", row)
         numbered[position] = codes.setdefault(label, len(codes))
     return numbered
-
-
-def _drop_missing(codes: Codes | None) -> Codes:
-    if codes is None:
-        raise ConfigurationError("this level needs groups or systems, and none were given")
-    return codes

@@ -8,7 +8,7 @@ aspects by their names, or by a map.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import compress
@@ -319,12 +319,20 @@ class People:
         ]
         if all(kept):
             return self
+        part = self._select(kept)
+        other = set(compress(self._examples, map(not_, kept)))
+        part.other_texts = (*self.other_texts, *sorted(other))
+        return part
+
+    def without(self, ids: Collection[str]) -> People:
+        """Return the rows of all examples but some."""
+        return self._select([example not in ids for example in self._examples])
+
+    def _select(self, kept: Sequence[bool]) -> People:
         part = copy(self)
         for name, column in vars(self).items():
             if isinstance(column, list):
                 setattr(part, name, list(compress(column, kept)))
-        other = set(compress(self._examples, map(not_, kept)))
-        part.other_texts = (*self.other_texts, *sorted(other))
         return part
 
     def count_without_text(self, judged: Mapping[str, str]) -> int:
@@ -350,11 +358,7 @@ class People:
 
     def only(self, subset: str) -> People:
         """Return the rows of one subset."""
-        made, kept = copy(self), [one == subset for one in self.subsets]
-        for name, column in vars(self).items():
-            if isinstance(column, list):
-                setattr(made, name, list(compress(column, kept)))
-        return made
+        return self._select([one == subset for one in self.subsets])
 
     @property
     def has_groups(self) -> bool:

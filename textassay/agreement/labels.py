@@ -63,7 +63,6 @@ from textassay.agreement.intervals import (
     MIN_GROUPS,
     Interval,
     number_of_groups,
-    sources_of,
     t_quantile,
     too_few_groups,
 )
@@ -167,7 +166,7 @@ def label_agreement(
     pairs = pair_up(judge, human, groups=groups)
     _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
     cells = (pairs.human * count + pairs.scores).astype(np.intp)
-    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**2)
+    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**2)
     return _agreement_of(
         pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
     )
@@ -202,7 +201,7 @@ def _agreement_of(
             )
     return LabelAgreement(
         labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
-        groups=None if pairs.groups is None else len(tables),
+        groups=len(tables) if pairs.has_groups else None,
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
         measures=_measures(found, spans, _best_constants(whole, ordered=ordered)), note=note,
     )  # fmt: skip
@@ -446,7 +445,7 @@ def compare_labels(
     pairs = pair_up(ours * count + other, human, groups=groups)
     both = pairs.scores.astype(np.intp)
     cells = pairs.human.astype(np.intp) * count**2 + both
-    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**3)
+    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
     drawn: dict[str, list[Floats]] = {}
     if bootstrap and too_few_groups(pairs) is None:
@@ -563,7 +562,7 @@ def agreement_at(
     weights = np.where(ties[rows], 0.5, 1.0)
     cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
     number = number_of_groups(pairs)
-    tables = _tables(cells, sources_of(pairs)[rows], number, len(labels) ** 2, weights)
+    tables = _tables(cells, pairs.groups[rows], number, len(labels) ** 2, weights)
     found = _agreement_of(
         pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
@@ -597,7 +596,7 @@ def with_auc(
     """
     pairs = pair_up(scores, human, groups=groups)
     order = np.argsort(pairs.scores)
-    yes, sources = pairs.human[order], sources_of(pairs)[order]
+    yes, sources = pairs.human[order], pairs.groups[order]
     levels = np.flatnonzero(np.diff(pairs.scores[order], prepend=-np.inf))
     if not 0 < yes.sum() < len(yes):
         return replace(found, measures={**found.measures, "auc": Measure(None)})
@@ -649,7 +648,7 @@ def _choose_threshold(
     """Return the best threshold on half of the sources, and the rows of the others."""
     labeled = np.flatnonzero(~np.isnan(people))
     pairs = pair_up(people, people, groups=groups)
-    sources, number = sources_of(pairs), number_of_groups(pairs)
+    sources, number = pairs.groups, number_of_groups(pairs)
     if number < MIN_SOURCES:
         raise DataError(
             f"a threshold is chosen on one half of the sources and confirmed on the other, which"
@@ -750,7 +749,7 @@ def set_agreement(
         nothing = "no text has a set of both"
         return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
     number = number_of_groups(pairs)
-    table = _SetTable(ours, theirs, sources_of(pairs), number)
+    table = _SetTable(ours, theirs, pairs.groups, number)
     found = dict(table.measures(np.ones((1, number))))
     spans: dict[str, Interval | None] = {}
     note = too_few_groups(pairs) if bootstrap else None
@@ -765,7 +764,7 @@ def set_agreement(
         labels=tuple(labels),
         n=len(kept),
         coverage=pairs.coverage,
-        groups=None if pairs.groups is None else number,
+        groups=number if pairs.has_groups else None,
         measures=_measures(found, spans, _best_constant_sets(theirs, found)),
         note=note,
     )

@@ -45,7 +45,6 @@ from textassay.agreement.correlation import (
 from textassay.agreement.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
-    MIN_SYSTEMS,
     Interval,
     Varied,
     degrees_of_freedom,
@@ -160,7 +159,7 @@ def compute_agreement(
     """Return the agreement of rows that are paired already; arguments as for `correlate`."""
     if bootstrap < 0:
         raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {bootstrap}")
-    groups, skipped, per_group = _count_codes(pairs.groups), 0, None
+    groups, skipped, per_group = _count(pairs.groups, pairs.has_groups), 0, None
     if level == "group":
         per_group = group_coefficients(pairs)
         coefficients = average_coefficients(per_group)
@@ -176,13 +175,13 @@ def compute_agreement(
         )
     return Agreement(
         level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
-        groups_skipped=skipped, systems=_count_codes(pairs.systems), **coefficients,
+        groups_skipped=skipped, systems=_count(pairs.systems, pairs.has_systems), **coefficients,
         ci=None if spans is None else spans.ci, note=None if spans is None else spans.note,
     )  # fmt: skip
 
 
-def _count_codes(codes: Codes | None) -> int | None:
-    return None if codes is None else int(codes.max(initial=-1)) + 1
+def _count(codes: Codes, is_given: bool) -> int | None:
+    return int(codes.max(initial=-1)) + 1 if is_given else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +272,7 @@ def compare(
     rows, unit_level, least = len(first.scores), level, MIN_GROUPS
     if level == "system":
         first, second = _system_means_as_rows(first), _system_means_as_rows(second)
-        unit_level, least = "dataset", MIN_SYSTEMS
+        unit_level, least = "dataset", 10  # of fewer, resamples vary too little
     errors, df, least_p = _errors(first, second, unit_level, bootstrap, seed)
     enough = number_of_groups(first) >= least
     differences: dict[Coefficient, Difference] = {}
@@ -400,7 +399,7 @@ def two_sided(t: float, df: float) -> float:
 def _system_means_as_rows(pairs: Pairs) -> Pairs:
     """Return one row per system, its means."""
     scores, human = system_means(pairs)
-    return Pairs(scores=scores, human=human, groups=None, systems=None, rated=len(scores))
+    return pair_up(scores, human)
 
 
 def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:

@@ -570,61 +570,45 @@ def agreement_table(
     for level in levels:
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
-    if labels is None:
-        labels = read_labels(scores)
+    if by is not None and threshold == "auto":
+        raise ConfigurationError(
+            f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
+        )
     if not isinstance(aspect_map, Mapping):
         aspect_map = tuple(aspect_map)  # it is read twice
-    source = scores
-    scores, opened, labels = read_with_labels(
-        lambda reader: read_judge(source, reader),
+    recorded, opened, labels = read_with_labels(
+        lambda reader: read_judge(scores, reader),
         # an example without a text still has an id and ratings, and nothing else is looked at here
         lambda reader: (
             examples
             if isinstance(examples, Examples)
             else Examples(examples, needs_output=False, labels=reader)
         ),
-        labels,
+        read_labels(scores) if labels is None else labels,
         aspect_map,
     )
-    joined = join(scores, texts_of(scores), People(opened, criteria=True, by=by), aspect_map)
-    people, pairs = joined.people, joined.pairs
+    joined = join(recorded, texts_of(recorded), People(opened, criteria=True, by=by), aspect_map)
+    people = joined.people
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
     people.check_levels(levels)
-    counts = _check_samples(samples, scores)
-    work = _Measured(scores, people, pairs, labels, bootstrap, seed)
-    of_labels = tuple(work.label_rows(threshold))
-    if threshold is not None and all(row.threshold is None for row in of_labels):
+    counts = _check_samples(samples, recorded)
+    measured = _Measured(recorded, people, joined.pairs, labels, bootstrap, seed)
+    request = _TableRequest(levels, threshold, counts, raters)
+    whole = replace(
+        measured.table(request), unknown_ids=joined.unknown, other_texts=people.other_texts,
+        without_text=joined.without_text,
+    )  # fmt: skip
+    if threshold is not None and not any(row.threshold for row in whole.labels):
+        pairs = ", ".join(f"{score} with {human}" for score, human in joined.pairs)
         raise ConfigurationError(
             "a threshold cuts scores where people said yes or no, and no score here is one that is"
-            f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
-            f" threshold="
+            f" held against yes and no: {pairs}; leave out threshold="
         )
-
-    def measure(
-        own: _Measured, of_labels: tuple[LabelRow, ...], *, with_raters: bool
-    ) -> AgreementTable:
-        return AgreementTable(
-            rows=tuple(own.rows(levels, of_labels)), unknown_ids=joined.unknown,
-            other_texts=people.other_texts, without_text=joined.without_text,
-            raters=own.rater_rows() if with_raters else None, labels=of_labels,
-            sets=tuple(own.set_rows()), choices=tuple(own.choice_rows(by_group="group" in levels)),
-            samples=tuple(own.sample_rows(counts, levels)),
-        )  # fmt: skip
-
-    whole = measure(work, of_labels, with_raters=raters)
     if by is None:
         return whole
-    if threshold == "auto":
-        raise ConfigurationError(
-            f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
-        )
-    subsets = {}
-    for name in subset_names(people):
-        own = replace(work, people=people.only(name))
-        is_rated = raters and any(own.people.annotators)
-        found = measure(own, tuple(own.label_rows(threshold)), with_raters=is_rated)
-        subsets[name] = replace(found, unknown_ids=0, other_texts=(), without_text=0)
+    parts = {name: replace(measured, people=people.only(name)) for name in subset_names(people)}
+    subsets = {name: one.table(request.of_subset(one.people)) for name, one in parts.items()}
     return replace(whole, by=by, subsets=subsets)
 
 
@@ -666,6 +650,20 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
 
 
 @dataclass(frozen=True, slots=True)
+class _TableRequest:
+    """The tables that are wanted, and how."""
+
+    levels: Sequence[Level]
+    threshold: float | Literal["auto"] | None
+    samples: Sequence[int]
+    raters: bool
+
+    def of_subset(self, people: People) -> _TableRequest:
+        """Return the same, without agreement among raters where a subset has none."""
+        return replace(self, raters=self.raters and any(people.annotators))
+
+
+@dataclass(frozen=True, slots=True)
 class _Measured:
     """Scores beside people's ratings, from which the rows of all tables are made."""
 
@@ -675,6 +673,17 @@ class _Measured:
     labels: Mapping[str, LabelScale]
     bootstrap: int
     seed: int
+
+    def table(self, request: _TableRequest) -> AgreementTable:
+        """Return all tables of these rows."""
+        labels = tuple(self.label_rows(request.threshold))
+        return AgreementTable(
+            rows=tuple(self.rows(request.levels, labels)), unknown_ids=0,
+            raters=self.rater_rows() if request.raters else None, labels=labels,
+            sets=tuple(self.set_rows()),
+            choices=tuple(self.choice_rows(by_group="group" in request.levels)),
+            samples=tuple(self.sample_rows(request.samples, request.levels)),
+        )  # fmt: skip
 
     def _judged(self, score: str) -> list[float | None]:
         return [self.scores[score].get(id_) for id_ in self.people.ids]

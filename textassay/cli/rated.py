@@ -38,7 +38,8 @@ class RatedInput:
     The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
     and `task`, which names labels. `picked` says how the rated rows were, where that matters,
-    `scale` what the human ratings' scales are, and `by` which field divides the data.
+    `scale` what the human ratings' scales are, `by` which field divides the data, and
+    `whole_labels` whether labels without an order are compared as they are.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class RatedInput:
         picked: str | None = None,
         scale: Iterable[str] | None = None,
         by: str | None = None,
+        whole_labels: bool = False,
     ) -> None:
         flags, _ = with_config(given)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
@@ -58,6 +60,7 @@ class RatedInput:
         self._given = given
         self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
+        self._whole_labels = whole_labels
         self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
     @cached_property
@@ -123,7 +126,7 @@ class RatedInput:
         """
         from textassay.agreement.records import read_scores
         from textassay.estimation.columns import read_judged
-        from textassay.estimation.run_comparison import RunSide, lower_is_better
+        from textassay.estimation.run_comparison import RunSide
 
         people = self.people if self.knows_data else None
         own = self.declared if people is None else self.labels
@@ -134,8 +137,17 @@ class RatedInput:
             read_scores(self.source(reader), LabelReader(own)),
             people,
             own,
-            lower_is_better({} if self._run is None else read_manifest(self.scores)),
+            self._lower_is_better(),
         )
+
+    def _lower_is_better(self) -> frozenset[str]:
+        """Return the aspects of the run and of the task on which a low score is a good one."""
+        from textassay.estimation.run_comparison import lower_is_better
+        from textassay.methods.library import tasks
+
+        of_task = () if self._task is None else tasks.load(self._task).aspects
+        of_run = lower_is_better({} if self._run is None else read_manifest(self.scores))
+        return of_run | {aspect.name for aspect in of_task if not aspect.higher_is_better}
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
@@ -145,7 +157,9 @@ class RatedInput:
         if self._picked == RANDOM:
             self._refuse_two_draws()
         return read_with_labels(
-            lambda reader: read_judged(self.source(reader), reader),
+            lambda reader: read_judged(
+                self.source(reader), reader, whole_labels=self._whole_labels
+            ),
             lambda reader: self.examples(reader, needs_output=False),
             self.declared,
             self.aspect_map,

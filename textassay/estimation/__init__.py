@@ -37,16 +37,11 @@ from textassay.estimation.columns import (
     read_plan,
     scales_of,
 )
-from textassay.estimation.compare import (
-    CompareRow,
-    PairedDifference,
-    agreement_difference,
-    compare_runs,
-    gate,
-    label_difference,
-    paired_difference,
-)
+from textassay.estimation.compare import compare_runs
+from textassay.estimation.compare_rows import CompareRow
+from textassay.estimation.compared_agreement import agreement_difference, label_difference
 from textassay.estimation.estimate import EstimateRow, Estimates, estimate_means
+from textassay.estimation.gate_verdict import gate
 from textassay.estimation.label_plan import LabelPlan, first_rows, next_rows, plan_labels
 from textassay.estimation.maps import Scales
 from textassay.estimation.means import (
@@ -56,6 +51,7 @@ from textassay.estimation.means import (
     correct_mean,
     rogan_gladen,
 )
+from textassay.estimation.paired import PairedDifference, paired_difference
 from textassay.estimation.ranking import RankDifference, Ranking, RankRow, rank_systems
 from textassay.estimation.run_comparison import (
     Changes,

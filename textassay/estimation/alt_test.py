@@ -142,10 +142,14 @@ class AltTest:
     """The judge's mean share of items minus the constant's, with an interval."""
     skipped: tuple[int, ...]
     """Numbers of raters with fewer than 30 shared items."""
+    labels: tuple[str, ...] = ()
+    """Names of the labels that were compared; empty if numbers were."""
 
     @property
     def constant_in_words(self) -> str:
         """The best constant, or one per stratum."""
+        if self.labels:
+            return " ".join(self.labels[int(value)] for value in self.constant_values)
         return " ".join(f"{value:g}" for value in self.constant_values)
 
     @property
@@ -542,7 +546,10 @@ def annotator_test(
     # that sources were known
     if not columns.has_groups:
         test = dataclasses.replace(test, groups=None)
-    agreement = rater_agreement(columns.raters, judge=scores)
+    if metric == "match":
+        test = dataclasses.replace(test, labels=columns.labels)
+    # labels without an order have no ranks; `textassay agreement --raters` shows theirs
+    agreement = None if columns.labels else rater_agreement(columns.raters, judge=scores)
     return AnnotatorTest(
         columns.score, columns.human, test, epsilon, metric, agreement, names, tuple(replace)
     )

@@ -60,6 +60,8 @@ class Judged:
     """Scales that occur; empty if rows have none."""
     labels: tuple[str, ...] = ()
     """Names of the labels whose numbers the values are; empty if they are not labels."""
+    is_nominal: bool = False
+    """Whether these labels have no order."""
     texts: dict[str, str] = field(default_factory=dict)
     """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
     shares: dict[str, dict[float, float]] = field(default_factory=dict)
@@ -71,7 +73,9 @@ class Judged:
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
 
-def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[str, Judged]:
+def read_judged(
+    source: ScoreSource, reader: LabelReader | None = None, *, whole_labels: bool = False
+) -> dict[str, Judged]:
     """Read a run, its folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
     Labels are as `with_labels` returns them; their scale is the range of their numbers.
@@ -79,6 +83,7 @@ def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[
     Args:
         source: What holds the scores.
         reader: Reads labels; by default the labels of the run's aspects.
+        whole_labels: Whether labels without an order are kept as they are.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -108,7 +113,7 @@ def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[
         if reader.are_words("metrics", name) and not any(one.scales):
             last = len(labels.get(name, YES_NO).names) - 1
             one.scales = {(0.0, float(last)): None}
-    return with_labels(judged, labels)
+    return with_labels(judged, labels, whole=whole_labels)
 
 
 def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
@@ -116,16 +121,18 @@ def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
     return {id_: text for one in judged.values() for id_, text in one.texts.items()}
 
 
-def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:
+def with_labels(
+    judged: Mapping[str, Judged], labels: LabelSets, *, whole: bool = False
+) -> dict[str, Judged]:
     """Return scores with the names of the labels that their numbers are.
 
     Labels without an order have no mean, but each of them has a share: an aspect with such labels
-    becomes 0 or 1 for each, named by `member_name`.
+    becomes 0 or 1 for each, named by `member_name`, unless whole labels are wanted.
     """
     found: dict[str, Judged] = {}
     for name, one in judged.items():
         scale = labels.get(name)
-        if scale and scale.is_nominal:
+        if scale and scale.is_nominal and not whole:
             found |= {
                 member_name(name, label): replace(
                     one,
@@ -139,7 +146,11 @@ def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Ju
                 for at, label in enumerate(scale.names)
             }
         else:
-            found[name] = replace(one, labels=scale.names if scale else ())
+            found[name] = replace(
+                one,
+                labels=scale.names if scale else (),
+                is_nominal=scale is not None and scale.is_nominal,
+            )
     return found
 
 
@@ -185,6 +196,9 @@ class Columns:
     """Rated rows without a text, which belong to the score with their id."""
     rater_names: tuple[str, ...] = ()
     """Names of the columns of `raters`; their numbers if the data have no names."""
+    labels: tuple[str, ...] = ()
+    """Names of the labels without an order whose numbers scores and ratings are; empty if they are
+    none."""
     levels: Floats = field(default_factory=lambda: np.empty(0))
     """Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave none."""
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -290,6 +304,7 @@ def join_columns(
                 other_texts=people.other_texts,
                 without_text=joined.without_text,
                 rater_names=people.rater_names(human),
+                labels=judged.labels if judged.is_nominal else (),
                 levels=levels,
                 shares=shares,
             )

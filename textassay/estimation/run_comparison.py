@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from textassay.agreement.joined import People, subset_names
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
-from textassay.estimation.compare import (
+from textassay.estimation.compare import can_compare, compare_runs, of_ids
+from textassay.estimation.compare_rows import CompareRow, comparison_table
+from textassay.estimation.compared_agreement import (
     AgreementDifference,
-    CompareRow,
     agreement_difference,
     agreement_difference_table,
-    can_compare,
     choice_difference,
-    compare_runs,
-    comparison_table,
     label_difference,
-    of_ids,
 )
 from textassay.estimation.means import Weight, holm
+from textassay.runtime.data.digests import may_be_one_text
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.table import (
@@ -351,6 +349,12 @@ def _rated_by_both(
 ) -> tuple[People | None, list[Note]]:
     """Return the rows with texts that both runs judged, and notes on the ratings left out."""
     texts = texts_judged(a.judged), texts_judged(b.judged)
+    # a rating without a text is of one of two texts at most
+    apart = {
+        id_
+        for id_ in texts[0].keys() & texts[1].keys()
+        if not may_be_one_text(texts[0][id_], texts[1][id_])
+    }
     # Scores of labels without an order are shares by label, and ratings may be the labels alone.
     labeled = {
         name: shares_of({name: scale})
@@ -364,7 +368,7 @@ def _rated_by_both(
         if not side.people or found:
             continue
         rated = _count_rated(side.people, aspects)
-        both = side.people.of_texts(texts[0]).of_texts(texts[1])
+        both = side.people.of_texts(texts[0]).of_texts(texts[1]).without(apart)
         kept = _count_rated(both, aspects)
         if rated > kept:
             notes.append(

@@ -26,7 +26,9 @@ from textassay.estimation.columns import (
     read_judged,
     scales_of,
 )
-from textassay.estimation.compare import AgreementDifference, CompareRow, compare_systems
+from textassay.estimation.compare import compare_systems
+from textassay.estimation.compare_rows import CompareRow
+from textassay.estimation.compared_agreement import AgreementDifference
 from textassay.estimation.estimate import EstimateRow, estimate_means
 from textassay.estimation.means import SystemDifference, difference_table
 from textassay.estimation.run_comparison import RunSide, compare_sides

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -13,6 +14,7 @@ from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
 from textassay.runtime.data.cells import finite
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.labels import shares_of
 from textassay.table import Note
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def compare(
     fail_below: Annotated[
         float | None,
         syntax.option(
-            "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
+            "X",
+            "Exit with 0 if A - B (B - A where lower is better) is at least X, 1 if it is below, 4"
+            " if the interval spans X.",
         ),
     ] = None,
     by: Annotated[
@@ -76,12 +80,14 @@ def compare(
         textassay compare runs/new runs/old --fail-below -0.1
         textassay compare runs/first --systems M13 M17
     """
-    from textassay.estimation.compare import gate
+    from textassay.estimation.gate_verdict import gate
     from textassay.estimation.means import weight_named
     from textassay.estimation.run_comparison import compare_sides
 
     over, names = weight_named(weight), flags.split_names(aspects)
     flags.check_confidence(confidence)
+    if fail_below is not None and not math.isfinite(fail_below):
+        raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
@@ -109,8 +115,11 @@ def compare(
     print_tables(tables, document, as_json=as_json, notes=notes)
     if fail_below is None:
         return 0
-    verdict = gate(found.rows, fail_below)
-    say(f"gate: a - b of at least {fail_below:g} {verdict}")
+    falling = a.lower_is_better | b.lower_is_better
+    verdict = gate(found.rows, fail_below, falling)
+    turned = [row.aspect for row in found.rows if row.aspect in falling]
+    of_falling = f" (b - a of {', '.join(turned)}: lower is better)" if turned else ""
+    say(f"gate: a - b of at least {fail_below:g}{of_falling} {verdict}")
     return GATE_STATUS[verdict]
 
 
@@ -305,7 +314,8 @@ def alt_test(
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rated = RatedInput(scores, data, given, aspect_map, scale=scale)
+    whole = metric == "match"
+    rated = RatedInput(scores, data, given, aspect_map, scale=scale, whole_labels=whole)
     scaled = rated.scaled_columns()
     names: list[str] = list(flags.split_names(replace) or ())
     if names and pool:
@@ -324,5 +334,9 @@ def alt_test(
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     document = {"rows": [one.as_dict() for one in tests], **rated.left_out}
-    notes = notes_of(columns for columns, _ in scaled)
+    notes = list(notes_of(columns for columns, _ in scaled))
+    if any(columns.score in shares_of(rated.labels) for columns, _ in scaled):
+        notes.append(
+            Note("each label is tested by itself; --metric match tests labels as they are given")
+        )
     print_tables(tests, document, as_json=as_json, notes=notes)

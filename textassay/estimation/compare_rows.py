@@ -1,0 +1,214 @@
+"""The rows and the table of two runs, or two systems of one run, that are compared by aspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from textassay.agreement.joined import People
+from textassay.estimation.columns import RatingScale
+from textassay.estimation.means import MEANS_OVER, Weight
+from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
+
+FEW_SOURCES, DOUBTFUL_P = 40, 0.015
+"""With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
+too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
+
+PairedBy = Literal["text", "source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaired:
+    """Number of texts, or sources, of each run that have no counterpart in the other."""
+
+    a: int = 0
+    """In the first run."""
+    b: int = 0
+    """In the second."""
+
+    @property
+    def total(self) -> int:
+        """In both together."""
+        return self.a + self.b
+
+
+class DifferenceRow(ResultRow):
+    """Base of rows with a difference, whose JSON has the ends of its interval beside it."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        found: dict[str, Any] = {}
+        for name, value in ResultRow.as_dict(self).items():
+            is_estimate = name == "difference"
+            found |= {name: value.pop("value"), **value} if is_estimate else {name: value}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow(DifferenceRow):
+    """The difference `a - b` of one aspect, with sources as the sampled unit."""
+
+    aspect: str = field(metadata=column("aspect"))
+    """Name of the aspect."""
+    n: int = field(metadata=column("n", "count"))
+    """Texts that both runs scored, or sources with texts of both if they are paired by source, and
+    `unpaired`, which have no counterpart."""
+    groups: int = field(
+        metadata=column("sources", "count", name="sources")
+        | column(
+            "unpaired", "count", name="unpaired", when=any,
+            cell=lambda row: row.unpaired.total if row.paired_by else None,
+        )
+        | column("left out", "count", name="left_out", cell="left_out.total", when=any)
+    )  # fmt: skip
+    """Sources among them."""
+    a: float = field(metadata=column("a", "number"))
+    """Mean of the first run, over sources or texts as `mean_over` says."""
+    b: float = field(metadata=column("b", "number"))
+    """Mean of the second."""
+    difference: Estimate = field(metadata=column("a - b", "interval"))
+    """With its interval."""
+    p: float | None = field(metadata=column("p", "p"))
+    """Of the difference, over sources; `None` with fewer than two."""
+    p_holm: float | None = field(metadata=column("p (Holm)", "p"))
+    """The same, adjusted over the aspects."""
+    wins: int | None = field(metadata=column("wins", "count"))
+    """Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`, `None`
+    if the runs score on different scales."""
+    ties: int | None = field(metadata=column("ties", "count"))
+    """Texts with equal scores."""
+    losses: int | None = field(metadata=column("losses", "count"))
+    """Texts that the second run scores higher."""
+    unscored: int
+    """Texts of both runs that one or both left unscored."""
+    signatures: tuple[str, str]
+    """Signature of the first and of the second run's scores."""
+    scales: tuple[RatingScale | None, RatingScale | None]
+    """Scale of the first and of the second run's scores; `None` if not recorded."""
+    mean_over: Weight = "sources"
+    """What the means are over, `sources` or `texts`."""
+    paired_by: PairedBy | None = "text"
+    """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
+    for independent samples, which have no wins, ties and losses."""
+    unpaired: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are compared as independent samples; if
+    something is paired, wins, ties and losses do not count them."""
+    left_out: Unpaired = Unpaired()
+    """Scored texts, or sources, without a counterpart that are in no figure, since the other run
+    has too few of them to compare with."""
+    other_texts: int | None = None
+    """Pairs of equal id whose texts differ, such as in two versions of a system; `None` if the
+    texts are not recorded."""
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether scores of the two runs can be subtracted; true if a scale is not recorded."""
+        return None in self.scales or self.scales[0] == self.scales[1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values, without signatures and scales."""
+        content = DifferenceRow.as_dict(self)
+        del content["signatures"], content["scales"]
+        # the figures of the runs first, then their difference, then how it came about
+        last = (
+            "difference", "low", "high", "unscored", "mean_over", "paired_by", "unpaired",
+            "left_out", "other_texts",
+        )  # fmt: skip
+        later = {name: content.pop(name) for name in last}
+        return content | later
+
+
+def comparison_table(
+    rows: Sequence[CompareRow], people: People | None = None, subsets: Sequence[str] = ()
+) -> Table:
+    """Return what `compare_runs` found with these data as a table.
+
+    Args:
+        rows: What was found.
+        people: The data; `None` if they are not known.
+        subsets: The subset of each row, if the data were divided.
+    """
+    notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
+    alone = "every text counts as a source of its own"
+    if people is None:
+        notes.append(Note(f"{alone}; give DATA to pair by source"))
+    elif not people.has_groups:
+        notes.append(
+            Note(f"{alone}: the data have no field 'group', and no two rows share a source")
+        )
+    for row, subset in zip(rows, subsets or [""] * len(rows), strict=True):
+        own = f"{subset}: " if subset else ""
+        notes += [note._replace(text=f"{own}{note.text}") for note in _notes(row)]
+    designs = [
+        "independent samples" if row.paired_by is None
+        else "paired by source, in part" if row.unpaired.total
+        else "paired by source"
+        for row in rows
+    ]  # fmt: skip
+    title = "differences of a and b, " + " or ".join(dict.fromkeys(designs))
+    return table_of(CompareRow, rows, notes, title)
+
+
+def _notes(row: CompareRow) -> Iterator[Note]:
+    what = "texts" if row.paired_by == "text" else "sources"
+    paired = row.n - row.unpaired.total
+    if row.paired_by == "source":
+        yield Note(f"{row.aspect}: no id is on both sides, so means of {paired} sources are paired")
+    elif row.paired_by is None:
+        yield Note(
+            f"{row.aspect}: no id and no source is on both sides, so these are two independent"
+            " samples: a difference may be one of their texts",
+            warning=True,
+        )
+    if row.paired_by and row.unpaired.total:
+        yield Note(
+            f"{row.aspect}: {paired} {what} are on both sides and paired; {row.unpaired.a} of a and"
+            f" {row.unpaired.b} of b are on one side alone and compared as independent samples, and"
+            " the two differences are combined by their variances",
+            warning=True,
+        )
+    if row.left_out.total:
+        yield Note(
+            f"{row.aspect}: {row.left_out.a} {what} of a and {row.left_out.b} of b are on one side"
+            " alone, with nothing on the other to compare them with, and are in no figure",
+            warning=True,
+        )
+    if row.other_texts:
+        yield Note(
+            f"{row.aspect}: {row.other_texts} ids have another text in a than in b, so their"
+            " differences are those of the texts, too"
+        )
+    if row.unscored:
+        text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"
+        yield Note(text, warning=True)
+    if not row.same_scale:
+        first, second = (f"{low:g} to {high:g}" for low, high in filter(None, row.scales))
+        yield Note(
+            f"{row.aspect}: one run scores from {first}, the other from {second}, so a - b"
+            " means nothing; compare their agreement with people (give DATA with ratings), or"
+            " their means on the raters' scale (textassay estimate)",
+            warning=True,
+        )
+    elif not row.difference.ends and row.p is not None:
+        yield Note(
+            f"{row.aspect}: {row.groups} sources that all differ by the same do not show how far"
+            " others would, so there is no interval",
+            warning=True,
+        )
+    elif not row.difference.ends:
+        yield Note(f"{row.aspect}: one source alone gives no interval", warning=True)
+    elif row.p is not None and DOUBTFUL_P <= row.p < 0.05 and row.groups < FEW_SOURCES:
+        yield Note(
+            f"{row.aspect}: {row.groups} sources cannot show whether a few others would differ far"
+            f" more; then a p-value of {DOUBTFUL_P:g} to .05 is chance in up to a tenth of all"
+            f" comparisons without a difference: compare {FEW_SOURCES} sources to be sure",
+            warning=True,
+        )
+    # no warning: comparing two judges is one of the two uses of a comparison
+    if row.signatures[0] != row.signatures[1]:
+        yield Note(
+            f"{row.aspect}: the runs are of two judges or settings, so the difference is theirs"
+        )
