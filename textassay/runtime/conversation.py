@@ -43,7 +43,7 @@ _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
 
 
 class _Material(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Passage(_Material):

@@ -62,11 +62,10 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity.
 
-    Building validators takes much of the time of a start: those of classes that few runs use, and
-    that no other class contains, are built on first use (`defer_build`).
+    A start does without most validators, so each is built when it is first used (`defer_build`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
@@ -429,7 +428,7 @@ def label_scales(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
 
 
-class AspectTree(Message, defer_build=True):
+class AspectTree(Message):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 
     Every parent is in the tree; siblings have different names.
@@ -620,7 +619,7 @@ class Score(Message):
         return (self.value - low) / (high - low)
 
 
-class Plan(Message, defer_build=True):
+class Plan(Message):
     """Fusion-Eval's plan: which assistant serves which aspect, and how to judge (section 3.1)."""
 
     assistants: dict[str, tuple[str, ...]]

@@ -98,7 +98,7 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
             await tool.prepare(load=load)
 
 
-class Measurement(Message, defer_build=True):
+class Measurement(Message):
     """A value with its evidence."""
 
     value: Number
@@ -114,7 +114,7 @@ class Measurement(Message, defer_build=True):
     facts; added to the signature."""
 
 
-class Abstention(Message, defer_build=True):
+class Abstention(Message):
     """Why a tool gives no value for an example."""
 
     type: str = Field(min_length=1)
