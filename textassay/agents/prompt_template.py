@@ -322,7 +322,7 @@ class Prompt(NamedTuple):
         return continued._replace(messages=(*before, *ending))
 
 
-class PromptPart(Message):
+class PromptPart(Message, defer_build=True):
     """A message that prompts show in another form."""
 
     @property

@@ -558,7 +558,7 @@ def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])
 
 
-class JointScores(Message):
+class JointScores(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 
     scores: tuple[Score, ...]

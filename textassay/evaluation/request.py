@@ -87,7 +87,7 @@ class Shard:
         )
 
 
-class DataRequest(Message):
+class DataRequest(Message, defer_build=True):
     """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
 
     aspects: Annotated[
@@ -110,7 +110,7 @@ class DataRequest(Message):
     """Folder to create for the result."""
 
 
-class ModelRequest(Message):
+class ModelRequest(Message, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag("Judging", "TASK", "-t")] = None

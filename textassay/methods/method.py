@@ -139,7 +139,7 @@ class TaskMethod:
         }
 
 
-class CheckedOptions(Message):
+class CheckedOptions(Message, defer_build=True):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 
     @classmethod

@@ -36,7 +36,7 @@ _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
 
 
 class _Material(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Passage(_Material):

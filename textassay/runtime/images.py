@@ -39,7 +39,7 @@ _BASE64 = re.compile(r"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/\s]{40,}={0,
 class Image(BaseModel):
     """One image of an example."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int = Field(ge=1)
     """What prompts call it by."""

@@ -62,10 +62,12 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity.
 
-    A start does without most validators, so each is built when it is first used (`defer_build`).
+    Building validators takes much of the time of a start: those of classes that few runs use, and
+    that no other class contains, are built on first use (`defer_build`). Deferring all of them
+    makes replaying cached answers a tenth slower.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
@@ -428,7 +430,7 @@ def label_scales(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
 
 
-class AspectTree(Message):
+class AspectTree(Message, defer_build=True):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 
     Every parent is in the tree; siblings have different names.
@@ -619,7 +621,7 @@ class Score(Message):
         return (self.value - low) / (high - low)
 
 
-class Plan(Message):
+class Plan(Message, defer_build=True):
     """Fusion-Eval's plan: which assistant serves which aspect, and how to judge (section 3.1)."""
 
     assistants: dict[str, tuple[str, ...]]

@@ -47,7 +47,7 @@ class Function(Message):
     """JSON schema of its arguments, which is an object."""
 
 
-class Prompted(Message):
+class Prompted(Message, defer_build=True):
     """What all requests share: either chat messages or one plain prompt."""
 
     messages: tuple[ChatMessage, ...] = ()
@@ -199,7 +199,7 @@ class ChoicesRequest(Prompted):
     """Likeliest tokens among which choices are looked for, if the model is a server."""
 
 
-class ChoicesResponse(Message):
+class ChoicesResponse(Message, defer_build=True):
     """Answer to a `ChoicesRequest`."""
 
     logprobs: dict[str, float | None]
@@ -235,7 +235,7 @@ class ContinuationRequest(Prompted):
     """The text, exactly as it follows the prompt (a leading space included)."""
 
 
-class ContinuationResponse(Message):
+class ContinuationResponse(Message, defer_build=True):
     """Answer to a `ContinuationRequest`."""
 
     tokens: tuple[TokenLogprob, ...] = Field(min_length=1)

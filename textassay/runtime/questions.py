@@ -149,7 +149,7 @@ class NamedText(Message):
         return hash(self.text)  # which a text remembers; all questions about it look for it
 
 
-class DecisionRequest(Message):
+class DecisionRequest(Message, defer_build=True):
     """Asks several questions about the same material; every field is part of the cache key."""
 
     texts: tuple[NamedText, ...] = Field(min_length=1)
@@ -243,7 +243,7 @@ DECIDED = Way(how="decision")
 DECIDED_JOINTLY = Way(how="decision", joint=True)
 
 
-class QuestionAnswer(Message):
+class QuestionAnswer(Message, defer_build=True):
     """The probabilities of one question's options, or why there are none."""
 
     probabilities: dict[str, Number] = Field(default_factory=dict)
@@ -303,7 +303,7 @@ class QuestionAnswer(Message):
         return math.sqrt(math.fsum(squares) / total)
 
 
-class DecisionResponse(Message):
+class DecisionResponse(Message, defer_build=True):
     """Answers to a `DecisionRequest`."""
 
     answers: tuple[QuestionAnswer, ...] = Field(min_length=1)

@@ -25,7 +25,7 @@ _Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 class Criterion(BaseModel):
     """One thing that a text should or should not do."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     criterion: str = Field(min_length=1)
     """What is asked of the text."""

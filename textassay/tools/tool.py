@@ -98,7 +98,7 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
             await tool.prepare(load=load)
 
 
-class Measurement(Message):
+class Measurement(Message, defer_build=True):
     """A value with its evidence."""
 
     value: Number
@@ -114,7 +114,7 @@ class Measurement(Message):
     facts; added to the signature."""
 
 
-class Abstention(Message):
+class Abstention(Message, defer_build=True):
     """Why a tool gives no value for an example."""
 
     type: str = Field(min_length=1)

@@ -54,7 +54,7 @@ REPLACEABLE = (
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
 
 
-class _ProfileFile(Profile):
+class _ProfileFile(Profile, defer_build=True):
     """The content of a profile's file."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)

@@ -103,7 +103,7 @@ class Sampling(Message):
         return Call(request.model_copy(update=update), call.posting._replace(required=required))
 
 
-class ModelTraits(Message):
+class ModelTraits(Message, defer_build=True):
     """Knowledge about one model at one address: guessed from its name at first, then learned."""
 
     kind: Literal["learned"] = "learned"
