@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 from typer.main import get_command
 
 import textassay as package
@@ -25,14 +26,15 @@ from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, read_flags
 from textassay.cli.syntax import Given, expand_groups
 from textassay.runtime.garbage import start_gc
+from textassay.runtime.messages import Message
 from textassay.runtime.settings import (
     FLAGGED,
     OF_ROLES,
     SETTABLE,
     TABLES,
-    DescribedMessage,
     Flag,
     Settings,
+    descriptions,
     flag_of,
 )
 
@@ -48,18 +50,18 @@ def test_every_setting_is_a_flag_or_a_key_of_set():
     """No setting is out of reach, if only in the table of a role, and none has two names."""
     assert {*FLAGGED, *SETTABLE, *TABLES, *OF_ROLES} == set(Settings.model_fields)
     assert not set(FLAGGED) & set(SETTABLE)
-    assert all(field.description for field in Settings.model_fields.values())
+    assert descriptions(Settings).keys() == Settings.model_fields.keys()
 
 
 @pytest.mark.parametrize("command", ["score", "resume", "fit"])
 def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
     shown = words(textassay(command, "--help").out)
     for name in FLAGGED:
-        flag, field = flag_of(Settings, name), Settings.model_fields[name]
+        flag = flag_of(Settings, name)
         assert isinstance(flag, Flag)
         assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in shown
         assert flag.panel in shown
-        assert " ".join((field.description or "").split()).split(". ")[0].rstrip(".") in shown
+        assert " ".join(descriptions(Settings)[name].split()).split(". ")[0].rstrip(".") in shown
 
 
 def options(command):
@@ -124,21 +126,27 @@ def test_usage_errors_are_plain_lines():
     assert "│" not in textassay("score", "--modle", "x").err
 
 
-class Described(DescribedMessage):
-    """Two fields with a docstring and one without."""
+class Described(Message):
+    """A class whose docstring ends in what looks like a field.
+
+    last: 1
+    """
 
     first: int = 1
     """One line."""
-    second: str = ""
+    second: Annotated[
+        str,
+        Field(min_length=0),
+    ] = ""
     """Two lines
     of text."""
     third: float = 0.0
 
-    class Inner(DescribedMessage):
-        """A class of the same field name."""
-
-        first: int = 2
-        """Another line."""
+    def fourth(self) -> int:
+        """A method and no field."""
+        number: int = self.first
+        """No field either."""
+        return number
 
 
 class Heir(Described):
@@ -149,14 +157,9 @@ class Heir(Described):
 
 
 def test_fields_are_described_by_the_docstrings_below_them() -> None:
-    shown = {name: field.description for name, field in Heir.model_fields.items()}
-    assert shown == {
-        "first": "One line.",
-        "second": "Two lines\nof text.",
-        "third": "Described here.",
-    }
-    assert Described.model_fields["third"].description is None
-    assert Described.Inner.model_fields["first"].description == "Another line."
+    assert descriptions(Described) == {"first": "One line.", "second": "Two lines\nof text."}
+    assert descriptions(Heir) == {**descriptions(Described), "third": "Described here."}
+    assert descriptions(type("Typed", (Described,), {})) == descriptions(Described)
 
 
 UNUSED = {

@@ -30,7 +30,6 @@ from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import Function, Json, Sample, thought_note
-from textassay.runtime.settings import DescribedMessage
 
 CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
@@ -39,7 +38,7 @@ NOWHERE = "nowhere"
 """Place of a text that a search did not find."""
 
 
-class Action(DescribedMessage):
+class Action(Message):
     """Base of the objects that a judge writes; fields with unknown names are ignored."""
 
     model_config = ConfigDict(extra="ignore")

@@ -29,6 +29,7 @@ from textassay.runtime.settings import (
     SETTABLE,
     EndpointSettings,
     Settings,
+    descriptions,
     flag_of,
     settings_in,
     split_settings,
@@ -46,7 +47,7 @@ def build_option(model: type[BaseModel], name: str) -> Any:
         f"--{(flag.name or name).replace('_', '-')}",
         *([flag.short] if flag.short else []),
         metavar=flag.metavar or None,
-        help=_first_sentence(field.description or "").removesuffix(".") + shown + ".",
+        help=_first_sentence(descriptions(model).get(name, "")).removesuffix(".") + shown + ".",
         rich_help_panel=flag.panel,
     )
 

@@ -149,10 +149,11 @@ def with_absolute_paths(request: RunRequest) -> RunRequest:
         "task": _is_path(request.task),
         "method": Path(request.method).is_dir() and _is_evaluator(request.method),
     }
-    given = {name: getattr(request, name) for name, is_path in paths.items() if is_path}
     models = {role: _absolute_replay(name) for role, name in request.models.items()}
     options = {name: _absolute_option(name, value) for name, value in request.options.items()}
-    absolute = {name: _absolute(path) for name, path in given.items()}
+    absolute = {
+        name: _absolute(getattr(request, name)) for name, is_path in paths.items() if is_path
+    }
     return request.model_copy(update={**absolute, "models": models, "options": options})
 
 
@@ -230,8 +231,8 @@ def _public(settings: Settings) -> Settings:
 def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return of each endpoint its address and its part of the requests."""
     places = []
-    for given in endpoints:
-        endpoint = given if isinstance(given, OneOfEndpoints) else OneOfEndpoints(**given)
+    for place in endpoints:
+        endpoint = place if isinstance(place, OneOfEndpoints) else OneOfEndpoints(**place)
         address = None if endpoint.api_base is None else public_address(endpoint.api_base)
         places.append({"api_base": address, "weight": endpoint.weight})
     return places
@@ -318,9 +319,9 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def settings_to_resume(
-    folder: Path, manifest: Mapping[str, Any], request: RunRequest, given: Mapping[str, Any]
+    folder: Path, manifest: Mapping[str, Any], request: RunRequest, new: Mapping[str, Any]
 ) -> Settings:
-    """Return the settings of a resumed run: its recorded settings, replaced by settings given now.
+    """Return the settings of a resumed run: its recorded settings, replaced by new ones.
 
     A cost limit holds for one session, unless that submitted batches only. Keys, headers,
     certificates and proxies are never taken from the manifest, nor is an address to which a key
@@ -330,17 +331,17 @@ def settings_to_resume(
     check_manifest(folder, manifest)
     recorded = dict(_mapping(manifest["settings"]))
     roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
-    given_roles = given.get("roles") or {}
-    for role, name in in_every_role(request.models, {**roles, **given_roles}).items():
+    new_roles = new.get("roles") or {}
+    for role, name in in_every_role(request.models, {**roles, **new_roles}).items():
         if name.partition("/")[0] in ("llamacpp", "transformers", "replay", EMBEDDED):
             continue
-        # what is given for a role replaces what is given for all, as in a run itself
-        here = {**given, **given_roles.get(role, {})}
+        # a setting of a role replaces one of all, as in a run itself
+        here = {**new, **new_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
-    _check_cache(folder, recorded, given)
+    _check_cache(folder, recorded, new)
     kept = {role: _without_secrets(own) for role, own in roles.items()}
     for role in kept:
-        if "api_base" in given:  # the address that was given now is meant for all
+        if "api_base" in new:  # the new address is meant for all
             kept[role].pop("api_base", None)
     before = {**_without_secrets(recorded), "roles": kept}
     # A spent budget must not stop the resumed run at once. The sessions that submit and collect
@@ -348,11 +349,11 @@ def settings_to_resume(
     if not before.get("submit_only"):
         before["max_cost"] = None
     before["submit_only"] = False  # who resumes wants to see the answers
-    return Settings(**{**before, **given})
+    return Settings(**{**before, **new})
 
 
 def _check_endpoint(
-    folder: Path, name: str, recorded: Mapping[str, Any], given: Mapping[str, Any]
+    folder: Path, name: str, recorded: Mapping[str, Any], new: Mapping[str, Any]
 ) -> None:
     """Refuse to send a key, including one that litellm finds, to an address from the manifest."""
     address, key = recorded.get("api_base"), recorded.get("api_key_env")
@@ -362,17 +363,17 @@ def _check_endpoint(
             f"{folder}: the model {name!r} contains an address, which is never read from a run "
             "folder; resume the run in Python, with “evaluate(..., resume=True)”"
         )
-    if recorded.get("endpoints") and not given.get("endpoints"):
+    if recorded.get("endpoints") and not new.get("endpoints"):
         raise ConfigurationError(
             f"{folder} names several endpoints of {name!r}, and a run folder may come from anyone, "
             f"so they are not read from it. Give them again: textassay resume {folder} --config "
             "FILE"
         )
     missing = []
-    sends_key = key is not None or not is_direct or _names_secret(given)
-    if address is not None and sends_key and given.get("api_base") is None:
+    sends_key = key is not None or not is_direct or _names_secret(new)
+    if address is not None and sends_key and new.get("api_base") is None:
         missing.append(f"api_base={address!r}")
-    if key is not None and not _names_secret(given):
+    if key is not None and not _names_secret(new):
         missing.append(f"api_key_env={key!r}")
     if missing:
         raise ConfigurationError(
@@ -382,10 +383,10 @@ def _check_endpoint(
         )
 
 
-def _check_cache(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def _check_cache(folder: Path, recorded: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse a recorded folder of answers that does not exist: a manifest makes no folder."""
     place = recorded.get("cache")
-    if not place or given.get("cache") is not None or is_cache_folder(Path(place)):
+    if not place or new.get("cache") is not None or is_cache_folder(Path(place)):
         return
     raise ConfigurationError(
         f"{folder} names {place!r}, and a run folder may come from anyone, so it is not"
@@ -394,9 +395,9 @@ def _check_cache(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, 
     )
 
 
-def _names_secret(given: Mapping[str, Any]) -> bool:
-    """Return whether settings that are given now bring a key of their own."""
-    return any(given.get(name) for name in ("api_key_env", "headers", "query", "client_cert"))
+def _names_secret(new: Mapping[str, Any]) -> bool:
+    """Return whether the new settings bring a key of their own."""
+    return any(new.get(name) for name in ("api_key_env", "headers", "query", "client_cert"))
 
 
 def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:

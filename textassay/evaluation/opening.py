@@ -236,9 +236,9 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     requested = {
         role: {
             name: value
-            for name, value in given.model_dump(exclude_defaults=True).items()
+            for name, value in settings_of_role.model_dump(exclude_defaults=True).items()
             if name not in SHARED_BY_ROLES and name not in own_batches
         }
-        for role, given in own.items()
+        for role, settings_of_role in own.items()
     }
     return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})

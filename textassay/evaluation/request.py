@@ -23,8 +23,8 @@ from pydantic import (
 
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
-from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import DescribedMessage, Flag, Settings
+from textassay.runtime.messages import Aspect, Message
+from textassay.runtime.settings import Flag, Settings
 
 M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
@@ -87,7 +87,7 @@ class Shard:
         )
 
 
-class DataRequest(DescribedMessage, defer_build=True):
+class DataRequest(Message, defer_build=True):
     """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
 
     aspects: Annotated[
@@ -110,7 +110,7 @@ class DataRequest(DescribedMessage, defer_build=True):
     """Folder to create for the result."""
 
 
-class ModelRequest(DescribedMessage, defer_build=True):
+class ModelRequest(Message, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag("Judging", "TASK", "-t")] = None

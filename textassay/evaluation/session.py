@@ -171,7 +171,7 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    request, given = with_absolute_paths(request), models or {}
+    request, connected = with_absolute_paths(request), models or {}
     tools_notice = ""
     if method is None:
         earlier = request.out if request.resume else None
@@ -182,14 +182,14 @@ async def open_session(
     if dry and request.out is not None and not request.resume:
         check_new(request.out)
     async with AsyncExitStack() as stack:
-        opened = await open_session_models(request, given, stack)
+        opened = await open_session_models(request, connected, stack)
         built = await build_session_method(
             request, opened, source.info, stack,
             method=method, tools=tools, adjusting=adjusting, dry=dry,
         )  # fmt: skip
         records = await open_records(request, opened, built, stack, dry=dry)
         opened.add_caches(records, dry=dry, observe=observe)
-        requested = opening.settings_as_requested(request.settings, given)
+        requested = opening.settings_as_requested(request.settings, connected)
         session = Session(
             request.model_copy(update={"settings": requested}),
             source,

@@ -80,10 +80,10 @@ class SessionModels:
 
 
 async def open_session_models(
-    request: RunRequest, given: Mapping[str, Model], stack: AsyncExitStack
+    request: RunRequest, connected: Mapping[str, Model], stack: AsyncExitStack
 ) -> SessionModels:
-    """Open the models of a request; `given` ones, which the caller has connected, replace names."""
-    opened = await opening.open_models({**request.models, **given}, request.settings, stack)
+    """Open the models of a request, but for roles whose models the caller has connected."""
+    opened = await opening.open_models({**request.models, **connected}, request.settings, stack)
     return SessionModels(
         opened, {role: opening.SessionModel(model) for role, model in opened.items()}
     )

@@ -16,9 +16,8 @@ from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.values import RatingForm
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
-from textassay.runtime.messages import Aspect, How
+from textassay.runtime.messages import Aspect, How, Message
 from textassay.runtime.model import Model
-from textassay.runtime.settings import DescribedMessage
 
 if TYPE_CHECKING:
     from textassay.runtime.calls.deciding import LogprobsOrSamples
@@ -140,7 +139,7 @@ class TaskMethod:
         }
 
 
-class CheckedOptions(DescribedMessage, defer_build=True):
+class CheckedOptions(Message, defer_build=True):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 
     @classmethod

@@ -156,13 +156,13 @@ def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def contents_of(hint: Any) -> Any:
-    """Return the type of what containers hold, of each in a union; `None` without any."""
-    held = [
+    """Return the type of the items of containers, of each in a union; `None` without any."""
+    items = [
         _items_of(get_origin(member), get_args(member))
         for member in members(hint)
         if get_args(member)
     ]
-    return Union[tuple(held)] if held else None  # noqa: UP007
+    return Union[tuple(items)] if items else None  # noqa: UP007
 
 
 def type_of_value(value: Any) -> Any:
@@ -242,11 +242,11 @@ def _has_fields_of(actual: Any, expected: Any) -> bool:
     """Return whether a value may be passed as a typed dict; a plain `dict` is taken on trust."""
     if not is_typed_dict(actual):
         return actual is dict
-    held, wanted = get_type_hints(actual), get_type_hints(expected)
+    offered, wanted = get_type_hints(actual), get_type_hints(expected)
     required = expected.__required_keys__
     if not required <= actual.__required_keys__:
         return False
-    return all(fits(held[key], wanted[key]) for key in held.keys() & wanted.keys())
+    return all(fits(offered[key], wanted[key]) for key in offered.keys() & wanted.keys())
 
 
 def _arguments_fit(

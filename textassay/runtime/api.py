@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 from textassay.runtime.backends.by_name import FORMS, is_replay
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings, strict_keywords
+from textassay.runtime.settings import Settings, descriptions, strict_keywords
 from textassay.runtime.stack import ConnectedModel, connect_model
 
 P = ParamSpec("P")
@@ -39,14 +39,15 @@ def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
         )
         for name, item in Settings.model_fields.items()
     ]
+    texts = descriptions(Settings)
     lines = [
         fill(
-            f"{name}: {' '.join((item.description or '').split())}",
+            f"{name}: {' '.join(texts.get(name, '').split())}",
             width=100,
             initial_indent=" " * 4,
             subsequent_indent=" " * 8,
         )
-        for name, item in Settings.model_fields.items()
+        for name in Settings.model_fields
     ]
     shown = cast("Any", function)
     # For editors and `help`; the call itself still goes through `**overrides`.

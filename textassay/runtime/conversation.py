@@ -25,13 +25,6 @@ LEAST_CHARS = 1_000
 ANSWER_BELOW = "(the text to judge, which is given below)"
 """Stands in a conversation where its output was."""
 
-_LEFT_OUT = re.compile(
-    r"^A conversation of \d+ turns?, numbered\. Shortened: (?P<count>[\d,]+) characters of"
-    r" (?P<what>.+) are left out, where it says so\.$",
-    re.MULTILINE,
-)
-_HEADER = re.compile(r"^(\[(?:turn|system|passage)\b)", re.MULTILINE)
-
 Kind = Literal["system", "text", "call", "result", "passage", "answer"]
 """What a piece is; `answer` is the one that is judged, as `readable_parts` marks it."""
 _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
@@ -109,7 +102,7 @@ class Piece(NamedTuple):
     def shown(self) -> str:
         """The piece with its number, as judges see it."""
         # a line of a text may not pass for the beginning of another piece
-        text = _HEADER.sub(r"\\\1", self.text)
+        text = re.sub(r"^(\[(?:turn|system|passage)\b)", r"\\\1", self.text, flags=re.MULTILINE)
         return f"[{self.name}]{f' {self.speaker}:' if self.speaker else ''} {text}"
 
 
@@ -307,7 +300,11 @@ def browser_piece(piece: Piece, text: object, clean: Callable[[str], str]) -> di
 
 def count_left_out(text: str | None) -> tuple[int, str] | None:
     """Return how many characters of what a conversation's text leaves out; `None` for none."""
-    found = None if text is None else _LEFT_OUT.search(text)
+    pattern = (
+        r"^A conversation of \d+ turns?, numbered\. Shortened: (?P<count>[\d,]+) characters of"
+        r" (?P<what>.+) are left out, where it says so\.$"
+    )
+    found = None if text is None else re.search(pattern, text, re.MULTILINE)
     return None if found is None else (int(found["count"].replace(",", "")), found["what"])
 
 

@@ -314,11 +314,10 @@ class Edge(NamedTuple):
     fans_out: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeOutput:
+class _NodeOutput(NamedTuple):
     """What a node, or the input, passes to the nodes that use it."""
 
-    index: int
+    place: int
     type: Any
     failure_depth: int = 0
     """How many lists deep a failure may lie in the value."""
@@ -348,7 +347,7 @@ class Wiring:
         for step in self.steps:
             step.consumers = [other for other in self.steps if step.index in other.waits_for]
         end = self._outputs[output]
-        self.result = end.index
+        self.result = end.place
         self.signature = Signature(
             {INPUT: input}, frozenset({INPUT}), None, end.type, end.failure_depth
         )
@@ -486,7 +485,7 @@ class Wiring:
         self._check_fit(says, actual, node, edge.parameter, expected)
         fetch = _fetcher(edge.path, steps)
         here, *inside = _takes_failure(expected, depth)
-        return Input(edge.parameter, end.index, fetch, here, () if all(inside) else tuple(inside))
+        return Input(edge.parameter, end.place, fetch, here, () if all(inside) else tuple(inside))
 
     def _type_over(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
         """Return the type that comes over the wire, and its fields: name, whether it is a key."""

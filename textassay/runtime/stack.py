@@ -26,7 +26,7 @@ from textassay.runtime.backends.by_name import (
     secrets_of,
 )
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel, OneSamplePerRequest
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
 from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, sender
@@ -35,6 +35,7 @@ from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
+from textassay.runtime.calls.samples import OneSamplePerRequest
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.concurrency import AsyncResource

@@ -18,8 +18,9 @@ from tests.loopback import listening
 from textassay.runtime import errors
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.error_bodies import read_error
 from textassay.runtime.backends.litellm import LiteLLMModel
-from textassay.runtime.backends.refusals import read_error, read_refusal
+from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import Refusal

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel, OneSamplePerRequest
+from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel
 from textassay.runtime.calls.retry import PROBE
+from textassay.runtime.calls.samples import OneSamplePerRequest
 from textassay.runtime.calls.traits import ALLOWANCES, Sampling
 from textassay.runtime.errors import (
     AnswerUnfinished,

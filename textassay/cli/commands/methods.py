@@ -35,7 +35,14 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import AspectTree, Plan
 from textassay.runtime.model import Capabilities, Model
-from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings, Settings
+from textassay.runtime.settings import (
+    FLAGGED,
+    OF_ROLES,
+    SETTABLE,
+    LocalSettings,
+    Settings,
+    descriptions,
+)
 from textassay.table import indent, plain_table, printable
 
 if TYPE_CHECKING:
@@ -176,9 +183,10 @@ def _way(name: str) -> str:
 
 
 def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
+    texts = descriptions(model)
     for name, field in model.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        yield name, {"default": default, "what": " ".join((field.description or "").split())}
+        yield name, {"default": default, "what": " ".join(texts.get(name, "").split())}
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,6 @@ import ssl
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -84,12 +83,11 @@ PROVIDERS = {
 """Providers with a batch API, by the part of a model's name before the slash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Headers, query, key and connection of the requests to one server."""
 
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
     key_header: str = ""
     """Header with the bare key; empty for `Authorization: Bearer`."""
     tls: ssl.SSLContext | Literal[True] = True

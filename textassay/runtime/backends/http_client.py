@@ -9,7 +9,6 @@ import asyncio
 import io
 import os
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -86,7 +85,7 @@ class HttpClient:
         address = read_address(api_base)
         self.base, self.has_login = address.url, bool(address.login)
         self.secrets = (*((key,) if key else ()), *address.secrets, *endpoint.secrets)
-        self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
+        self._endpoint = endpoint._replace(query={**address.query, **endpoint.query})
         is_bearer = is_bearer or "Authorization" in headers
         headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
         self._name, self._headers = name, {**headers, **endpoint.headers}

@@ -1,7 +1,7 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Messages quote
-the beginning of a server's text, made printable and without the API key.
+Knows HTTP statuses and low-level network exceptions; `error_bodies.py` and `refusals.py` read the
+bodies. Messages quote the beginning of a server's text, made printable and without the API key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.refusals import (
+from textassay.runtime.backends.error_bodies import (
     CONTEXT,
     FILTER,
     NO_IMAGES,
@@ -32,8 +32,8 @@ from textassay.runtime.backends.refusals import (
     QUOTA_CODE,
     QUOTA_TEXT,
     read_error,
-    read_refusal,
 )
+from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConnectionFailed,

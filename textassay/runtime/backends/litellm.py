@@ -12,18 +12,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
-import orjson
-
-from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answer_parts import read_parts, read_usage
+from textassay.runtime.backends import openai_format
+from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     Family,
@@ -34,28 +30,23 @@ from textassay.runtime.backends.decisions import (
 )
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.litellm_errors import LiteLLMErrors
+from textassay.runtime.backends.litellm_transport import ClientTransport, PlainClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
     echo_fields,
     read_choices,
     read_continuation,
 )
-from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
-from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import (
-    AuthenticationFailed,
     CapabilityError,
     ConfigurationError,
-    ConnectionFailed,
-    ContentRefused,
-    ContextTooLong,
     MalformedResponse,
     ModelClosed,
     ModelError,
     RequestRefused,
     TextassayError,
-    TimedOut,
 )
 from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
@@ -70,133 +61,6 @@ from textassay.runtime.model import (
     with_images,
 )
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
-
-_ASK_INSTEAD = {
-    "n": "n=1",
-    "logprobs": "samples if the method takes them: n=20",
-    "top_logprobs": "samples if the method takes them: n=20",
-    "seed": "no seed=",
-    "temperature": "temperature=1",
-}
-MAX_MESSAGE_LENGTH = 1 << 16
-"""Characters of a message of litellm's that are read."""
-
-
-class LiteLLMErrors:
-    """The errors of one model."""
-
-    def __init__(self, name: str, api_base: str | None, secrets: Sequence[str]) -> None:
-        self.name, self._api_base, self._secrets = name, api_base, tuple(secrets)
-
-    def translate(self, error: Exception, body: Json, exceptions: Any) -> TextassayError:
-        """Return our error for one of litellm's."""
-        for own in http_errors.causes(error):
-            if isinstance(own, TextassayError):  # raised by our own client, inside litellm
-                own.args = (self.scrub(str(own)),)
-                return own
-        words = str(error)[:MAX_MESSAGE_LENGTH].partition("Traceback (most recent call last)")[0]
-        # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
-        prefix = r"(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?"
-        words = re.sub(f"^{prefix}", "", words.rstrip())
-        text = self.scrub(words)
-        if type(error).__name__ == "ImageFetchError":
-            return CapabilityError(
-                f"{self.name} takes no addresses of images, and nothing is downloaded for it; give"
-                " the files of the images instead"
-            )
-        if isinstance(error, exceptions.UnsupportedParamsError):
-            return self._unsupported_error(text, body)
-        if isinstance(error, exceptions.Timeout):
-            return TimedOut(f"no answer from {self.name}: {http_errors.quote(text)}")
-        headers = getattr(error, "litellm_response_headers", None)
-        status = getattr(error, "status_code", None)
-        # litellm gives errors of its own a status as well; only an answer has headers.
-        if headers is None and (status is None or status >= 500):
-            return self._without_answer(error, text, status, body)
-        if not isinstance(status, int) or status < 300:
-            return MalformedResponse(f"{self.name}: {http_errors.quote(text)}")
-        known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
-        bodies = (getattr(cause, "body", None) for cause in http_errors.causes(error))
-        parsed = next((one for one in bodies if isinstance(one, Mapping)), None)
-        read = words if parsed is None else orjson.dumps({"error": parsed}, default=str)
-        # not scrubbed yet: a short password may be part of the words that distinguish errors
-        typed = http_errors.from_status(
-            status,
-            known,
-            read[:MAX_MESSAGE_LENGTH],
-            where=self.name,
-            secret=self._known_secrets(),
-            sent=body,
-        )
-        if type(typed) is RequestRefused and not typed.refusal:
-            if isinstance(error, exceptions.ContextWindowExceededError):
-                return ContextTooLong(str(typed))
-            if isinstance(error, exceptions.ContentPolicyViolationError):
-                return ContentRefused(str(typed))
-        return typed
-
-    def _without_answer(
-        self, error: Exception, text: str, status: int | None, body: Json
-    ) -> TextassayError:
-        """Return the error for a failure without response headers.
-
-        Either no server answered, or its answer could not be parsed.
-        """
-        # Missing credentials. Please pass an `api_key`   missing Anthropic API Key
-        if re.search(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)", text):
-            return AuthenticationFailed(
-                f"{self.name}: no key: {http_errors.quote(text)}; or use api_key_env=NAME"
-            )
-        is_transport = http_errors.is_transport(error)
-        unreadable = "Empty or invalid response" in text
-        if not is_transport:
-            # litellm maps levels of effort by its own tables, and refuses others itself
-            refused = http_errors.request_refused(f"{self.name}: {text}", 400, text, body)
-            if refused.refusal:
-                return refused
-            causes = http_errors.causes(error)
-            unreadable = unreadable or any(isinstance(cause, ValueError) for cause in causes)
-        if unreadable:
-            return MalformedResponse(
-                f"{self.name} answered no valid JSON: {http_errors.quote(text)}"
-            )
-        if is_transport:
-            return http_errors.from_exception(
-                error, where=self._api_base or self.name, secret=self._secrets
-            )
-        if "connection" in text.lower():
-            return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
-        if status:
-            return http_errors.from_status(
-                status, {}, text, where=self.name, secret=self._secrets, sent=body
-            )
-        return RequestRefused(
-            f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
-        )
-
-    def _unsupported_error(self, text: str, body: Json) -> TextassayError:
-        """Return the error for a request that litellm refuses by its own table, unsent."""
-        # anthropic does not support parameters: ['n', 'logprobs'], for model=...
-        listed = re.search(r"does not support parameters: (\[[^]]*\])", text)
-        names = re.findall(r"\w+", listed[1]) if listed else []
-        refusal = read_refusal(400, text, body)
-        names = names or ([refusal.parameter] if refusal else [])
-        advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
-        what = ", ".join(names) or http_errors.quote(text)
-        message = f"{self.name} does not take {what}" + (f"; ask for {advice}" if advice else "")
-        if not refusal:
-            return CapabilityError(message)
-        refused = RequestRefused(message)
-        refused.refusal = refusal
-        return refused
-
-    def scrub(self, text: str) -> str:
-        """Return `text` without our key, or any that litellm may have found in the environment."""
-        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
-
-    def _known_secrets(self) -> list[str]:
-        return [*self._secrets, *find_secrets((), os.environ)]
-
 
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = {
@@ -603,118 +467,3 @@ class LiteLLMModel(PostingModel):
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:
     return usage if usage.cost is not None else usage.model_copy(update={"cost": cost})
-
-
-_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
-"""Headers that describe the body as it was sent, not as it is passed on."""
-
-
-class ClientTransport(httpx.AsyncBaseTransport):
-    """Sends httpx's requests through an `HttpClient`, and reads their answers whole.
-
-    A redirect is an error: it would send the prompt to another address, and take its answer for the
-    model's.
-    """
-
-    def __init__(
-        self,
-        client: HttpClient,
-        *,
-        where: str,
-        price: Price | None = None,
-        left_out: Collection[str] = (),
-    ) -> None:
-        self._client, self._where, self._price = client, where, price
-        self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request."""
-        body = await request.aread()
-        headers = {k: v for k, v in request.headers.items() if k not in self._left_out}
-        limit = (request.extensions.get("timeout") or {}).get("read")
-        try:
-            # httpx leaves time limits to the transport
-            async with asyncio.timeout(limit) as scope:
-                answer = await self._client.send(request.method, str(request.url), body, headers)
-        except TimeoutError as error:
-            if scope.expired():
-                raise httpx.ReadTimeout("the time limit was exceeded", request=request) from error
-            raise
-        if 300 <= answer.status < 400:
-            raise http_errors.from_status(
-                answer.status, answer.headers, answer.body, where=self._where
-            )
-        kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
-        # The library's parser refuses an answer with half of a surrogate pair.
-        content = http_errors.whole_characters(answer.body)
-        if answer.status < 300:
-            content = self._readable(request.url.path, content, body)
-        return httpx.Response(answer.status, headers=kept, content=content, request=request)
-
-    def _readable(self, path: str, content: bytes, body: bytes) -> bytes:
-        """Return the answer to a body as libraries read it.
-
-        Raises:
-            ModelError: It is an error, of which libraries keep the outermost message only, or it
-                should be a chat in OpenAI's format and is not.
-        """
-        if http_errors.is_page(content):
-            raise http_errors.page_answered(content, where=self._where)
-        is_chat = path.endswith("/chat/completions")
-        if not is_chat and b'"error"' not in content:
-            return content
-        try:
-            payload = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            return content  # the library reports it
-        if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(
-                payload, where=self._where, sent=orjson.loads(body)
-            )
-        if not is_chat:
-            return content
-        try:
-            # here, since litellm turns each reason that it does not know into "stop"
-            choices = [*map(_plain, openai_format.drop_broken_off(payload["choices"]))]
-            return orjson.dumps({**payload, "choices": choices})
-        except (KeyError, TypeError, AttributeError) as reason:
-            error = MalformedResponse(
-                f"{self._where}: the answer is not in the format of the API: {reason}"
-            )
-        except MalformedResponse as broken_off:
-            error = MalformedResponse(f"{self._where}: {broken_off}")
-        error.usage = read_usage(payload, self._price)
-        raise error
-
-
-def _plain(choice: Json) -> Json:
-    """Return a choice that litellm can read.
-
-    Its content is a text with the thought beside it, and has no citations, whose forms vary.
-    """
-    message = choice["message"]
-    text, thought = read_parts(message.get("content"))
-    plain = {"role": "assistant", **message, "content": text, "annotations": None}
-    return {
-        **choice,
-        "message": plain if thought is None else {**plain, "reasoning_content": thought},
-    }
-
-
-class PlainClient(httpx.AsyncClient):
-    """Passes requests to a transport unchanged: no cookies, no login of its own, no hooks.
-
-    Cookies would make requests depend on earlier answers, and looking for them is most of the
-    time that httpx adds to a call.
-    """
-
-    def __init__(self, transport: ClientTransport) -> None:
-        """Ask through a transport that reads answers whole."""
-        super().__init__(transport=transport, timeout=None, trust_env=False)
-        self._plain = transport
-
-    async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
-        """Send one request."""
-        if self.is_closed:
-            raise RuntimeError("the client is closed")
-        return await self._plain.handle_async_request(request)

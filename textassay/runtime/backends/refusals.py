@@ -10,187 +10,22 @@ Patterns that are used once are written where they are used: errors are rare, an
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from textassay.lazy import lazy_pattern
+from textassay.runtime.backends.error_bodies import (
+    CONTEXT,
+    FILTER,
+    NO_KEY,
+    QUOTA_CODE,
+    QUOTA_TEXT,
+    ErrorBody,
+    read_error,
+)
 from textassay.runtime.errors import Refusal
 from textassay.runtime.parameters import EFFORTS, Parameter, sent_parameters, snake_case
-
-SEARCHED_CHARACTERS = 8192
-"""Longest beginning of an error body that is searched."""
-
-# insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in arrears)
-QUOTA_CODE = lazy_pattern(
-    r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$",
-    re.I,
-)
-# You exceeded your current quota, please check your plan and billing details.
-# Your credit balance is too low to access the API.   Insufficient Balance
-QUOTA_TEXT = lazy_pattern(
-    r"(current|monthly|usage) quota|credit balance is too low|insufficient"
-    r" (balance|funds|credits?|quota)"
-    r"|out of credits|(spending|billing) (hard )?limit|billing details",
-    re.I,
-)
-# This model's maximum context length is 8192 tokens.   prompt is too long: 210000 tokens
-# The input token count (40000) exceeds the maximum number of tokens allowed
-# input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000 (Anthropic)
-# `inputs` tokens + `max_new_tokens` must be <= 4097 (TGI)   maximum prompt length is (xAI)
-# but not: must be less than or equal to `8192`, ... is less than the `context_window` (Groq)
-CONTEXT = lazy_pattern(
-    r"(?<!less than the `)context[ _-]?(length|window|size|limit)|maximum prompt length"
-    r"|tokens\W+\+\s|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
-    r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
-    r" count",
-    re.I,
-)
-# content_filter, ResponsibleAIPolicyViolation (Azure)   rejected by our safety system   flagged
-FILTER = lazy_pattern(
-    r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety"
-    r" (system|filter)|flagged|moderation",
-    re.I,
-)
-# The model `gpt-9` does not exist   model "x" not found, try pulling it first (Ollama)
-NO_MODEL = lazy_pattern(
-    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
-    r"|invalid model name|server is pinned to",
-    re.I | re.S,
-)
-# image_url is only supported by certain models (OpenAI)   does not support image input (Mistral)
-# At most 0 image(s) may be provided, ... is not a multimodal model (vLLM)   unknown variant
-# `image_url`, expected `text` (DeepSeek)   image input is not supported - you may need to provide
-# the mmproj (llama-server)   No endpoints found that support image input (OpenRouter)
-NO_IMAGES = lazy_pattern(
-    r"image_url is only supported|not a (multi-?modal|vision)|unknown variant .?image_url"
-    r"|at most 0 image|\bmmproj\b|missing data required for image input"
-    r"|support (for )?(image|vision|multi-?modal)(?!s? (format|type|url|size|larger))"
-    r"|image (input|content)s? (is|are) not|(image|vision|multi-?modal)[\w ]{0,20} (is|are) not"
-    r" (supported|enabled|available) (by|for|on|with|in) th(is|e) model",
-    re.I,
-)
-# LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
-NO_KEY = lazy_pattern(r"no_db_connection|no connected db", re.I)
-
-# litellm.BadRequestError: OpenAIException - ...   (Bedrock:) The model returned the following
-# errors: ...
-_WRAPPING_WORDS = lazy_pattern(
-    r"^\s*((litellm\.)?\w*(Error|Exception)\s*(:|-)\s*"
-    r"|An error occurred \(\w+\) when calling the \w+ operation: "
-    r"|the model returned the following errors?:\s*)+",
-    re.I,
-)
-
-
-class ErrorBody(NamedTuple):
-    """The content of an error body."""
-
-    message: str
-    codes: str = ""
-    """Its codes and types, joined by spaces."""
-    param: str | None = None
-    """The name in its field `param`."""
-
-
-def read_error(body: bytes | str) -> ErrorBody:
-    """Return the content of an error body: the innermost message, and the codes of all layers."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    found = _of_text(text, depth=4)
-    return ErrorBody(
-        found.message[:SEARCHED_CHARACTERS], found.codes[:SEARCHED_CHARACTERS], found.param
-    )
-
-
-def _of_text(text: str, depth: int) -> ErrorBody:
-    """Return the content of a text, which may be JSON or quote it, up to `depth` times."""
-    try:
-        return _of_value(orjson.loads(text), depth)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        text = text[:SEARCHED_CHARACTERS]  # words, which may quote a body
-    if depth and (inner := _find_quoted_body(text)) is not None:
-        return _of_value(inner, depth - 1)
-    return ErrorBody(_WRAPPING_WORDS.sub("", text))
-
-
-def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
-    """Return the body of an error that a text quotes, as JSON or as Python writes it."""
-    decoder = json.JSONDecoder(strict=False)
-    for start in [m.start() for m in re.finditer(r"\{\s*['\"]", text)][:3]:
-        try:
-            if text[start + 1 :].lstrip()[:1] == '"':
-                value, _ = decoder.raw_decode(text, start)
-            else:
-                value = ast.literal_eval(text[start : text.rindex("}") + 1])
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, dict) and not value.keys().isdisjoint(("error", "message", "detail")):
-            return value
-    return None
-
-
-def _of_value(payload: Any, depth: int) -> ErrorBody:
-    # Google's API wraps an error in a list of one.
-    while isinstance(payload, list) and payload:
-        payload = payload[0]
-    if not isinstance(payload, dict):
-        return ErrorBody(str(payload))
-    error = payload.get("error", payload)
-    if not isinstance(error, dict):
-        codes = _values(payload, "error_type", "code")
-        return _within(ErrorBody(str(error), " ".join(codes)), depth)
-    layers = (error, error.get("innererror"))
-    codes = [code for layer in layers for code in _values(layer, "code", "type", "status")]
-    message = error.get("message") or error.get("detail") or payload.get("detail")
-    if isinstance(message, list) and message and isinstance(message[0], dict):
-        message = _of_validation(message[0], codes)
-    param = error.get("param")
-    if isinstance(param, str) and " " in param.strip():
-        message, param = f"{message}: {param}", None  # gateways put the sentence there
-    found = ErrorBody(
-        message if isinstance(message, str) else str(message or payload),
-        " ".join(codes),
-        param if isinstance(param, str) and param else None,
-    )
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    if isinstance(raw, str) and raw.strip() and depth:
-        return _join(found, _of_text(raw, depth - 1))
-    return _within(found, depth)
-
-
-def _values(layer: Any, *names: str) -> list[str]:
-    """Return the values of those fields that an object has."""
-    fields = layer if isinstance(layer, dict) else {}
-    return [str(fields[name]) for name in names if fields.get(name) is not None]
-
-
-def _within(found: ErrorBody, depth: int) -> ErrorBody:
-    """Return the content of a message that may itself be, or quote, a body."""
-    return _join(found, _of_text(found.message, depth - 1)) if depth else found
-
-
-def _join(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
-    codes = f"{outer.codes} {inner.codes}".strip()
-    return ErrorBody(inner.message, codes, inner.param or outer.param)
-
-
-def _of_validation(detail: Mapping[str, Any], codes: list[str]) -> str:
-    """Return the message of one validation error of FastAPI's, with the field in front."""
-    codes += _values(detail, "type")
-    place, said = detail.get("loc"), str(detail.get("msg") or detail)
-    return f"{_path(place)}: {said}" if isinstance(place, list | tuple) and place else said
-
-
-def _path(place: Sequence[Any]) -> str:
-    """Return the place of a field as `messages[0].role`."""
-    parts = [str(part) for part in place]
-    parts = parts[1:] if len(parts) > 1 and parts[0] == "body" else parts
-    return re.sub(r"\.(\d+)\b", r"[\1]", ".".join(parts))
 
 
 class _Mention(NamedTuple):
@@ -255,15 +90,11 @@ def _normalize(message: str) -> str:
     """
     # a server may quote the whole request further on
     text = re.sub(r"(?i)https?://\S+", "", message[:2000])
-    text = snake_case(re.sub("[\u2018\u2019\u201c\u201d]", "'", text))
+    text = snake_case(text)
     text = re.sub(
-        r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
-        r"|['\"]code['\"]: ?['\"]?\d{3}\b",
-        " ",
-        text,
+        r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?", " ", text
     )
     # the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
-    text = text.replace(" (inclusive)", "")
     text = re.sub(r"(?<![\d.])(\d+) \(exclusive\)", lambda found: str(int(found[1]) - 1), text)
     # pydantic quotes the request, with words of the judged text
     return re.split(r"['\"]input['\"]:|\binput_value=", text, maxsplit=1)[0].strip()
@@ -327,9 +158,7 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
         return True
     if QUOTA_TEXT.search(text) or any(QUOTA_CODE.search(code) for code in error.codes.split()):
         return True
-    if any(pattern.search(both) for pattern in (FILTER, NO_KEY, _OTHER_FAULT)):
-        return True
-    return NO_MODEL.search(both) is not None and not mentions
+    return any(pattern.search(both) for pattern in (FILTER, NO_KEY, _OTHER_FAULT))
 
 
 # --- the API ------------------------------------------------------------------------------------

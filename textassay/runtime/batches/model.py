@@ -17,7 +17,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint, read_address, split_address
@@ -353,7 +353,7 @@ def open_dialect(
     header = endpoint.key_header or known.key_header
     secret = {header: key} if header else {"Authorization": f"Bearer {key}"}
     headers = {**known.headers, **(secret if key else {})}
-    endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, known.max_bytes))
+    endpoint = endpoint._replace(max_bytes=max(endpoint.max_bytes, known.max_bytes))
     http = BatchHttp(base, endpoint, name=name, headers=headers, key=key)
     if provider in DIALECTS:
         return DIALECTS[provider](http, model)

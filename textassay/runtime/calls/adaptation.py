@@ -2,8 +2,7 @@
 
 `AdaptingModel` sends a call as `traits.fit` returns it. A refusal changes the traits for this call
 and all later ones (`traits.repair`), and an answer that shows a thought gives later calls tokens
-for one. The first request of each kind goes alone. `OneSamplePerRequest` asks for samples one by
-one if a model returns one at a time.
+for one. The first request of each kind goes alone.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -628,67 +627,3 @@ def adaptation_of(model: Model) -> Adaptation | None:
             return found
         model = model.wrapped
     return None
-
-
-MAX_SAMPLES_PER_DRAW = 1000
-"""Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
-prompt share a draw."""
-
-
-class OneSamplePerRequest(Wrapper):
-    """Splits a request for `n` samples into `n` concurrent ones if the model returns one each.
-
-    Sample `i` (from 0) of draw `d` is requested as draw `1000 d + i` with `n = 1`, even if `n` is
-    1. So two samples of a prompt have equal draws only if both `d` and `i` are equal, and a request
-    for more samples of the same draw repeats the first ones, which a cache answers. Requests are
-    unchanged unless the model is known to take no `n`.
-    """
-
-    @cached_property
-    def _splits(self) -> bool:
-        """Whether the model is known to return one sample per request."""
-        return self.wrapped.capabilities.n is False
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The wrapped model's, with several samples."""
-        own = self.wrapped.capabilities
-        return own.model_copy(update={"n": True}) if own.n is False else own
-
-    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Answer, sample by sample if needed; the first failure cancels the other samples."""
-        # not `async`, so that it adds no coroutine if the model takes `n`
-        if self._splits and isinstance(call.request, Request):
-            return self._split(call, call.request)
-        return self._ask(call)
-
-    async def _split(self, call: Call, request: Request) -> AnyResponse:
-        if request.n > MAX_SAMPLES_PER_DRAW:
-            raise CapabilityError(
-                f"{self.name} returns one sample per request; n={request.n} is above"
-                f" {MAX_SAMPLES_PER_DRAW}"
-            )
-        first = MAX_SAMPLES_PER_DRAW * request.draw
-        singles = [
-            call.about(request.model_copy(update={"n": 1, "draw": first + index}))
-            for index in range(request.n)
-        ]
-        ask = self._ask
-        if len(singles) == 1:
-            return await ask(singles[0])
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(ask(single)) for single in singles]
-        except BaseExceptionGroup as failures:
-            # outer wrappers decide by the class of an error, which a group would hide
-            raise failures.exceptions[0] from None
-        return _join_responses([cast(Response, task.result()) for task in tasks])
-
-
-def _join_responses(responses: list[Response]) -> Response:
-    """Return all samples as one response, in order, with the sum of usage."""
-    return Response(
-        samples=tuple(sample for response in responses for sample in response.samples),
-        usage=sum((response.usage for response in responses), Usage()),
-        model=responses[0].model,
-    )

@@ -403,7 +403,9 @@ class BudgetedModel(Wrapper):
         super().__init__(wrapped)
         self.budget, self.price = budget, price
         self._forecast = TokenForecast()
-        self._dearest_token: float | None = None
+        self._dearest_token = 0.0
+        self._knows_cost = price is not None
+        """Whether a price, or an answer, has shown what a token costs."""
         self._first = asyncio.Lock()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -419,9 +421,9 @@ class BudgetedModel(Wrapper):
             return answer
         # Without a price, only an answer shows the price of a token. Sent together, the first
         # requests would reserve nothing, and could exceed the cap together.
-        if self.price is None and self._dearest_token is None:
+        if not self._knows_cost:
             async with self._first:
-                if self._dearest_token is None:
+                if not self._knows_cost:
                     return await self._reserve(call, ask)
         return await self._reserve(call, ask)
 
@@ -435,7 +437,7 @@ class BudgetedModel(Wrapper):
                 raise
             cost = answer.usage.cost
             # without reported tokens, the reserved upper bound counts
-            if cost is None and self.price is not None:
+            if cost is None and self.price:
                 cost = reservation.cost
             if cost is None:
                 raise ConfigurationError(
@@ -461,17 +463,17 @@ class BudgetedModel(Wrapper):
     def _cost_of_failure(self, request: AnyRequest, error: ModelError | CapabilityError) -> float:
         """Return the assumed cost of a failed request: 0 if the server refused it."""
         self._price_failure(error)
-        if error.usage is None and not isinstance(error, TimedOut):
+        cost = error.usage.cost if error.usage else None
+        if not error.usage and not isinstance(error, TimedOut):
             return 0.0
-        cost = error.usage.cost if error.usage is not None else None
         prompt = self._forecast.prompt(request)
-        least = self._cost(prompt, 0) if self.price else prompt * (self._dearest_token or 0.0)
+        least = self._cost(prompt, 0) if self.price else prompt * self._dearest_token
         return max(cost or 0.0, least)
 
     def _price_failure(self, error: ModelError | CapabilityError) -> None:
         """Add the cost to the usage of an unusable answer."""
         usage = error.usage
-        if usage is None or usage.cost is not None or self.price is None:
+        if usage is None or usage.cost is not None or not self.price:
             return
         if usage.prompt_tokens + usage.completion_tokens:
             error.usage = usage.model_copy(update={"cost": self._cost_of(usage)})
@@ -480,9 +482,9 @@ class BudgetedModel(Wrapper):
         """Return the highest expected cost of a request, in US dollars."""
         prompt = self._forecast.prompt(call.request)
         completion = self._forecast.completion(call)
-        if self.price is not None:
+        if self.price:
             return self._cost(prompt, completion, written=prompt)
-        return (prompt + completion) * (self._dearest_token or 0.0)
+        return (prompt + completion) * self._dearest_token
 
     def _cost(self, prompt: int, completion: int, cached: int = 0, written: int = 0) -> float:
         return cost_at(self.price or (0.0, 0.0), prompt, completion, cached, written)
@@ -495,19 +497,14 @@ class BudgetedModel(Wrapper):
         # the highest price so far, not the mean: sampled tokens cost several times as much as
         # prompt tokens
         tokens = usage.prompt_tokens + usage.completion_tokens or self._forecast.prompt(request)
-        each = (usage.cost or 0.0) / tokens
-        self._dearest_token = (
-            each if self._dearest_token is None else max(each, self._dearest_token)
-        )
+        self._dearest_token = max((usage.cost or 0.0) / tokens, self._dearest_token)
+        self._knows_cost = True
 
     def _add_cost(self, answer: AnyResponse) -> AnyResponse:
         """Return the answer with its cost, computed from the price if the backend reports none."""
         usage = answer.usage
-        if (
-            self.price is None
-            or usage.cost is not None
-            or not usage.prompt_tokens + usage.completion_tokens
-        ):
+        has_tokens = usage.prompt_tokens + usage.completion_tokens
+        if not self.price or usage.cost is not None or not has_tokens:
             return answer
         priced = usage.model_copy(update={"cost": self._cost_of(usage)})
         return answer.model_copy(update={"usage": priced})

@@ -11,9 +11,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.model import (
@@ -43,8 +42,7 @@ WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
 """Digest of our words around a question; the last character counts changes of their layout."""
 
 
-@dataclass(frozen=True)
-class QuestionWording:
+class QuestionWording(NamedTuple):
     """The prompts for one question to a model that writes, and the reader of its answers."""
 
     question: Question
@@ -54,7 +52,7 @@ class QuestionWording:
     """Spellings of each label, in the order of the options."""
     read: Callable[[Sample], int | None] = lambda sample: None
     """Returns the index of the option that a written answer names."""
-    sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
+    sampling: Mapping[str, Any] = {"temperature": 1.0}
     """Fields of requests for written answers: by default, sampled from the model's distribution."""
     digest: str = ""
     """Digest of these words, unless signatures have it elsewhere."""
