@@ -13,7 +13,6 @@ from textassay.agents.fusion import (
     reading_of,
 )
 from textassay.agents.typed_questions import QuestionScorer
-from textassay.runtime.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Plan, Score
 from textassay.runtime.questions import NamedText
 
@@ -62,10 +61,8 @@ class TypedFuser:
             )
             for assistant, score in zip(self.assistants, assistance, strict=True)
         )
-        scores = await gather(
-            self.scorer(example, aspect, beside, steps=_steps_of(aspect, plan))
-            for aspect in aspects
-        )
+        steps = tuple(_steps_of(aspect, plan) for aspect in aspects)
+        scores = await self.scorer.score_all(example, aspects, beside, steps=steps)
         return [
             score.model_copy(
                 update={"evidence": (*assistance_on(aspect, assistance, plan), *score.evidence)}

@@ -35,6 +35,8 @@ from textassay.runtime.model import Model
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
+ALL_ASPECTS = {"example": "input.example", "aspects": "input.aspects"}
+"""Wires of a node that works on one example and all aspects at once."""
 
 
 def ask_to_write(
