@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
-from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
+from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import (
     DecidingModel,
@@ -267,11 +267,7 @@ class QuestionScorer:
 
     def question(self, aspect: Aspect, **shown: Any) -> Question:
         """Return the question about an aspect."""
-        values = {
-            name: value.in_prompts if isinstance(value, PromptPart) else value
-            for name, value in shown.items()
-            if value is not None
-        }
+        values = {name: value for name, value in shown.items() if value is not None}
         ask = self._label_ask if aspect.labels else self.ask
         text = join_messages(ask.template.render(aspect=aspect, **values).messages)
         if aspect.labels:

@@ -428,24 +428,35 @@ class DecidingModel(Wrapper):
         return _response(worded.read_samples(written.samples), written, way)
 
     async def _written(self, request: Request, posting: Posting) -> Response:
-        """Return all samples of a request, even if the server sends fewer in one response."""
-
-        async def ask(part: Request) -> Response:
+        async def send(part: Request) -> Response:
             return cast(Response, await self._send(part, posting))
 
-        n, draw = request.n, request.draw
-        response = await ask(request)
-        samples, usage = response.samples[:n], response.usage
-        while (had := len(samples)) < n:
-            step = len(response.samples)
-            rest = [
-                request.model_copy(update={"n": min(step, n - start), "draw": draw + start})
-                for start in range(had, n, step)
-            ]
-            for more in await gather([ask(one) for one in rest]):
-                samples += more.samples[: n - len(samples)]
-                usage += more.usage
-        return response.model_copy(update={"samples": samples, "usage": usage})
+        return await send_for_all(send, request)
+
+
+async def send_for_all(
+    send: Callable[[Request], Awaitable[Response]], request: Request
+) -> Response:
+    """Return all samples of a request, even if the server sends fewer in one response.
+
+    The others are asked for with further draws, so that a cache never gives a sample twice, and at
+    the same time, as each request may be a batch that takes hours.
+    """
+    n, draw = request.n, request.draw
+    response = await send(request)
+    if len(response.samples) == n:
+        return response
+    samples, usage = response.samples[:n], response.usage
+    truncated = response.truncated_tokens
+    while (had := len(samples)) < n:
+        step = len(response.samples)
+        parts = [{"n": min(step, n - at), "draw": draw + at} for at in range(had, n, step)]
+        for response in await gather([send(request.model_copy(update=part)) for part in parts]):
+            samples += response.samples[: n - len(samples)]
+            usage += response.usage
+            truncated = max(truncated, response.truncated_tokens)
+    update = {"samples": samples, "usage": usage, "truncated_tokens": truncated}
+    return response.model_copy(update=update)
 
 
 def _response(
