@@ -89,14 +89,14 @@ _HOME = {
 }
 
 __all__ = [
-    "Answerer", "AnswersInOrder", "Ask", "AssistantDescription", "Average",
-    "CitationCheck", "Decomposer", "Decomposition", "FinalVerdict", "Finding", "IndividualScorer",
-    "Inquiry", "Investigator", "JointScorer", "JointScores", "LLMFuser", "LabelScorer",
-    "LikelihoodReader", "LikelihoodScorer", "NoRating", "Parsed", "PassageWriter", "Planner",
-    "Profile", "Prompt", "PromptTemplate", "QuestionSet", "Rating", "RefusedPlan", "Scorer", "SectionIndex", "SentenceQuestions", "StepsWriter", "Task",
-    "ToolAverage", "WrittenSteps", "YesNoAggregator", "chat", "fence_texts", "from_samples",
-    "from_text", "grow", "lay_out", "material", "parse_rating",
-    "related_aspects",
+    "Answerer", "AnswersInOrder", "Ask", "AssistantDescription", "Average", "CitationCheck",
+    "Decomposer", "Decomposition", "FinalVerdict", "Finding", "IndividualScorer", "Inquiry",
+    "Investigator", "JointScorer", "JointScores", "LLMFuser", "LabelScorer", "LikelihoodReader",
+    "LikelihoodScorer", "NoRating", "Parsed", "PassageWriter", "Planner", "Profile", "Prompt",
+    "PromptTemplate", "QuestionSet", "Rating", "RefusedPlan", "Scorer", "SectionIndex",
+    "SentenceQuestions", "StepsWriter", "Task", "ToolAverage", "WrittenSteps", "YesNoAggregator",
+    "chat", "fence_texts", "from_samples", "from_text", "grow", "lay_out", "material",
+    "parse_rating", "related_aspects",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -6,10 +6,10 @@ sampling and the signature of scores. Errors of the model pass through to the ca
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -22,8 +22,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
-from textassay.runtime.calls.deciding import send_for_all
+from textassay.runtime.calls.call import Call, Posting, Wrapper, send_for_all, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
@@ -158,15 +157,11 @@ class Ask:
             json_schema=json_schema,
             functions=functions,
         )
-        posting, call = self._posting(prompt, dry_run_answer), sender(self.model)
-
-        def send(request: Request) -> Awaitable[Response]:
-            return cast("Awaitable[Response]", call(Call(request, posting)))
-
+        posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
         # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
-            response = await send_for_all(send, request)
-            samples = response.samples[:n]
+            response = await send_for_all(send, Call(request, posting))
+            samples = response.samples
             usage += response.usage
             # read before the decision to ask again: a rating early in an answer that was cut off
             # is a rating, too

@@ -151,13 +151,13 @@ class QuestionBatcher:
         self, material: _QuestionMaterial
     ) -> tuple[dict[Question, QuestionAnswer], DecisionResponse]:
         await asyncio.sleep(0)  # until all questions of this turn of the loop are there
-        asked = dict[Question, None]()
-        for questions in self._waiting[material]:
-            asked |= questions
+        questions = dict[Question, None]()
+        for left in self._waiting[material]:
+            questions |= left
         response = await self._model.decide(
-            DecisionRequest(questions=tuple(asked), **material._asdict())
+            DecisionRequest(questions=tuple(questions), **material._asdict())
         )
-        return dict(zip(asked, response.answers, strict=True)), response
+        return dict(zip(questions, response.answers, strict=True)), response
 
 
 class _LatestTexts:

@@ -32,7 +32,7 @@ from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
-from textassay.methods.method import Models, WritingOptions, model_for
+from textassay.methods.method import Models, SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -43,7 +43,7 @@ BY_RUBRIC = "rubric"
 """Value of the option `checklist`."""
 
 
-class ChecklistOptions(WritingOptions):
+class ChecklistOptions(SourcedOptions):
     """Options of the checklist."""
 
     checklist: str = PUBLISHED
@@ -61,10 +61,6 @@ class ChecklistOptions(WritingOptions):
     total: Literal["clipped", "raw"] = "clipped"
     """Total of the points of a rubric: `clipped` is 0 where faults outweigh, `raw` may be below 0
     (as in HealthBench, which clips the mean over all texts)."""
-    evidence: Literal["all"] | None = None
-    """`all`: a passage may be quoted from the source even where there are passages of a context; by
-    default a question is no evidence then. In dialogue the source is the conversation, which always
-    counts."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of an aspect's questions that must have an answer; below it the aspect has no score.
     For a rubric the default is all of its criteria."""
@@ -193,7 +189,7 @@ class Checklist(PromptMethod):
         example, question = "input.example", each(questions)
         if not self._reads_choices:
             # the check is a node of its own, as a judge cannot check its own quotation
-            counts = self.options.evidence == "all" or bool(self._task.asks)
+            counts = self.options.question_counts(self._task)
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
             check = QuoteCheck(
                 self.signature,

@@ -29,7 +29,7 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
-from textassay.methods.method import Models, WritingOptions, model_for
+from textassay.methods.method import Models, SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -55,7 +55,7 @@ FACTUAL = ("consistency", "factuality", "groundedness", "faithfulness", "accurac
 """Aspects about the agreement of a text with its source."""
 
 
-class ClaimsOptions(WritingOptions):
+class ClaimsOptions(SourcedOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
@@ -72,10 +72,6 @@ class ClaimsOptions(WritingOptions):
     FActScore takes 10, and 0 is no penalty."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """Question of `verify=p-yes`; `{output}` and `{source}` are the task's names for its texts."""
-    evidence: Literal["all"] | None = None
-    """`all`: a question supports claims as well; by default only the context and results of tools
-    do, if the context consists of passages or the source ends as a question. In dialogue the source
-    is the conversation, which always counts."""
 
 
 class ClaimCheck(PromptMethod):
@@ -192,7 +188,7 @@ class ClaimCheck(PromptMethod):
 
     @property
     def _question_counts(self) -> bool:
-        return self.options.evidence == "all" or bool(self._task.asks)
+        return self.options.question_counts(self._task)
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies."""

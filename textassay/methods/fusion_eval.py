@@ -20,13 +20,13 @@ from textassay.agents.fusion import (
     RefusedPlan,
     ScorerWeights,
     ToolAverage,
+    TypedFuser,
     assistants_of,
     is_overall,
     on_unit_scale,
     weights_from,
 )
 from textassay.agents.prompt_template import Task
-from textassay.agents.typed_fusion import TypedFuser
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written

@@ -5,7 +5,7 @@ A tree of criteria, each rated with its parent in view, and the ratings put toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from textassay.methods.library.trees import BY_MODEL, PUBLISHED, tree_digest
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Node, each
+from textassay.runtime.graph import Node, Wire, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,
@@ -122,10 +122,7 @@ class HDEval(RatingMethod):
                     f" {self._growing[0].name!r} is in none. Give one with tree=FILE (textassay"
                     " tree writes one)"
                 )
-            return [
-                Node("criteria", self._place, aspects="input.aspects"),
-                rating_node("scores", self.scorer),
-            ]
+            return rating_nodes("scores", self.scorer, self._known)
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
@@ -147,9 +144,6 @@ class HDEval(RatingMethod):
         there = [branch for branch in branches if isinstance(branch, GrownTree)]
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)
-
-    async def _place(self, aspects: tuple[Aspect, ...]) -> tuple[Placed, ...]:
-        return tuple(self._known[aspect.id] for aspect in aspects)
 
     async def _fuse(
         self,
@@ -258,7 +252,8 @@ class NodeRatings(RatingMethod):
         options: HDEvalOptions,
     ) -> None:
         rated = tuple(nodes)
-        self._known = {placed.aspect.id: placed for placed in GrownTree(tree=tree).placed}
+        self.known = {placed.aspect.id: placed for placed in GrownTree(tree=tree).placed}
+        """Every node with its parent, by id."""
         self._as_given = options
         self._scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
@@ -274,14 +269,21 @@ class NodeRatings(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Rate every node that is wanted."""
-        return [
-            Node("criteria", self.place, aspects="input.aspects"),
-            rating_node("scores", self.scorer),
-        ]
+        return rating_nodes("scores", self.scorer, self.known)
 
-    async def place(self, aspects: tuple[Aspect, ...]) -> tuple[Placed, ...]:
-        """Return nodes with their parents."""
-        return tuple(self._known[aspect.id] for aspect in aspects)
+
+def rating_nodes(
+    name: str,
+    scorer: AspectScorer,
+    known: Mapping[str, Placed],
+    aspects: Wire = "input.aspects",
+) -> list[Node]:
+    """Return the nodes that rate criteria of known trees, which are given by id."""
+
+    async def place(aspects: tuple[Aspect, ...]) -> tuple[Placed, ...]:
+        return tuple(known[aspect.id] for aspect in aspects)
+
+    return [Node("criteria", place, aspects=aspects), rating_node(name, scorer)]
 
 
 def rating_node(name: str, scorer: AspectScorer) -> Node:

@@ -29,7 +29,7 @@ from textassay.methods.fitted.evaluator import (
     restore_aggregator,
     source_label,
 )
-from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
+from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_nodes
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -313,8 +313,9 @@ class LearnedTree(_FittedMethod):
             self.name,
             input=Assignment,
             nodes=[
-                Node("criteria", self._judge.place, aspects=constant(self._judge.aspects)),
-                rating_node("ratings", self._judge.scorer),
+                *rating_nodes(
+                    "ratings", self._judge.scorer, self._judge.known, constant(self._judge.aspects)
+                ),
                 Node("scores", self._fuse, **input_, ratings="ratings"),
             ],
             output="scores",

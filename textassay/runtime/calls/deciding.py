@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, send_for_all, unwrap
 from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
@@ -403,9 +403,10 @@ class DecidingModel(Wrapper):
         return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
 
     async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
-        if not request.messages:  # a mark is for chats
-            posting = posting._replace(shared_prefix=0)
-        return await self._ask(Call(request, posting))
+        return await self._ask(_call(request, posting))
+
+    async def _written(self, request: Request, posting: Posting) -> Response:
+        return await send_for_all(self._ask, _call(request, posting))
 
     async def _count_samples(self, wording: QuestionWording) -> int:
         prompt, sampling = self._prompt_of(wording), wording.sampling
@@ -427,36 +428,10 @@ class DecidingModel(Wrapper):
         way = Way(how="sampled", samples=n, joint=True, words=first.digest)
         return _response(worded.read_samples(written.samples), written, way)
 
-    async def _written(self, request: Request, posting: Posting) -> Response:
-        async def send(part: Request) -> Response:
-            return cast(Response, await self._send(part, posting))
 
-        return await send_for_all(send, request)
-
-
-async def send_for_all(
-    send: Callable[[Request], Awaitable[Response]], request: Request
-) -> Response:
-    """Return all samples of a request, even if the server sends fewer in one response.
-
-    The others are asked for with further draws, so that a cache never gives a sample twice, and at
-    the same time, as each request may be a batch that takes hours.
-    """
-    n, draw = request.n, request.draw
-    response = await send(request)
-    if len(response.samples) == n:
-        return response
-    samples, usage = response.samples[:n], response.usage
-    truncated = response.truncated_tokens
-    while (had := len(samples)) < n:
-        step = len(response.samples)
-        parts = [{"n": min(step, n - at), "draw": draw + at} for at in range(had, n, step)]
-        for response in await gather([send(request.model_copy(update=part)) for part in parts]):
-            samples += response.samples[: n - len(samples)]
-            usage += response.usage
-            truncated = max(truncated, response.truncated_tokens)
-    update = {"samples": samples, "usage": usage, "truncated_tokens": truncated}
-    return response.model_copy(update=update)
+def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:
+    # the mark of a shared prefix is for chats
+    return Call(request, posting if request.messages else posting._replace(shared_prefix=0))
 
 
 def _response(
