@@ -19,7 +19,14 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, as_evidence, common_fields, from_samples
+from textassay.agents.aggregation import (
+    EMPTY,
+    UNIT,
+    Average,
+    as_evidence,
+    common_fields,
+    from_samples,
+)
 from textassay.agents.ask import (
     REMINDER,
     Ask,
@@ -51,9 +58,6 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Json, Sample, thought_note
 from textassay.runtime.questions import NamedText
 from textassay.tools.tool import Tool
-
-UNIT: Scale = (0.0, 1.0)
-"""The scale on which scorers are averaged."""
 
 
 class AssistantDescription(Message):
@@ -303,8 +307,7 @@ class ToolAverage:
             direct: A judge's own score, which is averaged in.
             weights: Weight of each scorer (CorrW); `None` for equal weights.
         """
-        about = common_fields(example, aspect, how="fused", signature=self.signature)
-        about["scale"] = UNIT
+        about = common_fields(example, aspect, how="fused", signature=self.signature, scale=UNIT)
         if problem := problem_before(example, [], plan):
             return Score.unscored(**problem, **about)
         chosen = plan.assistants.get(aspect.name, ()) if isinstance(plan, Plan) else None

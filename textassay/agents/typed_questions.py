@@ -64,8 +64,6 @@ class _QuestionMaterial(NamedTuple):
     texts: tuple[NamedText, ...]
     images: tuple[Image, ...]
     truncatable: str
-    draw: int
-    joint: bool
 
 
 class QuestionBatcher:
@@ -98,15 +96,13 @@ class QuestionBatcher:
         *,
         images: tuple[Image, ...] = (),
         truncatable: str = "",
-        draw: int = 0,
-        joint: bool = False,
     ) -> list[TypedAnswer]:
         """Return the answer to each question; arguments as the fields of `DecisionRequest`.
 
         Raises:
             ModelError: The model could not be asked.
         """
-        material = _QuestionMaterial(texts, images, truncatable, draw, joint)
+        material = _QuestionMaterial(texts, images, truncatable)
         left, found = dict.fromkeys(questions), dict[Question, TypedAnswer]()
         waiting = self._waiting.setdefault(material, [])
         waiting.append(left)
@@ -158,23 +154,6 @@ class QuestionBatcher:
             DecisionRequest(questions=tuple(questions), **material._asdict())
         )
         return dict(zip(questions, response.answers, strict=True)), response
-
-
-class _LatestTexts:
-    """Returns the material of questions: the task in words, then the texts by their names in it.
-
-    The latest is kept, as all questions about an example are asked one after the other.
-    """
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._latest: tuple[Example | None, tuple[NamedText, ...]] = (None, ())
-
-    def __call__(self, example: Example) -> tuple[NamedText, ...]:
-        if self._latest[0] is not example:
-            shown = {label: text for _, label, text in material_texts(self._task, example)}
-            self._latest = (example, name_texts(self._task, shown))
-        return self._latest[1]
 
 
 def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
@@ -255,10 +234,11 @@ class QuestionScorer:
                 for aspect in aspects
             ]
             return [Score.unscored(EMPTY.type, EMPTY.message, **fields) for fields in about]
-        texts = self._latest_texts(example)
+        material = {label: text for _, label, text in material_texts(self.ask.task, example)}
+        texts = name_texts(self.ask.task, material)
         results = await self._batcher.ask_all(
             self._questions(aspects, tuple(shown.items())),
-            (*texts, *beside) if beside else texts,
+            (*texts, *beside),
             images=example.images,
             truncatable=self.ask.task.source_name if example.source else "",
         )
@@ -284,10 +264,6 @@ class QuestionScorer:
             return tuple(self.question(aspect, **values) for aspect, values in pairs)
 
         return lru_cache(maxsize=1024)(questions)
-
-    @cached_property
-    def _latest_texts(self) -> _LatestTexts:
-        return _LatestTexts(self.ask.task)
 
     @cached_property
     def _label_ask(self) -> Ask:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, answer_evidence, common_fields
+from textassay.agents.aggregation import EMPTY, UNIT, Average, answer_evidence, common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
 from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
@@ -29,7 +29,7 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
-from textassay.methods.method import Models, SourcedOptions, model_for
+from textassay.methods.method import SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -50,7 +50,6 @@ from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
 
-UNIT = (0.0, 1.0)
 FACTUAL = ("consistency", "factuality", "groundedness", "faithfulness", "accuracy")
 """Aspects about the agreement of a text with its source."""
 
@@ -89,6 +88,7 @@ class ClaimCheck(PromptMethod):
     """
 
     name = "claims"
+    how: How = "fused"
     shows_references = False
     prompt = "claims"
     shows_source = False  # only the closest windows of a conversation
@@ -96,17 +96,6 @@ class ClaimCheck(PromptMethod):
     """No tool: the judge verifies unless one is named."""
     Options = ClaimsOptions
     options: ClaimsOptions
-
-    def __init__(
-        self,
-        models: Models,
-        task: Task,
-        options: ClaimsOptions | None = None,
-        *,
-        tools: Sequence[Tool] = (),
-    ) -> None:
-        self.tools = tuple(tools)
-        super().__init__(models, task, options)
 
     def prepare(self) -> None:
         """Choose the aspects, and the agents that split and verify."""
@@ -227,21 +216,11 @@ class ClaimCheck(PromptMethod):
         )
 
     @property
-    def how(self) -> How:
-        """Always `fused`, from verdicts."""
-        return "fused"
-
-    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
         if not isinstance(self._verifier, ProbabilityVerifier):
             return None
         return self._verifier.answerer.probabilities
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the tool that verifies."""
-        tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
-        return super().describe() | {"tools": tools}
 
 
 def _judged_aspects(task: Task) -> tuple[Aspect, ...]:

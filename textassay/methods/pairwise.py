@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from textassay.agents.aggregation import common_fields
+from textassay.agents.aggregation import UNIT, common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
@@ -59,6 +59,24 @@ class Pairwise(PromptMethod):
     judge = "scorer"
     Options = PairwiseOptions
     options: PairwiseOptions
+
+    def prepare(self) -> None:
+        """Settle how the judge is asked."""
+        options = self.options
+        if self.decides:
+            self._ask = self.ask("typed_comparison")
+            sampling: dict[str, object] = {"how": "auto"}
+        else:
+            # a reason in one sentence, and a letter
+            room = options.max_tokens or 512
+            self._ask = self.ask(temperature=options.temperature or 0.0, max_tokens=room)
+            sampling = self._ask.sampling
+        self.prompt_digest = self._ask.digest(
+            options.prompt_layout, options.ties, self._task.digest
+        )
+        self.signature = self._ask.signature(
+            self.name, self.prompt_digest, orders=options.orders, ties=options.ties, **sampling
+        )
 
     def nodes(self) -> list[Node]:
         """Compare in each order at the same time, and make one score of both."""
@@ -137,28 +155,6 @@ class Pairwise(PromptMethod):
         """`text`: the judge writes its choice; `decision` if it is a decision model."""
         return "decision" if self.decides else "text"
 
-    @cached_property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Method, model, words, orders, sampling and version."""
-        facts = {"orders": self.options.orders, "ties": self.options.ties}
-        ask = self._ask
-        sampling = {"how": "auto"} if self.decides else ask.sampling
-        return ask.signature(self.name, self.prompt_digest, **facts, **sampling)
-
-    @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """6 hex digits for the words that are sent."""
-        return self._ask.digest(self.options.prompt_layout, self.options.ties, self._task.digest)
-
-    @cached_property
-    def _ask(self) -> Ask:
-        options = self.options
-        if self.decides:
-            return self.ask("typed_comparison")
-        # a reason in one sentence, and a letter
-        room = options.max_tokens or 512
-        return self.ask(temperature=options.temperature or 0.0, max_tokens=room)
-
 
 TextOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
@@ -189,8 +185,7 @@ class Comparer:
 
         Half of the probability of a tie counts for `output`.
         """
-        about = common_fields(example, aspect, how="text", signature=self.signature)
-        about["scale"] = (0.0, 1.0)
+        about = common_fields(example, aspect, how="text", signature=self.signature, scale=UNIT)
         if not example.output.strip() or not other_output(example).strip():
             return Score.unscored("EmptyOutput", "one of the two texts is empty", **about)
         texts = _compared_texts(self.ask, example, self.order)
