@@ -123,7 +123,6 @@ class ClaimCheck(PromptMethod):
         )
         if isinstance(self._verifier, ProbabilityVerifier):
             self._verifier = replace(self._verifier, signature=self.signature)
-        self._fraction = SupportedFraction(self.signature, self.options.support, self.options.gamma)
 
     def nodes(self) -> list[Node]:
         """Split, verify every claim, and take the share."""
@@ -131,7 +130,7 @@ class ClaimCheck(PromptMethod):
         return [
             Node("claims", self._split, example=example),
             Node("verdicts", self._verifier, example=example, claim=each("claims.items")),
-            Node("scores", self._fraction, example=example, aspects="input.aspects",
+            Node("scores", self._score_claims, example=example, aspects="input.aspects",
                  claims="claims", verdicts="verdicts"),
         ]  # fmt: skip
 
@@ -143,6 +142,54 @@ class ClaimCheck(PromptMethod):
             )
             return Claims(problem=ScoreError(type="MissingSource", message=message))
         return await self._splitter(example)
+
+    async def _score_claims(
+        self,
+        example: Example,
+        aspects: Sequence[Aspect],
+        claims: Claims,
+        verdicts: list[Score | Failure],
+    ) -> list[Score]:
+        """Return one score for each aspect, all of the same value; the first one has the usage."""
+        scores = [await self._score_on(example, aspect, claims, verdicts) for aspect in aspects]
+        return [
+            score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
+            for at, score in enumerate(scores)
+        ]
+
+    async def _score_on(
+        self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
+    ) -> Score:
+        signature = signature_of_parts(self.signature, verdicts)
+        about = common_fields(example, aspect, how="fused", signature=signature)
+        if problem := claims.problem:
+            outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
+            return Score.unscored(
+                problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
+            )
+        parts = [self._counted(verdict) for verdict in verdicts]
+        score = await Average(signature)(example, aspect, parts)
+        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
+        evidence = tuple(
+            answer_evidence(verdict, claim, kept)
+            for claim, verdict in zip(claims.items, verdicts, strict=True)
+        )
+        update: dict[str, Any] = {
+            "evidence": (*evidence, *_notes(claims, verdicts)),
+            "usage": claims.usage + score.usage,
+        }
+        if score.value is not None:
+            value = score.value
+            if self.options.gamma:  # for a text with few claims (FActScore, its length penalty)
+                value *= math.exp(min(0.0, 1 - self.options.gamma / len(claims.items)))
+            update["value"] = value if aspect.higher_is_better else 1.0 - value
+        return score.model_copy(update=update)
+
+    def _counted(self, verdict: Score | Failure) -> Score | Failure:
+        is_share = self.options.support == "fraction"
+        if not is_share or isinstance(verdict, Failure) or verdict.value is None:
+            return verdict
+        return verdict.model_copy(update={"value": float(verdict.value > 0.5)})
 
     def _make_splitter(self) -> Callable[[Example], Awaitable[Claims]]:
         options = self.options
@@ -450,67 +497,6 @@ def _tool_results(example: Example) -> str | None:
     """Return the results of tools in a conversation whose source is a question."""
     results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
     return "\n\n".join(results) or None
-
-
-@dataclass(frozen=True)
-class SupportedFraction:
-    """The share of an output's claims that its source supports."""
-
-    signature: str = ""
-    """Signature of the scores; `how:auto` is replaced by how claims were verified."""
-    support: Literal["fraction", "probability"] = "fraction"
-    """`fraction` counts claims with a probability above 0.5; `probability` averages the
-    probabilities."""
-    gamma: int = 0
-    """Number of claims below which a text is penalized for saying little, by exp(1 - gamma /
-    claims); 0 for no penalty."""
-
-    async def __call__(
-        self,
-        example: Example,
-        aspects: Sequence[Aspect],
-        claims: Claims,
-        verdicts: list[Score | Failure],
-    ) -> list[Score]:
-        """Return one score for each aspect, all of the same value; the first one has the usage."""
-        scores = [await self._one(example, aspect, claims, verdicts) for aspect in aspects]
-        return [
-            score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
-            for at, score in enumerate(scores)
-        ]
-
-    async def _one(
-        self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
-    ) -> Score:
-        signature = signature_of_parts(self.signature, verdicts)
-        about = common_fields(example, aspect, how="fused", signature=signature)
-        if problem := claims.problem:
-            outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
-            return Score.unscored(
-                problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
-            )
-        parts = [self._counted(verdict) for verdict in verdicts]
-        score = await Average(signature)(example, aspect, parts)
-        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
-        evidence = tuple(
-            answer_evidence(verdict, claim, kept)
-            for claim, verdict in zip(claims.items, verdicts, strict=True)
-        )
-        update: dict[str, Any] = {
-            "evidence": (*evidence, *_notes(claims, verdicts)),
-            "usage": claims.usage + score.usage,
-        }
-        if score.value is not None:
-            value = score.value
-            if self.gamma:  # for a text with few claims (FActScore, its length penalty)
-                value *= math.exp(min(0.0, 1 - self.gamma / len(claims.items)))
-            update["value"] = value if aspect.higher_is_better else 1.0 - value
-        return score.model_copy(update=update)
-
-    def _counted(self, verdict: Score | Failure) -> Score | Failure:
-        if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
-            return verdict
-        return verdict.model_copy(update={"value": float(verdict.value > 0.5)})
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:
