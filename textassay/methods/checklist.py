@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
+from textassay.agents.aggregation import Average, RubricTotal, answer_evidence, common_fields
 from textassay.agents.ask import signature_of_parts
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
@@ -23,11 +23,12 @@ from textassay.agents.questions import (
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     JointAnswerer,
-    QuoteCheck,
     QuotedAnswer,
     QuotedAnswerer,
     question_of,
+    score_quoted,
 )
+from textassay.agents.quotes import quotable
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
@@ -188,20 +189,10 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
+            fields = (self._ask, self.options.parse_retries, self._question_counts)
             # the check is a node of its own, as a judge cannot check its own quotation
-            counts = self.options.question_counts(self._task)
-            answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
-            check = QuoteCheck(
-                self.signature,
-                counts,
-                references_count=bool(self._task.reference_name),
-                absence_counts=self.reads_rubrics,
-            )
             if self._asks_jointly:
-                joint = JointAnswerer(
-                    self._ask, self.options.parse_retries, counts, self.reads_rubrics
-                )
-                self._check = check
+                joint = JointAnswerer(*fields, self.reads_rubrics)
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
@@ -209,8 +200,8 @@ class Checklist(PromptMethod):
                          answers="answers"),
                 ]  # fmt: skip
             return [
-                Node("answers", answerer, example=example, question=question),
-                Node(output, check, example=example, answer=each("answers")),
+                Node("answers", QuotedAnswerer(*fields), example=example, question=question),
+                Node(output, self._check, example=example, answer=each("answers")),
             ]
         self._prepared = SentenceQuestions(
             self._ask.template, decompose=False, delimited=not self.decides
@@ -240,6 +231,22 @@ class Checklist(PromptMethod):
             key = question.parent if self.options.calls == "joint" else at
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
+
+    async def _check(self, example: Example, answer: QuotedAnswer) -> Score:
+        """Return 1 for yes and 0 for no; `abstained` if the quoted passage does not exist."""
+        texts = quotable(
+            example,
+            question_counts=self._question_counts or not example.passages,
+            references_count=bool(self._task.reference_name),
+        )
+        return score_quoted(
+            answer,
+            texts,
+            # something absent may decide a criterion of a rubric
+            must_quote=not self.reads_rubrics or bool(answer.quote.strip()),
+            **common_fields(example, answer.question, how="text", signature=self.signature),
+            explanation=answer.text or None,
+        )
 
     async def _check_batches(
         self,
@@ -314,6 +321,10 @@ class Checklist(PromptMethod):
             text = f"{count} of {len(pairs)} questions abstained"
             evidence.append({"text": text, "abstained": count})
         return score.model_copy(update={"evidence": (*evidence, *questions.notes)})
+
+    @property
+    def _question_counts(self) -> bool:
+        return self.options.question_counts(self._task)
 
     @property
     def _reads_choices(self) -> bool:
