@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, RubricTotal, answer_evidence, common_fields
-from textassay.agents.ask import signature_of_parts
+from textassay.agents.ask import Ask, signature_of_parts
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
@@ -106,47 +106,53 @@ class Checklist(PromptMethod):
                 judge = model_for(self.models, self.judge)
                 refuse_written(judge, self.options, self.given, ("answers",))
             self.options = self.options.model_copy(update={"answers": "p-yes"})
-        options = self.options
-        known: dict[str, tuple[Aspect, ...]] = {}
-        roots: tuple[Aspect, ...] = ()
-        if self.reads_rubrics:
-            if options.output == "questions":
-                raise ConfigurationError(
-                    f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
-                    " criteria and points are in the data; leave it out"
-                )
-            roots = (_judged_aspect(self._task),)
-        else:
-            known, roots = trees.find_parts(
-                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
-            )
-        # two labels are a question by themselves, and its answer is the label
-        by_label = {root.id: (_own_question(root),) for root in roots if root.labels}
-        self._given = {**known, **by_label}
+        self._given, roots = self._find_questions()
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
-        self._writer = writer_for(self.models, self._task, options) if self._writing else None
+        writes = bool(self._writing)
+        self._writer = writer_for(self.models, self._task, self.options) if writes else None
         # written once per run: every example must get the same questions
         self._write = once(self._write_questions)
-        if self._reads_choices:
-            if options.calls == "joint":
-                raise ConfigurationError(
-                    "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
-                )
-            ask = (
-                self.ask(YES_NO_PROMPT, layout="shared-prefix")
-                if self.decides
-                else self.ask("decomp_eval")
+        self._ask = self._make_ask()
+        self._sign()
+
+    def _find_questions(self) -> tuple[dict[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
+        """Return the questions known before the run, by id of their aspect, and all aspects."""
+        options = self.options
+        if not self.reads_rubrics:
+            known, roots = trees.find_parts(
+                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
             )
-        else:
+            # two labels are a question by themselves, and its answer is the label
+            return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
+        if options.output == "questions":
+            raise ConfigurationError(
+                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                " criteria and points are in the data; leave it out"
+            )
+        return {}, (_judged_aspect(self._task),)
+
+    def _make_ask(self) -> Ask:
+        options = self.options
+        if not self._reads_choices:
             prompt = "checklist_joint" if self._asks_jointly and not options.prompt else ""
-            ask = self.ask(prompt, max_tokens=MAX_TOKENS)
+            return self.ask(prompt, max_tokens=MAX_TOKENS)
+        if options.calls == "joint":
+            raise ConfigurationError(
+                "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
+            )
+        if self.decides:
+            return self.ask(YES_NO_PROMPT, layout="shared-prefix")
+        return self.ask("decomp_eval")
+
+    def _sign(self) -> None:
+        """Set the digest of the prompts and the signature."""
+        ask, options = self._ask, self.options
         writer = self._writer.digest if self._writer else ""
-        variant = (writer, self._required)
         self.prompt_digest = ask.digest(
-            ask.layout, options.pattern, self._task.digest, self.locked, variant
+            ask.layout, options.pattern, self._task.digest, self.locked, (writer, self._required)
         )
         self.signature = ask.signature(
             self.name,
@@ -159,7 +165,6 @@ class Checklist(PromptMethod):
             total=options.total if self.reads_rubrics else False,
             evidence=options.evidence or False,
         )
-        self._ask = ask
 
     def nodes(self) -> list[Node]:
         """Ask every question, look quotations up, and average, or score the questions."""
