@@ -56,7 +56,7 @@ class TypedAnswer(NamedTuple):
     way: Way
     """How it was obtained."""
     usage: Usage
-    """Cost of the request, on one of its questions; zero on the others."""
+    """Cost of the requests, on the first of the questions asked together; zero on the others."""
     truncated_tokens: int
 
 
@@ -103,25 +103,29 @@ class QuestionBatcher:
             ModelError: The model could not be asked.
         """
         material = _QuestionMaterial(texts, images, truncatable)
-        left, found = dict.fromkeys(questions), dict[Question, TypedAnswer]()
+        left = dict.fromkeys(questions)
+        found, paid = dict[Question, tuple[QuestionAnswer, DecisionResponse]](), NO_USAGE
         waiting = self._waiting.setdefault(material, [])
         waiting.append(left)
         try:
             while left:
                 joined = await self._shared.join(material, lambda: self._send(material))
                 (answers, response), is_first = joined
-                usage = response.usage if is_first else NO_USAGE
+                if is_first:
+                    paid += response.usage
                 # questions that come while a request is under way wait for the next one
                 for question in [question for question in left if question in answers]:
                     del left[question]
-                    cut = response.truncated_tokens
-                    found[question] = TypedAnswer(answers[question], response.way, usage, cut)
-                    usage = NO_USAGE
+                    found[question] = answers[question], response
         finally:
             waiting[:] = (other for other in waiting if other is not left)
             if not waiting:
                 self._waiting.pop(material, None)
-        return [found[question] for question in questions]
+        given = [found[question] for question in questions]
+        return [
+            TypedAnswer(answer, one.way, NO_USAGE if at else paid, one.truncated_tokens)
+            for at, (answer, one) in enumerate(given)
+        ]
 
     async def ask_in_words(
         self, wording: QuestionWording, *, may_sample: bool = True
