@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -22,7 +22,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.call import Call, Posting, Wrapper, send_for_all, sender
+from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
@@ -160,7 +160,10 @@ class Ask:
         posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
         # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
-            response = await send_for_all(send, Call(request, posting))
+            call = Call(request, posting)
+            response = cast(Response, await send(call))
+            if len(response.samples) != n:
+                response = await fill_up(response, send, call)
             samples = response.samples
             usage += response.usage
             # read before the decision to ask again: a rating early in an answer that was cut off

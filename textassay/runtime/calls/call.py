@@ -229,17 +229,14 @@ def sender(model: Model) -> Send:
     return model.send if isinstance(model, Wrapper) else partial(_post, model)
 
 
-async def send_for_all(send: Send, call: Call) -> Response:
-    """Return all samples of a request, even if the server sends fewer in one response.
+async def fill_up(response: Response, send: Send, call: Call) -> Response:
+    """Return a response with all samples of its request, of which the server may send fewer.
 
     The others are asked for with further draws, so that a cache never gives a sample twice, and at
     the same time, as each request may be a batch that takes hours.
     """
     request = cast(Request, call.request)
     n, draw = request.n, request.draw
-    response = cast(Response, await send(call))
-    if len(response.samples) == n:
-        return response
     samples, usage = response.samples[:n], response.usage
     truncated = response.truncated_tokens
     while (had := len(samples)) < n:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, send_for_all, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, fill_up, unwrap
 from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
@@ -406,7 +406,8 @@ class DecidingModel(Wrapper):
         return await self._ask(_call(request, posting))
 
     async def _written(self, request: Request, posting: Posting) -> Response:
-        return await send_for_all(self._ask, _call(request, posting))
+        call = _call(request, posting)
+        return await fill_up(cast(Response, await self._ask(call)), self._ask, call)
 
     async def _count_samples(self, wording: QuestionWording) -> int:
         prompt, sampling = self._prompt_of(wording), wording.sampling
