@@ -11,7 +11,7 @@ import re
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Assignment, Graph, Node, each
-from textassay.agents import Ask, Scorer, Steps, StepsWriter
+from textassay.agents import Ask, Scorer, StepsWriter
 from textassay.methods import tasks
 from textassay.runtime import Model, ScriptedModel, once
 
@@ -19,17 +19,17 @@ TASK = tasks.load("data-to-text", ["naturalness"]).model_copy(update={"name": "s
 MOST = 2
 
 
-async def cut(steps: Steps) -> Steps:
+async def cut(steps: str) -> str:
     """Keep the first steps: any async function with annotations is an agent."""
-    lines = [line for line in steps.text.splitlines() if re.match(r"\s*\d+\.", line)]
-    return Steps(text="\n".join(lines[:MOST])) if lines else steps
+    lines = [line for line in steps.splitlines() if re.match(r"\s*\d+\.", line)]
+    return "\n".join(lines[:MOST]) if lines else steps
 
 
 def short_steps(writer: Model, judge: Model) -> Graph:
     """Wire writer, cutter and judge; `once` has the steps written once for all examples."""
     write = once(StepsWriter(Ask(writer, "g_eval_steps", TASK)))
 
-    async def written(aspect: textassay.Aspect) -> Steps:
+    async def written(aspect: textassay.Aspect) -> str:
         return await write(aspect)
 
     return Graph(

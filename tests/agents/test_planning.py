@@ -142,12 +142,12 @@ async def test_what_a_model_adds_after_the_steps_is_left_out():
     model = ScriptedModel(
         ["1. Read.\n2. Rate.\n\n**Evaluation Form (scores ONLY):**\n- Coherence: 5"]
     )
-    assert (await writer(model)(SUMMARIES.aspects[0])).text == "1. Read.\n2. Rate."
+    assert (await writer(model)(SUMMARIES.aspects[0])) == "1. Read.\n2. Rate."
 
 
 async def test_steps_that_are_cut_are_asked_for_with_more_room():
     model = ScriptedModel([Sample(text="1. Re", finish_reason="length"), "1. Read."])
-    assert (await writer(model, max_tokens=8)(SUMMARIES.aspects[0])).text == "1. Read."
+    assert (await writer(model, max_tokens=8)(SUMMARIES.aspects[0])) == "1. Read."
     assert [request.max_tokens for request in model.requests] == [8, 32]
 
 

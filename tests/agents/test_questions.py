@@ -268,7 +268,7 @@ async def test_p_yes_is_renormalised_and_the_mass_is_kept():
     assert reply.answer.p_yes == pytest.approx(0.75)
     assert reply.answer.mass == pytest.approx(0.8)
     assert reply.answer.yes
-    assert reply.usage.calls == 1
+    assert reply.result.usage.calls == 1
     tie = (await ask((0.3, 0.3))).answer
     assert (tie.p_yes, tie.yes) == (0.5, False)
 
@@ -324,10 +324,10 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
 async def test_an_answer_that_is_not_reported_counts_as_nothing_beside_a_likely_one():
     for pair, found in (((0.7, None), (1.0, ("no",))), ((None, 0.7), (0.0, ("yes",)))):
         reply = await ask(pair)
-        assert (reply.answer.p_yes, reply.reading.unreported) == found
+        assert (reply.answer.p_yes, reply.result.answer.unreported) == found
     for pair in ((None, None), (0.05, None), (None, 0.05)):  # too little is known
         reply = await ask(pair)
-        assert (reply.answer, reply.reading.problem.type) == (None, "NoLabelMass")
+        assert (reply.answer, reply.result.answer.problem.type) == (None, "NoLabelMass")
 
 
 async def test_equation_3_holds_for_any_mass():
@@ -360,7 +360,9 @@ async def test_a_truncated_source_is_reported():
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
     )
     asked = await asked_about(GENERAL, THREE)
-    assert (await Answerer(to(model), book=BOOK)(asked.question, asked)).truncated_tokens == 7
+    assert (
+        await Answerer(to(model), book=BOOK)(asked.question, asked)
+    ).result.truncated_tokens == 7
     assert model.requests[0].truncatable == THREE.source
 
 

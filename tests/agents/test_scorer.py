@@ -9,7 +9,6 @@ import pytest
 from tests.dry_answers import DryAnswers
 from textassay import __version__
 from textassay.agents.ask import Ask
-from textassay.agents.planning import Steps
 from textassay.agents.reading.outcomes import Rating
 from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.scorer import Scorer
@@ -305,7 +304,7 @@ async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
     _, judge = scorer(["4"], prompt="g_eval")
     with pytest.raises(PromptError, match="'steps' is undefined"):
         await judge(EXAMPLE, COHERENCE)
-    assert (await judge(EXAMPLE, COHERENCE, steps=Steps(text="1. Read."))).value == 4
+    assert (await judge(EXAMPLE, COHERENCE, steps="1. Read.")).value == 4
 
 
 async def test_signatures_distinguish_incomparable_scores():

@@ -18,7 +18,7 @@ from textassay.methods import build
 from textassay.methods.method import traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, NoLogprobs
-from textassay.runtime.messages import Assignment, Example, Score
+from textassay.runtime.messages import Assignment, Example, Score, Usage
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused_answer
 from textassay.tools.tool import Tool
@@ -430,6 +430,59 @@ async def test_a_question_that_comes_late_gets_a_request_of_its_own():
     answered = [await first, await late]
     assert [one.usage.calls for one in answered] == [1, 1]
     assert [[q.text for q in r.questions] for r in model.requests] == [["First?"], ["Late?"]]
+
+
+async def test_only_the_questions_that_are_not_under_way_get_a_further_request():
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def decide(self, request: Any) -> Any:
+            begun.set()
+            await gate.wait()
+            return await super().decide(request)
+
+    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    batcher = QuestionBatcher(model)
+    one, two, three = (Question.yes_no(f"{name}?") for name in ("One", "Two", "Three"))
+    first = asyncio.ensure_future(batcher.ask_all([one, two], texts("A.")))
+    await begun.wait()
+    late = asyncio.ensure_future(batcher.ask_all([three, two, three], texts("A.")))
+    await asyncio.sleep(0)
+    gate.set()
+    answered = [*await first, *await late]
+    assert [[q.text for q in r.questions] for r in model.requests] == [["One?", "Two?"], ["Three?"]]
+    assert [reply.answer.p_yes for reply in answered] == [0.75] * 5
+    assert [reply.usage.calls for reply in answered] == [1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("method", ["decide", "hd-eval", "llm-score"])
+async def test_all_aspects_in_one_call_get_the_scores_of_one_call_each(method):
+    options = {"hd-eval": {"output": "nodes"}}.get(method, {})
+    together = await scores_on(Decisions(), method, **options)
+    async with connected(Decisions()) as model:
+        built = build(method, model, task="summarization", options=options)
+        alone = [
+            await built.graph.run(Assignment(example=EXAMPLE, aspects=(aspect,)))
+            for aspect in built.aspects
+        ]
+    free = Usage()
+    assert [one.model_copy(update={"usage": free}) for one in together] == [
+        one.model_copy(update={"usage": free}) for [one] in alone
+    ]
+    assert sum(one.usage.calls for one in together) == 1
+
+
+@pytest.mark.parametrize("output", ["aspects", "nodes"])
+async def test_a_request_that_fails_is_an_error_on_every_aspect(output):
+    server = Decisions(spoil=lambda body: b"no JSON")
+    async with serve_decisions(server) as address:
+        run = await textassay.evaluate(
+            [EXAMPLE], method="hd-eval", task="summarization", model="systemone/judge",
+            settings={"api_base": address, "attempts": 1}, options={"output": output},
+        )  # fmt: skip
+    assert {score.outcome for score in run} == {"error"}
+    assert {score.error.type for score in run} == {"MalformedResponse"}
+    assert all(score.evidence for score in run) == (output == "aspects")  # each node's own error
 
 
 WRITERS = [

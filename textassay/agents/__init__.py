@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     from textassay.agents.planning import (
         Decomposer,
         Decomposition,
-        RelatedAspect,
-        RelatedAspects,
-        Steps,
         StepsWriter,
         WrittenSteps,
         grow,
+        related_aspects,
     )
     from textassay.agents.prompt_template import (
         Profile,
@@ -80,8 +78,7 @@ _HOME = {
         "investigator": "CitationCheck FinalVerdict Finding Inquiry Investigator",
         "likelihood": "LikelihoodReader LikelihoodScorer PassageWriter",
         "lookup": "SectionIndex lay_out",
-        "planning": "Decomposer Decomposition RelatedAspect RelatedAspects Steps StepsWriter"
-        " WrittenSteps grow",
+        "planning": "Decomposer Decomposition StepsWriter WrittenSteps grow related_aspects",
         "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
         "questions": "Answerer AnswersInOrder QuestionSet SentenceQuestions YesNoAggregator",
         "reading.outcomes": "NoRating Rating",
@@ -92,14 +89,14 @@ _HOME = {
 }
 
 __all__ = [
-    "Answerer", "AnswersInOrder", "Ask", "AssistantDescription", "Average",
-    "CitationCheck", "Decomposer", "Decomposition", "FinalVerdict", "Finding", "IndividualScorer",
-    "Inquiry", "Investigator", "JointScorer", "JointScores", "LLMFuser", "LabelScorer",
-    "LikelihoodReader", "LikelihoodScorer", "NoRating", "Parsed", "PassageWriter", "Planner",
-    "Profile", "Prompt", "PromptTemplate", "QuestionSet", "Rating", "RefusedPlan", "RelatedAspect",
-    "RelatedAspects", "Scorer", "SectionIndex", "SentenceQuestions", "Steps", "StepsWriter", "Task",
-    "ToolAverage", "WrittenSteps", "YesNoAggregator", "chat", "fence_texts", "from_samples",
-    "from_text", "grow", "lay_out", "material", "parse_rating",
+    "Answerer", "AnswersInOrder", "Ask", "AssistantDescription", "Average", "CitationCheck",
+    "Decomposer", "Decomposition", "FinalVerdict", "Finding", "IndividualScorer", "Inquiry",
+    "Investigator", "JointScorer", "JointScores", "LLMFuser", "LabelScorer", "LikelihoodReader",
+    "LikelihoodScorer", "NoRating", "Parsed", "PassageWriter", "Planner", "Profile", "Prompt",
+    "PromptTemplate", "QuestionSet", "Rating", "RefusedPlan", "Scorer", "SectionIndex",
+    "SentenceQuestions", "StepsWriter", "Task", "ToolAverage", "WrittenSteps", "YesNoAggregator",
+    "chat", "fence_texts", "from_samples", "from_text", "grow", "lay_out", "material",
+    "parse_rating", "related_aspects",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -23,6 +23,7 @@ from textassay.runtime.messages import (
     Failure,
     How,
     Outcome,
+    Scale,
     Score,
     ScoreError,
     Usage,
@@ -34,11 +35,18 @@ EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 """Why a blank output has no score."""
 
 
+UNIT: Scale = (0.0, 1.0)
+"""The scale of probabilities and shares."""
+
+
 def common_fields(
-    example: Example, aspect: Aspect, *, how: How, signature: str = ""
+    example: Example, aspect: Aspect, *, how: How, signature: str = "", **others: Any
 ) -> dict[str, Any]:
-    """Return the fields that all scores of an example on an aspect share, with or without value."""
-    return {"id": example.id, **aspect_fields(aspect, how=how, signature=signature)}
+    """Return the fields that all scores of an example on an aspect share, with or without value.
+
+    `others` are added, and may replace the aspect's scale.
+    """
+    return {"id": example.id, **aspect_fields(aspect, how=how, signature=signature), **others}
 
 
 def aspect_fields(aspect: Aspect, *, how: How, signature: str = "") -> dict[str, Any]:
@@ -175,11 +183,9 @@ class Average:
         """
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
-        about: dict[str, Any] = {
-            **common_fields(example, aspect, how="fused", signature=self.signature),
-            "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
-            "evidence": tuple(as_evidence(part) for part in parts),
-        }
+        about = common_fields(example, aspect, how="fused", signature=self.signature)
+        about["usage"] = sum((part.usage for part in parts if isinstance(part, Score)), Usage())
+        about["evidence"] = tuple(as_evidence(part) for part in parts)
         # Before anything is averaged: an error may go away, and a mean without this part would be
         # kept.
         if error := broken_part(parts):

@@ -6,7 +6,7 @@ sampling and the signature of scores. Errors of the model pass through to the ca
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
@@ -22,9 +22,8 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
+from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
-from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
 from textassay.runtime.model import Function, Json, Model, Request, Response, Sample
@@ -147,50 +146,37 @@ class Ask:
             dry_run_answer: A well-formed answer of usual length.
         """
         usage, limit = NO_USAGE, max_tokens or self.max_tokens
-        fields: dict[str, Any] = {
+        request = Request(
             **self._request_fields(prompt),
-            "n": n,
-            "draw": repeat,
-            "temperature": self.temperature,
-            "max_tokens": limit,
-            "seed": self.seed,
-            "logprobs": logprobs,
-            "json_schema": json_schema,
-            "functions": functions,
-        }
+            n=n,
+            draw=repeat,
+            temperature=self.temperature,
+            max_tokens=limit,
+            seed=self.seed,
+            logprobs=logprobs,
+            json_schema=json_schema,
+            functions=functions,
+        )
         posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
-
-        def ask(request: Request) -> Awaitable[Response]:
-            return cast("Awaitable[Response]", send(Call(request, posting)))
-
         # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
-            response = await ask(Request(**fields))
+            call = Call(request, posting)
+            response = cast(Response, await send(call))
+            if len(response.samples) != n:
+                response = await fill_up(response, send, call)
+            samples = response.samples
             usage += response.usage
-            samples, truncated = response.samples[:n], response.truncated_tokens
-            while (had := len(samples)) < n:  # some servers return fewer than they are asked for
-                # with further draws, so that a cache never gives a sample twice; at the same time,
-                # as each request may be a batch that takes hours
-                step = len(response.samples)
-                rest = [
-                    ask(Request(**{**fields, "n": min(step, n - start), "draw": repeat + start}))
-                    for start in range(had, n, step)
-                ]
-                for response in await gather(rest):
-                    usage += response.usage
-                    samples += response.samples[: n - len(samples)]
-                    truncated = max(truncated, response.truncated_tokens)
             # read before the decision to ask again: a rating early in an answer that was cut off
             # is a rating, too
             parsed = tuple(map(read, samples))
-            cut, server_limit = all(map(is_cut, samples, parsed)), 0
-            if not cut:
-                break
-            server_limit = _server_limit(response, limit)
+            cut = all(map(is_cut, samples, parsed))
+            server_limit = _server_limit(response, limit) if cut else 0
             # more tokens do not help if the server allows fewer than were asked for
-            if is_last or server_limit:
+            if not cut or is_last or server_limit:
                 break
-            limit = fields["max_tokens"] = 4 * limit
+            limit *= 4
+            request = request.model_copy(update={"max_tokens": limit})
+        truncated = response.truncated_tokens
         return Parsed(samples, parsed, usage, truncated, limit, cut, server_limit)
 
     async def until_usable(
@@ -329,10 +315,11 @@ class Ask:
 
 
 def _server_limit(response: Response, limit: int) -> int:
-    """Return the tokens, without thoughts, of an answer that was cut before `limit`; else 0."""
+    """Return the tokens, without thoughts, of answers that were cut before `limit`; else 0."""
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
-    # of several requests, or a cached one, it is not known where a single answer was cut
-    is_clipped = response.usage.calls == 1 and 0 < written < limit * len(response.samples)
+    # of cached answers it is not known where they were cut
+    is_asked = response.usage.calls > 0 and response.usage.cached_calls == 0
+    is_clipped = is_asked and 0 < written < limit * len(response.samples)
     return written // len(response.samples) if is_clipped else 0
 
 

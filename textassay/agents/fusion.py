@@ -19,7 +19,14 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, as_evidence, common_fields, from_samples
+from textassay.agents.aggregation import (
+    EMPTY,
+    UNIT,
+    Average,
+    as_evidence,
+    common_fields,
+    from_samples,
+)
 from textassay.agents.ask import (
     REMINDER,
     Ask,
@@ -33,6 +40,7 @@ from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
 from textassay.agents.reading.plans import parse_plan
 from textassay.agents.scorer import whole_lines
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.agreement.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
@@ -48,10 +56,8 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample, thought_note
+from textassay.runtime.questions import NamedText
 from textassay.tools.tool import Tool
-
-UNIT: Scale = (0.0, 1.0)
-"""The scale on which scorers are averaged."""
 
 
 class AssistantDescription(Message):
@@ -301,8 +307,7 @@ class ToolAverage:
             direct: A judge's own score, which is averaged in.
             weights: Weight of each scorer (CorrW); `None` for equal weights.
         """
-        about = common_fields(example, aspect, how="fused", signature=self.signature)
-        about["scale"] = UNIT
+        about = common_fields(example, aspect, how="fused", signature=self.signature, scale=UNIT)
         if problem := problem_before(example, [], plan):
             return Score.unscored(**problem, **about)
         chosen = plan.assistants.get(aspect.name, ()) if isinstance(plan, Plan) else None
@@ -595,6 +600,70 @@ def assistance_on(aspect: Aspect, assistance: list[Score], plan: Plan | None) ->
         as_assistance(score, None if selected is None else score.aspect in selected)
         for score in assistance
     )
+
+
+@dataclass(frozen=True)
+class TypedFuser:
+    """Rates one example on several aspects at once, by one rating question for each.
+
+    The assistant evaluators' scores are further texts of the material, and the questions contain
+    the steps of the plan.
+    """
+
+    scorer: QuestionScorer
+    """Asks about one aspect."""
+    assistants: tuple[AssistantDescription, ...]
+    """The tools, in the order of their scores."""
+
+    async def __call__(
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        assistance: list[Score],
+        plan: Plan | RefusedPlan | None = None,
+    ) -> list[Score]:
+        """Return a score for each of `aspects`, in order.
+
+        Args:
+            example: The example to judge.
+            aspects: The aspects of the task that are wanted.
+            assistance: The tools' scores, in the order of `assistants`.
+            plan: How to judge; `None` for no plan.
+        """
+        if problem := problem_before(self.scorer.ask.prepare(example), assistance, plan):
+            how, signature = self.scorer.how_now, self.scorer.signature
+            return [
+                Score.unscored(
+                    **problem, **common_fields(example, aspect, how=how, signature=signature)
+                )
+                for aspect in aspects
+            ]
+        assert not isinstance(plan, RefusedPlan)
+        beside = tuple(
+            NamedText(
+                name=f"{assistant.name} score",
+                text=f"{reading_of(score)} ({assistant.description}; {assistant.range})",
+            )
+            for assistant, score in zip(self.assistants, assistance, strict=True)
+        )
+        steps = tuple(_steps_of(aspect, plan) for aspect in aspects)
+        scores = await self.scorer.score_all(example, aspects, beside, steps=steps)
+        return [
+            score.model_copy(
+                update={"evidence": (*assistance_on(aspect, assistance, plan), *score.evidence)}
+            )
+            for score, aspect in zip(scores, aspects, strict=True)
+        ]
+
+
+def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
+    """Return the instructions of a plan for an aspect."""
+    if plan is None:
+        return None
+    names = " and ".join(plan.assistants.get(aspect.name, ()))
+    serve = [f"Use the score of {names} for {aspect.name}."] if names else []
+    steps = [f"{number}. {step}" for number, step in enumerate(plan.steps, start=1)]
+    return "\n".join([*serve, *(steps or [plan.text])])
 
 
 # "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."

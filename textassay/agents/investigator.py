@@ -158,11 +158,8 @@ class CitationCheck:
         read; `invalid` if there is no verdict, or one without findings or without a usable score.
         """
         aspect = inquiry.aspect
-        about: dict[str, Any] = {
-            **common_fields(example, aspect, how="text", signature=self.signature),
-            "usage": inquiry.usage,
-            "explanation": inquiry.text or None,
-        }
+        about = common_fields(example, aspect, how="text", signature=self.signature)
+        about |= {"usage": inquiry.usage, "explanation": inquiry.text or None}
         steps = tuple(
             {"text": f"step {number}: {step.text}"}
             | ({"shown": list(step.shown)} if step.shown else {})

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, model_validator
 
-from textassay.agents.aggregation import EMPTY
+from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -612,19 +612,14 @@ class LikelihoodScorer:
 
         It has no value if there was no passage.
         """
-        fields: dict[str, Any] = {"value": self._value(likelihoods)} if likelihoods else {}
-        if passages.missing:
-            fields = {"outcome": "abstained", "error": passages.missing}
-        return Score(
-            id=example.id,
-            aspect=aspect.label,
-            scale=None,
-            how="loglikelihood",
-            evidence=tuple(self._as_evidence(item) for item in likelihoods),
-            usage=sum((item.usage for item in likelihoods), Usage()),
-            signature=self.signature,
-            **fields,
+        about = common_fields(
+            example, aspect, how="loglikelihood", signature=self.signature, scale=None
         )
+        about["evidence"] = tuple(self._as_evidence(item) for item in likelihoods)
+        about["usage"] = sum((item.usage for item in likelihoods), Usage())
+        if passages.missing:
+            return Score(outcome="abstained", error=passages.missing, **about)
+        return Score(value=self._value(likelihoods), **about)
 
     def _value(self, items: Sequence[Likelihood]) -> float:
         # directions under each reference first, then references: two kinds of mean do not commute

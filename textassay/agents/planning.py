@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from textassay.agents.ask import Ask, refuse_filtered
-from textassay.agents.prompt_template import PromptPart, Task, as_noun
+from textassay.agents.prompt_template import Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.runtime.concurrency import gather
@@ -33,18 +33,6 @@ highest the best, based on the Evaluation Criteria."""
 """Answer of a dry run, as long as the steps that a model wrote for G-Eval (figure 1)."""
 
 
-class Steps(PromptPart):
-    """How to judge an aspect, step by step."""
-
-    text: str
-    """A numbered list, as prompts show it; empty if there are no steps."""
-
-    @property
-    def in_prompts(self) -> str:
-        """The list."""
-        return self.text
-
-
 @dataclass(frozen=True, slots=True)
 class StepsWriter:
     """Asks a model for the steps to judge an aspect."""
@@ -54,8 +42,8 @@ class StepsWriter:
     labels_prompt: str = ""
     """Prompt for aspects with labels; empty for the prompt of `ask`."""
 
-    async def __call__(self, aspect: Aspect) -> Steps:
-        """Return the steps.
+    async def __call__(self, aspect: Aspect) -> str:
+        """Return the steps, as prompts show them.
 
         Raises:
             MalformedResponse: The model wrote nothing, or did not come to an end.
@@ -75,7 +63,7 @@ class StepsWriter:
             raise MalformedResponse(
                 f"{self.ask.model.name!r} was asked for steps to judge {aspect.name!r} and {what}"
             )
-        return Steps(text=text)
+        return text
 
 
 def _read(sample: Sample) -> str:
@@ -101,15 +89,15 @@ class WrittenSteps:
                 " file or let the model write them (options={'steps': 'auto'})"
             )
 
-    async def __call__(self, aspect: Aspect) -> Steps:
+    async def __call__(self, aspect: Aspect) -> str:
         """Return the steps as a numbered list; empty if the task says that there are none."""
         lines = enumerate(self.task.steps[aspect.name], start=1)
-        return Steps(text="\n".join(f"{number}. {line}" for number, line in lines))
+        return "\n".join(f"{number}. {line}" for number, line in lines)
 
 
-async def no_steps(aspect: Aspect) -> Steps:
+async def no_steps(aspect: Aspect) -> str:
     """Return no steps, whatever the aspect."""
-    return Steps(text="")
+    return ""
 
 
 AGAIN_PROMPT = "listing_again"
@@ -141,34 +129,21 @@ class RelatedAspect(Message):
     """Lowest and highest rating."""
 
 
-class RelatedAspects(PromptPart):
-    """The chain of relevant aspects as a prompt shows it."""
+def related_aspects(
+    aspects: Iterable[Aspect], scores: Iterable[Score] | None = None
+) -> tuple[RelatedAspect, ...]:
+    """Return a chain of aspects, as prompts show it.
 
-    aspects: tuple[RelatedAspect, ...] = Field(min_length=1)
-    """In the order of the chain."""
-
-    @classmethod
-    def of(cls, aspects: Iterable[Aspect], scores: Iterable[Score] | None = None) -> RelatedAspects:
-        """Put aspects and their scores together.
-
-        Args:
-            aspects: The chain.
-            scores: One for each aspect, in order; `None` to show definitions only.
-        """
-        chain = tuple(aspects)
-        values = [None] * len(chain) if scores is None else [score.value for score in scores]
-        known = (
-            RelatedAspect(
-                name=aspect.name, definition=aspect.definition, score=value, scale=aspect.scale
-            )
-            for aspect, value in zip(chain, values, strict=True)
-        )
-        return cls(aspects=tuple(known))
-
-    @property
-    def in_prompts(self) -> tuple[RelatedAspect, ...]:
-        """The aspects."""
-        return self.aspects
+    Args:
+        aspects: The chain.
+        scores: One for each aspect, in order; `None` to show definitions only.
+    """
+    chain = tuple(aspects)
+    values = [None] * len(chain) if scores is None else [score.value for score in scores]
+    return tuple(
+        RelatedAspect(name=one.name, definition=one.definition, score=value, scale=one.scale)
+        for one, value in zip(chain, values, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ both.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -322,15 +321,6 @@ class Prompt(NamedTuple):
         return continued._replace(messages=(*before, *ending))
 
 
-class PromptPart(Message, defer_build=True):
-    """A message that prompts show in another form."""
-
-    @property
-    @abstractmethod
-    def in_prompts(self) -> Any:
-        """The value that prompts are given under the name of the message."""
-
-
 @dataclass(frozen=True)
 class PromptTemplate:
     """One prompt file, rendered for a kind of text and a model."""
@@ -403,10 +393,6 @@ class PromptTemplate:
 
         Equal values give the same object.
         """
-        values = {
-            name: value.in_prompts if isinstance(value, PromptPart) else value
-            for name, value in values.items()
-        }
         key: Any = (tuple(values), *values.values())
         try:
             bound = self._bound.get(key)

@@ -12,11 +12,11 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from textassay.agents.aggregation import EMPTY
+from textassay.agents.aggregation import EMPTY, UNIT, common_fields
 from textassay.agents.ask import Ask, ProbabilityReading, reached_limit
 from textassay.agents.prompt_template import (
     KINDS,
@@ -44,7 +44,6 @@ from textassay.runtime.messages import (
     Score,
     ScoreError,
     SubQuestion,
-    Usage,
 )
 from textassay.runtime.model import Json, Sample, scoring
 from textassay.runtime.questions import Question, QuestionAnswer, Way
@@ -366,21 +365,15 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
 
 
 class TypedReply(Message):
-    """The answer of a model to a yes/no question, or why there is none."""
+    """The answer of a model to a yes/no question about an output, or why there is none."""
 
     question: SubQuestion
-    reading: QuestionAnswer
-    """The probabilities of yes and no, or why there are none."""
-    way: Way
-    """How they were obtained."""
-    truncated_tokens: int = 0
-    """Tokens of the source that the model was not shown, if truncation was asked for."""
-    usage: Usage = NO_USAGE
+    result: TypedAnswer
 
     @property
     def answer(self) -> Answer | None:
         """The answer; `None` if there is a problem."""
-        reading = self.reading
+        reading = self.result.answer
         if reading.problem:
             return None
         return Answer(question=self.question, p_yes=reading.p_yes, mass=reading.mass)
@@ -401,12 +394,12 @@ class Replies(Message):
     @property
     def unanswered(self) -> QuestionAnswer | None:
         """The first reading without an answer, which says why; `None` if all have one."""
-        return next((r.reading for r in self.items if r.reading.problem), None)
+        return next((r.result.answer for r in self.items if r.result.answer.problem), None)
 
     @property
     def way(self) -> Way:
         """How the answers were obtained; by log-probabilities if nothing was asked."""
-        return self.items[0].way if self.items else Way(how="logprob")
+        return self.items[0].result.way if self.items else Way(how="logprob")
 
 
 @dataclass(frozen=True)
@@ -468,13 +461,7 @@ class Answerer:
                 self._wording(question, question_set, earlier),
                 may_sample=self.reading == "auto",
             )
-        return TypedReply(
-            question=question,
-            reading=result.answer,
-            way=result.way,
-            truncated_tokens=result.truncated_tokens,
-            usage=result.usage,
-        )
+        return TypedReply(question=question, result=result)
 
     async def _decided(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
         words = self.ask.template.render(
@@ -602,17 +589,17 @@ class YesNoAggregator:
         It has no value if no question could be asked or the model gave no usable answer.
         """
         way = replies.way
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "how": way.how,
-            "evidence": _evidence(replies),
-            "usage": sum((reply.usage for reply in replies.items), NO_USAGE),
-            "signature": way.sign(self.signature),
-            "scale": (0.0, 1.0),
-        }
+        about = common_fields(
+            example,
+            aspect,
+            how=way.how,
+            signature=way.sign(self.signature),
+            scale=UNIT,
+            evidence=_evidence(replies),
+            usage=sum((reply.result.usage for reply in replies.items), NO_USAGE),
+        )
         if way.samples:
-            about["samples"] = min(reply.reading.usable for reply in replies.items)
+            about["samples"] = min(reply.result.answer.usable for reply in replies.items)
         if missing := question_set.missing:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # no score if a question has no answer: a mean over the others would describe another text
@@ -646,7 +633,7 @@ def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict
 def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if it was judged by itself."""
     # the notes of the last answer, which counts most
-    notes = replies.items[-1].reading.notes if replies.items else ()
+    notes = replies.items[-1].result.answer.notes if replies.items else ()
     if not replies.parts:
         return (*map(_as_evidence, replies.items), *notes)
     pieces = (
@@ -658,15 +645,16 @@ def _evidence(replies: Replies) -> tuple[Json, ...]:
 def _as_evidence(reply: TypedReply) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
     piece: Json = {"text": reply.question.text}
+    reading, way, _, truncated_tokens = reply.result
     if answer := reply.answer:
         word = "yes" if answer.yes else "no"
         piece |= {"answer": word, "p_yes": answer.p_yes, "mass": answer.mass}
-    if reply.way.samples:
-        piece["samples"] = f"{reply.reading.usable} of {reply.way.samples} usable"
-    if reply.reading.problem:
-        piece["problem"] = reply.reading.problem.type
-    if reply.reading.unreported:
-        piece["unreported"] = reply.reading.unreported[0]
-    if reply.truncated_tokens:
-        piece["truncated_tokens"] = reply.truncated_tokens
+    if way.samples:
+        piece["samples"] = f"{reading.usable} of {way.samples} usable"
+    if reading.problem:
+        piece["problem"] = reading.problem.type
+    if reading.unreported:
+        piece["unreported"] = reading.unreported[0]
+    if truncated_tokens:
+        piece["truncated_tokens"] = truncated_tokens
     return piece

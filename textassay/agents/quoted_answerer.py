@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.aggregation import common_fields
 from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered
-from textassay.agents.quotes import find_quote, quotable
+from textassay.agents.quotes import find_quote
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
     find_json,
@@ -192,31 +191,6 @@ class JointAnswerer(_AsksForQuotations):
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
         items[0] = items[0].model_copy(update=shared)
         return tuple(items)
-
-
-@dataclass(frozen=True)
-class QuoteCheck:
-    """Scores an answer: 1 for yes, 0 for no, no value if its quotation is not in the texts."""
-
-    signature: str = ""
-    """Signature of the scores."""
-    question_counts: bool = True
-    """Whether the source is evidence even where there are passages."""
-    references_count: bool = False
-    """Whether the references, which are shown then, are evidence."""
-    absence_counts: bool = False
-    """Whether an answer may quote nothing, as something absent may decide it."""
-
-    async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
-        """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
-        counts = self.question_counts or not example.passages
-        return score_quoted(
-            answer,
-            quotable(example, question_counts=counts, references_count=self.references_count),
-            must_quote=not self.absence_counts or bool(answer.quote.strip()),
-            **common_fields(example, answer.question, how="text", signature=self.signature),
-            explanation=answer.text or None,
-        )
 
 
 def score_quoted(

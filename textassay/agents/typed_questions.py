@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import mul
 from typing import Any, NamedTuple
 
 from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
-from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
+from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import (
     DecidingModel,
@@ -56,7 +56,7 @@ class TypedAnswer(NamedTuple):
     way: Way
     """How it was obtained."""
     usage: Usage
-    """Cost of the request, on one of its questions; zero on the others."""
+    """Cost of the requests, on the first of the questions asked together; zero on the others."""
     truncated_tokens: int
 
 
@@ -64,8 +64,6 @@ class _QuestionMaterial(NamedTuple):
     texts: tuple[NamedText, ...]
     images: tuple[Image, ...]
     truncatable: str
-    draw: int
-    joint: bool
 
 
 class QuestionBatcher:
@@ -73,8 +71,8 @@ class QuestionBatcher:
 
     def __init__(self, model: Model) -> None:
         self._given = model
-        self._callers: dict[_QuestionMaterial, Counter[Question]] = {}
-        """How many callers wait for the answer to each question about a material."""
+        self._waiting: dict[_QuestionMaterial, list[dict[Question, None]]] = {}
+        """The questions about a material that each caller waits for."""
         self._shared: SharedCalls[tuple[dict[Question, QuestionAnswer], DecisionResponse]]
         self._shared = SharedCalls()
 
@@ -85,38 +83,49 @@ class QuestionBatcher:
         return decider(self._given)
 
     async def ask(
+        self, question: Question, texts: tuple[NamedText, ...], **fields: Any
+    ) -> TypedAnswer:
+        """Return the answer to one question; see `ask_all`."""
+        [answer] = await self.ask_all([question], texts, **fields)
+        return answer
+
+    async def ask_all(
         self,
-        question: Question,
+        questions: Sequence[Question],
         texts: tuple[NamedText, ...],
         *,
         images: tuple[Image, ...] = (),
         truncatable: str = "",
-        draw: int = 0,
-        joint: bool = False,
-    ) -> TypedAnswer:
-        """Return the answer to a question; arguments as the fields of `DecisionRequest`.
+    ) -> list[TypedAnswer]:
+        """Return the answer to each question; arguments as the fields of `DecisionRequest`.
 
         Raises:
             ModelError: The model could not be asked.
         """
-        material = _QuestionMaterial(texts, images, truncatable, draw, joint)
-        callers = self._callers.setdefault(material, Counter())
-        callers[question] += 1
+        material = _QuestionMaterial(texts, images, truncatable)
+        left = dict.fromkeys(questions)
+        found, paid = dict[Question, tuple[QuestionAnswer, DecisionResponse]](), NO_USAGE
+        waiting = self._waiting.setdefault(material, [])
+        waiting.append(left)
         try:
-            while True:
+            while left:
                 joined = await self._shared.join(material, lambda: self._send(material))
                 (answers, response), is_first = joined
-                # a question that comes while a request is under way waits for the next one
-                if question in answers:
-                    usage = response.usage if is_first else NO_USAGE
-                    cut = response.truncated_tokens
-                    return TypedAnswer(answers[question], response.way, usage, cut)
+                if is_first:
+                    paid += response.usage
+                # questions that come while a request is under way wait for the next one
+                for question in [question for question in left if question in answers]:
+                    del left[question]
+                    found[question] = answers[question], response
         finally:
-            callers[question] -= 1
-            if not callers[question]:
-                del callers[question]
-            if not callers:
-                self._callers.pop(material, None)
+            waiting[:] = (other for other in waiting if other is not left)
+            if not waiting:
+                self._waiting.pop(material, None)
+        given = [found[question] for question in questions]
+        return [
+            TypedAnswer(answer, one.way, NO_USAGE if at else paid, one.truncated_tokens)
+            for at, (answer, one) in enumerate(given)
+        ]
 
     async def ask_in_words(
         self, wording: QuestionWording, *, may_sample: bool = True
@@ -142,28 +151,13 @@ class QuestionBatcher:
         self, material: _QuestionMaterial
     ) -> tuple[dict[Question, QuestionAnswer], DecisionResponse]:
         await asyncio.sleep(0)  # until all questions of this turn of the loop are there
-        questions = tuple(self._callers[material])
+        questions = dict[Question, None]()
+        for left in self._waiting[material]:
+            questions |= left
         response = await self._model.decide(
-            DecisionRequest(questions=questions, **material._asdict())
+            DecisionRequest(questions=tuple(questions), **material._asdict())
         )
         return dict(zip(questions, response.answers, strict=True)), response
-
-
-class _LatestTexts:
-    """Returns the material of questions: the task in words, then the texts by their names in it.
-
-    The latest is kept, as all questions about an example are asked one after the other.
-    """
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._latest: tuple[Example | None, tuple[NamedText, ...]] = (None, ())
-
-    def __call__(self, example: Example) -> tuple[NamedText, ...]:
-        if self._latest[0] is not example:
-            shown = {label: text for _, label, text in material_texts(self._task, example)}
-            self._latest = (example, name_texts(self._task, shown))
-        return self._latest[1]
 
 
 def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
@@ -216,42 +210,64 @@ class QuestionScorer:
             beside: Further texts of the material, such as scores of tools.
             shown: Further values for the question, such as `steps`; `None` is left out.
         """
+        values = {name: (value,) for name, value in shown.items()}
+        [score] = await self.score_all(example, (aspect,), beside, **values)
+        return score
+
+    async def score_all(
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        beside: tuple[NamedText, ...] = (),
+        **shown: tuple[Any, ...],
+    ) -> list[Score]:
+        """Return a score for each aspect, in order, by one request.
+
+        Args:
+            example: The example to judge.
+            aspects: The aspects to judge it on.
+            beside: Further texts of the material, such as scores of tools.
+            shown: Further values for the questions, such as `steps`, each for every aspect; `None`
+                is left out.
+        """
         example = self.ask.prepare(example)
-        about = common_fields(example, aspect, how="decision", signature=self.signature)
+        signature = self.signature
         if not example.output.strip():
-            return Score.unscored(EMPTY.type, EMPTY.message, **about)
-        texts = self._latest_texts(example)
-        result = await self._batcher.ask(
-            self.question(aspect, **{k: v for k, v in shown.items() if v is not None}),
-            (*texts, *beside) if beside else texts,
+            about = [
+                common_fields(example, aspect, how="decision", signature=signature)
+                for aspect in aspects
+            ]
+            return [Score.unscored(EMPTY.type, EMPTY.message, **fields) for fields in about]
+        material = {label: text for _, label, text in material_texts(self.ask.task, example)}
+        texts = name_texts(self.ask.task, material)
+        results = await self._batcher.ask_all(
+            self._questions(aspects, tuple(shown.items())),
+            (*texts, *beside),
             images=example.images,
             truncatable=self.ask.task.source_name if example.source else "",
         )
-        return to_score(result, aspect, about)
+        pairs = zip(results, aspects, strict=True)
+        return [to_score(result, example, aspect, signature) for result, aspect in pairs]
 
     def question(self, aspect: Aspect, **shown: Any) -> Question:
         """Return the question about an aspect."""
-        return self._question(aspect, tuple(shown.items()))
-
-    @cached_property
-    def _question(self) -> Callable[[Aspect, tuple[tuple[str, Any], ...]], Question]:
-        return lru_cache(maxsize=1024)(self._make_question)
-
-    def _make_question(self, aspect: Aspect, shown: tuple[tuple[str, Any], ...]) -> Question:
-        values = {
-            name: value.in_prompts if isinstance(value, PromptPart) else value
-            for name, value in shown
-        }
+        values = {name: value for name, value in shown.items() if value is not None}
+        ask = self._label_ask if aspect.labels else self.ask
+        text = join_messages(ask.template.render(aspect=aspect, **values).messages)
         if aspect.labels:
-            template = self._label_ask.template
-            text = join_messages(template.render(aspect=aspect, **values).messages)
             return Question.choice(text, aspect.labels)
-        text = join_messages(self.ask.template.render(aspect=aspect, **values).messages)
         return Question.rating(text, levels_of(aspect))
 
     @cached_property
-    def _latest_texts(self) -> _LatestTexts:
-        return _LatestTexts(self.ask.task)
+    def _questions(self) -> Callable[..., tuple[Question, ...]]:
+        def questions(
+            aspects: tuple[Aspect, ...], shown: tuple[tuple[str, tuple[Any, ...]], ...]
+        ) -> tuple[Question, ...]:
+            each = ({name: all[at] for name, all in shown} for at in range(len(aspects)))
+            pairs = zip(aspects, each, strict=True)
+            return tuple(self.question(aspect, **values) for aspect, values in pairs)
+
+        return lru_cache(maxsize=1024)(questions)
 
     @cached_property
     def _label_ask(self) -> Ask:
@@ -298,29 +314,24 @@ def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
     return Score(outcome=answer.outcome, error=answer.problem, **about)
 
 
-def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Score:
+def to_score(result: TypedAnswer, example: Example, aspect: Aspect, signature: str) -> Score:
     """Return the score of an answer."""
-    answer, way = result.answer, result.way
-    notes = (*answer.notes, *truncation_note(result.truncated_tokens))
-    about = {
-        **about,
-        "how": way.how,
-        "signature": way.sign(about["signature"]),
-        "usage": result.usage,
-        "samples": answer.usable or None,
-        "mass": answer.mass,
-    }
+    answer, way, usage, truncated_tokens = result
+    about = common_fields(example, aspect, how=way.how, signature=way.sign(signature))
+    about |= {"usage": usage, "samples": answer.usable or None, "mass": answer.mass}
+    notes = (*answer.notes, *truncation_note(truncated_tokens))
     if answer.problem:
         return unanswered(answer, evidence=notes, **about)
-    shares = answer.shares
-    pieces = ({"text": name, "probability": p} for name, p in answer.probabilities.items())
-    about["evidence"] = (*pieces, *notes)
-    if aspect.is_nominal:  # their numbers have no mean
-        return Score(value=float(list(shares).index(answer.likeliest)), **about)
-    if aspect.labels:
-        mean = math.fsum(number * p for number, p in enumerate(shares.values()))
-        return Score(value=mean, **about)
-    low, high = aspect.scale
-    value = min(max(answer.mean_on(aspect.scale), low), high)
-    spread = answer.spread * (high - low) / (len(shares) - 1)
-    return Score(value=value, spread=spread, **about)
+    about["evidence"] = (
+        *[{"text": name, "probability": p} for name, p in answer.probabilities.items()],
+        *notes,
+    )
+    if not aspect.labels:
+        low, high = aspect.scale
+        about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
+        about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
+    elif aspect.is_nominal:  # their numbers have no mean
+        about["value"] = float(list(answer.probabilities).index(answer.likeliest))
+    else:
+        about["value"] = math.fsum(map(mul, range(len(aspect.labels)), answer.shares.values()))
+    return Score.model_validate(about)  # quicker than by keywords

@@ -41,6 +41,7 @@ class AgentJudge(PromptMethod):
     """
 
     name = "agent-judge"
+    how: How = "text"
     prompt = "agent_judge"
     labels_prompt = "agent_judge"
     shows_images = False
@@ -96,11 +97,6 @@ class AgentJudge(PromptMethod):
     def _offers_functions(self) -> bool:
         model = model_for(self.models, self.judge)
         return self.options.asking == "auto" and model.capabilities.functions is not False
-
-    @property
-    def how(self) -> How:
-        """Read from what the judge writes."""
-        return "text"
 
     @property
     def chain(self) -> str:

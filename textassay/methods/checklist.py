@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
-from textassay.agents.ask import signature_of_parts
+from textassay.agents.aggregation import Average, RubricTotal, answer_evidence, common_fields
+from textassay.agents.ask import Ask, signature_of_parts
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
@@ -23,16 +23,17 @@ from textassay.agents.questions import (
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     JointAnswerer,
-    QuoteCheck,
     QuotedAnswer,
     QuotedAnswerer,
     question_of,
+    score_quoted,
 )
+from textassay.agents.quotes import quotable
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
-from textassay.methods.method import Models, WritingOptions, model_for
+from textassay.methods.method import Models, SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -43,7 +44,7 @@ BY_RUBRIC = "rubric"
 """Value of the option `checklist`."""
 
 
-class ChecklistOptions(WritingOptions):
+class ChecklistOptions(SourcedOptions):
     """Options of the checklist."""
 
     checklist: str = PUBLISHED
@@ -61,10 +62,6 @@ class ChecklistOptions(WritingOptions):
     total: Literal["clipped", "raw"] = "clipped"
     """Total of the points of a rubric: `clipped` is 0 where faults outweigh, `raw` may be below 0
     (as in HealthBench, which clips the mean over all texts)."""
-    evidence: Literal["all"] | None = None
-    """`all`: a passage may be quoted from the source even where there are passages of a context; by
-    default a question is no evidence then. In dialogue the source is the conversation, which always
-    counts."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of an aspect's questions that must have an answer; below it the aspect has no score.
     For a rubric the default is all of its criteria."""
@@ -109,47 +106,53 @@ class Checklist(PromptMethod):
                 judge = model_for(self.models, self.judge)
                 refuse_written(judge, self.options, self.given, ("answers",))
             self.options = self.options.model_copy(update={"answers": "p-yes"})
-        options = self.options
-        known: dict[str, tuple[Aspect, ...]] = {}
-        roots: tuple[Aspect, ...] = ()
-        if self.reads_rubrics:
-            if options.output == "questions":
-                raise ConfigurationError(
-                    f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
-                    " criteria and points are in the data; leave it out"
-                )
-            roots = (_judged_aspect(self._task),)
-        else:
-            known, roots = trees.find_parts(
-                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
-            )
-        # two labels are a question by themselves, and its answer is the label
-        by_label = {root.id: (_own_question(root),) for root in roots if root.labels}
-        self._given = {**known, **by_label}
+        self._given, roots = self._find_questions()
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
-        self._writer = writer_for(self.models, self._task, options) if self._writing else None
+        writes = bool(self._writing)
+        self._writer = writer_for(self.models, self._task, self.options) if writes else None
         # written once per run: every example must get the same questions
         self._write = once(self._write_questions)
-        if self._reads_choices:
-            if options.calls == "joint":
-                raise ConfigurationError(
-                    "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
-                )
-            ask = (
-                self.ask(YES_NO_PROMPT, layout="shared-prefix")
-                if self.decides
-                else self.ask("decomp_eval")
+        self._ask = self._make_ask()
+        self._sign()
+
+    def _find_questions(self) -> tuple[dict[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
+        """Return the questions known before the run, by id of their aspect, and all aspects."""
+        options = self.options
+        if not self.reads_rubrics:
+            known, roots = trees.find_parts(
+                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
             )
-        else:
+            # two labels are a question by themselves, and its answer is the label
+            return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
+        if options.output == "questions":
+            raise ConfigurationError(
+                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                " criteria and points are in the data; leave it out"
+            )
+        return {}, (_judged_aspect(self._task),)
+
+    def _make_ask(self) -> Ask:
+        options = self.options
+        if not self._reads_choices:
             prompt = "checklist_joint" if self._asks_jointly and not options.prompt else ""
-            ask = self.ask(prompt, max_tokens=MAX_TOKENS)
+            return self.ask(prompt, max_tokens=MAX_TOKENS)
+        if options.calls == "joint":
+            raise ConfigurationError(
+                "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
+            )
+        if self.decides:
+            return self.ask(YES_NO_PROMPT, layout="shared-prefix")
+        return self.ask("decomp_eval")
+
+    def _sign(self) -> None:
+        """Set the digest of the prompts and the signature."""
+        ask, options = self._ask, self.options
         writer = self._writer.digest if self._writer else ""
-        variant = (writer, self._required)
         self.prompt_digest = ask.digest(
-            ask.layout, options.pattern, self._task.digest, self.locked, variant
+            ask.layout, options.pattern, self._task.digest, self.locked, (writer, self._required)
         )
         self.signature = ask.signature(
             self.name,
@@ -162,7 +165,6 @@ class Checklist(PromptMethod):
             total=options.total if self.reads_rubrics else False,
             evidence=options.evidence or False,
         )
-        self._ask = ask
 
     def nodes(self) -> list[Node]:
         """Ask every question, look quotations up, and average, or score the questions."""
@@ -192,20 +194,10 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
+            fields = (self._ask, self.options.parse_retries, self._question_counts)
             # the check is a node of its own, as a judge cannot check its own quotation
-            counts = self.options.evidence == "all" or bool(self._task.asks)
-            answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
-            check = QuoteCheck(
-                self.signature,
-                counts,
-                references_count=bool(self._task.reference_name),
-                absence_counts=self.reads_rubrics,
-            )
             if self._asks_jointly:
-                joint = JointAnswerer(
-                    self._ask, self.options.parse_retries, counts, self.reads_rubrics
-                )
-                self._check = check
+                joint = JointAnswerer(*fields, self.reads_rubrics)
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
@@ -213,8 +205,8 @@ class Checklist(PromptMethod):
                          answers="answers"),
                 ]  # fmt: skip
             return [
-                Node("answers", answerer, example=example, question=question),
-                Node(output, check, example=example, answer=each("answers")),
+                Node("answers", QuotedAnswerer(*fields), example=example, question=question),
+                Node(output, self._check, example=example, answer=each("answers")),
             ]
         self._prepared = SentenceQuestions(
             self._ask.template, decompose=False, delimited=not self.decides
@@ -244,6 +236,22 @@ class Checklist(PromptMethod):
             key = question.parent if self.options.calls == "joint" else at
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
+
+    async def _check(self, example: Example, answer: QuotedAnswer) -> Score:
+        """Return 1 for yes and 0 for no; `abstained` if the quoted passage does not exist."""
+        texts = quotable(
+            example,
+            question_counts=self._question_counts or not example.passages,
+            references_count=bool(self._task.reference_name),
+        )
+        return score_quoted(
+            answer,
+            texts,
+            # something absent may decide a criterion of a rubric
+            must_quote=not self.reads_rubrics or bool(answer.quote.strip()),
+            **common_fields(example, answer.question, how="text", signature=self.signature),
+            explanation=answer.text or None,
+        )
 
     async def _check_batches(
         self,
@@ -318,6 +326,10 @@ class Checklist(PromptMethod):
             text = f"{count} of {len(pairs)} questions abstained"
             evidence.append({"text": text, "abstained": count})
         return score.model_copy(update={"evidence": (*evidence, *questions.notes)})
+
+    @property
+    def _question_counts(self) -> bool:
+        return self.options.question_counts(self._task)
 
     @property
     def _reads_choices(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, answer_evidence, common_fields
+from textassay.agents.aggregation import EMPTY, UNIT, Average, answer_evidence, common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
 from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
@@ -29,7 +29,7 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
-from textassay.methods.method import Models, WritingOptions, model_for
+from textassay.methods.method import SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -50,12 +50,11 @@ from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
 
-UNIT = (0.0, 1.0)
 FACTUAL = ("consistency", "factuality", "groundedness", "faithfulness", "accuracy")
 """Aspects about the agreement of a text with its source."""
 
 
-class ClaimsOptions(WritingOptions):
+class ClaimsOptions(SourcedOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
@@ -72,10 +71,6 @@ class ClaimsOptions(WritingOptions):
     FActScore takes 10, and 0 is no penalty."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """Question of `verify=p-yes`; `{output}` and `{source}` are the task's names for its texts."""
-    evidence: Literal["all"] | None = None
-    """`all`: a question supports claims as well; by default only the context and results of tools
-    do, if the context consists of passages or the source ends as a question. In dialogue the source
-    is the conversation, which always counts."""
 
 
 class ClaimCheck(PromptMethod):
@@ -93,6 +88,7 @@ class ClaimCheck(PromptMethod):
     """
 
     name = "claims"
+    how: How = "fused"
     shows_references = False
     prompt = "claims"
     shows_source = False  # only the closest windows of a conversation
@@ -100,17 +96,6 @@ class ClaimCheck(PromptMethod):
     """No tool: the judge verifies unless one is named."""
     Options = ClaimsOptions
     options: ClaimsOptions
-
-    def __init__(
-        self,
-        models: Models,
-        task: Task,
-        options: ClaimsOptions | None = None,
-        *,
-        tools: Sequence[Tool] = (),
-    ) -> None:
-        self.tools = tuple(tools)
-        super().__init__(models, task, options)
 
     def prepare(self) -> None:
         """Choose the aspects, and the agents that split and verify."""
@@ -138,7 +123,6 @@ class ClaimCheck(PromptMethod):
         )
         if isinstance(self._verifier, ProbabilityVerifier):
             self._verifier = replace(self._verifier, signature=self.signature)
-        self._fraction = SupportedFraction(self.signature, self.options.support, self.options.gamma)
 
     def nodes(self) -> list[Node]:
         """Split, verify every claim, and take the share."""
@@ -146,7 +130,7 @@ class ClaimCheck(PromptMethod):
         return [
             Node("claims", self._split, example=example),
             Node("verdicts", self._verifier, example=example, claim=each("claims.items")),
-            Node("scores", self._fraction, example=example, aspects="input.aspects",
+            Node("scores", self._score_claims, example=example, aspects="input.aspects",
                  claims="claims", verdicts="verdicts"),
         ]  # fmt: skip
 
@@ -158,6 +142,54 @@ class ClaimCheck(PromptMethod):
             )
             return Claims(problem=ScoreError(type="MissingSource", message=message))
         return await self._splitter(example)
+
+    async def _score_claims(
+        self,
+        example: Example,
+        aspects: Sequence[Aspect],
+        claims: Claims,
+        verdicts: list[Score | Failure],
+    ) -> list[Score]:
+        """Return one score for each aspect, all of the same value; the first one has the usage."""
+        scores = [await self._score_on(example, aspect, claims, verdicts) for aspect in aspects]
+        return [
+            score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
+            for at, score in enumerate(scores)
+        ]
+
+    async def _score_on(
+        self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
+    ) -> Score:
+        signature = signature_of_parts(self.signature, verdicts)
+        about = common_fields(example, aspect, how="fused", signature=signature)
+        if problem := claims.problem:
+            outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
+            return Score.unscored(
+                problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
+            )
+        parts = [self._counted(verdict) for verdict in verdicts]
+        score = await Average(signature)(example, aspect, parts)
+        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
+        evidence = tuple(
+            answer_evidence(verdict, claim, kept)
+            for claim, verdict in zip(claims.items, verdicts, strict=True)
+        )
+        update: dict[str, Any] = {
+            "evidence": (*evidence, *_notes(claims, verdicts)),
+            "usage": claims.usage + score.usage,
+        }
+        if score.value is not None:
+            value = score.value
+            if self.options.gamma:  # for a text with few claims (FActScore, its length penalty)
+                value *= math.exp(min(0.0, 1 - self.options.gamma / len(claims.items)))
+            update["value"] = value if aspect.higher_is_better else 1.0 - value
+        return score.model_copy(update=update)
+
+    def _counted(self, verdict: Score | Failure) -> Score | Failure:
+        is_share = self.options.support == "fraction"
+        if not is_share or isinstance(verdict, Failure) or verdict.value is None:
+            return verdict
+        return verdict.model_copy(update={"value": float(verdict.value > 0.5)})
 
     def _make_splitter(self) -> Callable[[Example], Awaitable[Claims]]:
         options = self.options
@@ -192,7 +224,7 @@ class ClaimCheck(PromptMethod):
 
     @property
     def _question_counts(self) -> bool:
-        return self.options.evidence == "all" or bool(self._task.asks)
+        return self.options.question_counts(self._task)
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies."""
@@ -231,21 +263,11 @@ class ClaimCheck(PromptMethod):
         )
 
     @property
-    def how(self) -> How:
-        """Always `fused`, from verdicts."""
-        return "fused"
-
-    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
         if not isinstance(self._verifier, ProbabilityVerifier):
             return None
         return self._verifier.answerer.probabilities
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the tool that verifies."""
-        tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
-        return super().describe() | {"tools": tools}
 
 
 def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
@@ -475,67 +497,6 @@ def _tool_results(example: Example) -> str | None:
     """Return the results of tools in a conversation whose source is a question."""
     results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
     return "\n\n".join(results) or None
-
-
-@dataclass(frozen=True)
-class SupportedFraction:
-    """The share of an output's claims that its source supports."""
-
-    signature: str = ""
-    """Signature of the scores; `how:auto` is replaced by how claims were verified."""
-    support: Literal["fraction", "probability"] = "fraction"
-    """`fraction` counts claims with a probability above 0.5; `probability` averages the
-    probabilities."""
-    gamma: int = 0
-    """Number of claims below which a text is penalized for saying little, by exp(1 - gamma /
-    claims); 0 for no penalty."""
-
-    async def __call__(
-        self,
-        example: Example,
-        aspects: Sequence[Aspect],
-        claims: Claims,
-        verdicts: list[Score | Failure],
-    ) -> list[Score]:
-        """Return one score for each aspect, all of the same value; the first one has the usage."""
-        scores = [await self._one(example, aspect, claims, verdicts) for aspect in aspects]
-        return [
-            score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
-            for at, score in enumerate(scores)
-        ]
-
-    async def _one(
-        self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
-    ) -> Score:
-        signature = signature_of_parts(self.signature, verdicts)
-        about = common_fields(example, aspect, how="fused", signature=signature)
-        if problem := claims.problem:
-            outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
-            return Score.unscored(
-                problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
-            )
-        parts = [self._counted(verdict) for verdict in verdicts]
-        score = await Average(signature)(example, aspect, parts)
-        kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
-        evidence = tuple(
-            answer_evidence(verdict, claim, kept)
-            for claim, verdict in zip(claims.items, verdicts, strict=True)
-        )
-        update: dict[str, Any] = {
-            "evidence": (*evidence, *_notes(claims, verdicts)),
-            "usage": claims.usage + score.usage,
-        }
-        if score.value is not None:
-            value = score.value
-            if self.gamma:  # for a text with few claims (FActScore, its length penalty)
-                value *= math.exp(min(0.0, 1 - self.gamma / len(claims.items)))
-            update["value"] = value if aspect.higher_is_better else 1.0 - value
-        return score.model_copy(update=update)
-
-    def _counted(self, verdict: Score | Failure) -> Score | Failure:
-        if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
-            return verdict
-        return verdict.model_copy(update={"value": float(verdict.value > 0.5)})
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:

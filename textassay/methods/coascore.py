@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence, common_fields
-from textassay.agents.planning import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
+from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow, related_aspects
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.scorer import IndividualScorer, JointScorer, JointScores
@@ -157,14 +157,14 @@ class CoAScore(RatingMethod):
             score = self._without_knowledge(example, aspect, ratings)
             return score.model_copy(update={"evidence": evidence})
         score = await self.scorer(
-            example, aspect, knowledge=RelatedAspects.of(chain.aspects, ratings.scores)
+            example, aspect, knowledge=related_aspects(chain.aspects, ratings.scores)
         )
         return score.model_copy(
             update={"evidence": (*evidence, *score.evidence), "usage": ratings.usage + score.usage}
         )
 
     async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
-        score = await self.scorer(example, aspect, knowledge=RelatedAspects.of(chain.aspects))
+        score = await self.scorer(example, aspect, knowledge=related_aspects(chain.aspects))
         evidence = tuple(
             {"text": part.name, "definition": part.definition} for part in chain.aspects
         )

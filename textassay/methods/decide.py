@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from textassay.agents.typed_questions import LABEL_PROMPT, RATING_PROMPT, QuestionScorer
-from textassay.methods.judging import PER_ASPECT, ScoringMethod
+from textassay.methods.judging import ALL_ASPECTS, ScoringMethod
 from textassay.runtime.graph import Node
 
 
@@ -27,7 +27,7 @@ class Decide(ScoringMethod):
 
     def nodes(self) -> list[Node]:
         """Ask about every aspect."""
-        return [Node("scores", self.scorer, **PER_ASPECT)]
+        return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
 
     @cached_property
     def scorer(self) -> QuestionScorer:

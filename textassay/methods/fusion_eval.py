@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import UNIT
 from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
-    UNIT,
     AssistantDescription,
     LLMFuser,
     Planner,
     RefusedPlan,
     ScorerWeights,
     ToolAverage,
+    TypedFuser,
     assistants_of,
     is_overall,
     on_unit_scale,
     weights_from,
 )
 from textassay.agents.prompt_template import Task
-from textassay.agents.typed_fusion import TypedFuser
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
@@ -109,20 +109,9 @@ class FusionEval(PromptMethod):
     Options = FusionEvalOptions
     options: FusionEvalOptions
 
-    def __init__(
-        self,
-        models: Models,
-        task: Task,
-        options: FusionEvalOptions | None = None,
-        *,
-        tools: Sequence[Tool] = (),
-    ) -> None:
-        self.tools = tuple(tools)
-        self.assistants = assistants_of(self.tools)
-        super().__init__(models, task, options)
-
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
+        self.assistants = assistants_of(self.tools)
         # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
@@ -318,13 +307,12 @@ class FusionEval(PromptMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""
-        tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
         description = super().describe()
         if self.options.fusion != "llm":
             description["aspects"] = [
                 {**aspect, "scale": list(UNIT)} for aspect in description["aspects"]
             ]
-        return {**description, "tools": tools, "plan": self._plan_digest or None}
+        return {**description, "plan": self._plan_digest or None}
 
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""

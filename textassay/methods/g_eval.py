@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from textassay.agents.ask import ProbabilityReading, never_cut
-from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
+from textassay.agents.planning import StepsWriter, WrittenSteps, no_steps
 from textassay.agents.prompt_template import Prompt, Task, prompt_digest
 from textassay.agents.scorer import TOP_LOGPROBS, RatingReading
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
@@ -120,7 +120,7 @@ class GEval(RatingMethod):
             Node("scores", self.scorer, **PER_ASPECT, steps=each("steps")),
         ]
 
-    async def _steps(self, aspect: Aspect) -> Steps:
+    async def _steps(self, aspect: Aspect) -> str:
         # before the steps, which cost a call for each aspect, as a judge without is refused
         if self.how_read == "logprob" and self.options.steps == "auto" and not self.decides:
             await self._find_logprobs()
@@ -156,7 +156,7 @@ class GEval(RatingMethod):
             return prompt_digest((self._steps_prompt, *also))
         return self.options.steps
 
-    def _writer(self) -> Callable[[Aspect], Awaitable[Steps]]:
+    def _writer(self) -> Callable[[Aspect], Awaitable[str]]:
         if self.options.steps == "none":
             return no_steps
         if self.options.steps == "task":

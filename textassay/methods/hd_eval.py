@@ -5,7 +5,7 @@ A tree of criteria, each rated with its parent in view, and the ratings put toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,13 +15,14 @@ from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.planning import Decomposer, GrownTree, Placed, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import BY_MODEL, PUBLISHED, tree_digest
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Node, each
+from textassay.runtime.graph import Node, Wire, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,
@@ -80,6 +81,9 @@ class HDEval(RatingMethod):
         self._given, roots = trees.find_parts(
             "tree", self.options.tree, self._task, SCALE, _branch_below
         )
+        self._known = {
+            placed.aspect.id: placed for branch in self._given.values() for placed in branch.placed
+        }
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
@@ -118,12 +122,11 @@ class HDEval(RatingMethod):
                     f" {self._growing[0].name!r} is in none. Give one with tree=FILE (textassay"
                     " tree writes one)"
                 )
-            return [Node("scores", self._rate_one, **PER_ASPECT)]
-        criterion = each("criteria")
+            return rating_nodes("scores", self.scorer, self._known)
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
-            Node("ratings", self._rate, example="input.example", criterion=criterion),
+            rating_node("ratings", self.scorer),
             Node("scores", self._fuse, **PER_ASPECT, branch=each("tree"), criteria="criteria",
                  ratings="ratings"),
         ]  # fmt: skip
@@ -142,24 +145,17 @@ class HDEval(RatingMethod):
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)
 
-    async def _rate(self, example: Example, criterion: Placed) -> Score:
-        return await self.scorer(example, criterion.aspect, parent=criterion.parent)
-
-    async def _rate_one(self, example: Example, aspect: Aspect) -> Score:
-        # an id is the path from the root, so its first part names the branch
-        branch = self._given[aspect.id.partition("/")[0]]
-        parent = branch.tree[aspect.parent] if aspect.parent else None
-        return await self.scorer(example, aspect, parent=parent)
-
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
         branch: GrownTree,
         criteria: tuple[Placed, ...],
-        ratings: list[Score | Failure],
+        ratings: list[Score | Failure] | Failure,
     ) -> Score:
         """Return the average over a branch, with every node's rating as evidence."""
+        if isinstance(ratings, Failure):  # of all typed questions, which are one request
+            ratings = [ratings] * len(criteria)
         own = {node.id for node in branch.tree}
         pairs = zip((placed.aspect for placed in criteria), ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
@@ -172,7 +168,7 @@ class HDEval(RatingMethod):
     @property
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
-        given = trees.tree_digest(node for branch in self._given.values() for node in branch.tree)
+        given = trees.tree_digest(placed.aspect for placed in self._known.values())
         decomposer = self._decomposer
         return f"{given}|{decomposer.digest}|{self.options.depth}" if decomposer else f"{given}|"
 
@@ -180,7 +176,7 @@ class HDEval(RatingMethod):
     def aspects(self) -> tuple[Aspect, ...]:
         """Criteria of the first layer, or all nodes if their ratings are wanted."""
         if self.options.output == "nodes":
-            return tuple(node for branch in self._given.values() for node in branch.tree)
+            return tuple(placed.aspect for placed in self._known.values())
         return super().aspects
 
     @property
@@ -196,7 +192,7 @@ class HDEval(RatingMethod):
         trees_given = {
             root: [node.id for node in branch.tree] for root, branch in self._given.items()
         }
-        criteria = {n.id: n.definition for branch in self._given.values() for n in branch.tree}
+        criteria = {id_: placed.aspect.definition for id_, placed in self._known.items()}
         return super().describe() | {"trees": trees_given, "criteria": criteria}
 
 
@@ -256,7 +252,9 @@ class NodeRatings(RatingMethod):
         options: HDEvalOptions,
     ) -> None:
         rated = tuple(nodes)
-        self._tree, self._as_given = tree, options
+        self.known = {placed.aspect.id: placed for placed in GrownTree(tree=tree).placed}
+        """Every node with its parent, by id."""
+        self._as_given = options
         self._scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
 
@@ -271,12 +269,41 @@ class NodeRatings(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Rate every node that is wanted."""
-        return [Node("scores", self.rate, **PER_ASPECT)]
+        return rating_nodes("scores", self.scorer, self.known)
 
-    async def rate(self, example: Example, aspect: Aspect) -> Score:
-        """Return one node's rating."""
-        parent = self._tree[aspect.parent] if aspect.parent else None
-        return await self.scorer(example, aspect, parent=parent)
+
+def rating_nodes(
+    name: str,
+    scorer: AspectScorer,
+    known: Mapping[str, Placed],
+    aspects: Wire = "input.aspects",
+) -> list[Node]:
+    """Return the nodes that rate criteria of known trees, which are given by id."""
+
+    async def place(aspects: tuple[Aspect, ...]) -> tuple[Placed, ...]:
+        return tuple(known[aspect.id] for aspect in aspects)
+
+    return [Node("criteria", place, aspects=aspects), rating_node(name, scorer)]
+
+
+def rating_node(name: str, scorer: AspectScorer) -> Node:
+    """Return a node that rates the criteria of the node `criteria`, each with its parent in view.
+
+    Typed questions about all of them are one call, which is quicker than a call for each.
+    """
+
+    async def rate(example: Example, criterion: Placed) -> Score:
+        return await scorer(example, criterion.aspect, parent=criterion.parent)
+
+    async def rate_all(example: Example, criteria: tuple[Placed, ...]) -> list[Score]:
+        assert isinstance(scorer, QuestionScorer)
+        aspects = tuple(placed.aspect for placed in criteria)
+        parents = tuple(placed.parent for placed in criteria)
+        return await scorer.score_all(example, aspects, parent=parents)
+
+    if isinstance(scorer, QuestionScorer):
+        return Node(name, rate_all, example="input.example", criteria="criteria")
+    return Node(name, rate, example="input.example", criterion=each("criteria"))
 
 
 def node_scorer(

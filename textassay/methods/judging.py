@@ -32,9 +32,12 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 from textassay.runtime.model import Model
+from textassay.tools.tool import Tool
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
+ALL_ASPECTS = {"example": "input.example", "aspects": "input.aspects"}
+"""Wires of a node that works on one example and all aspects at once."""
 
 
 def ask_to_write(
@@ -149,18 +152,21 @@ class PromptMethod(TaskMethod, ABC):
     given: frozenset[str]
     """Names of the options that the user gave, without the profile's defaults."""
 
-    def __init__(self, models: Models, task: Task, options: Any = None) -> None:
+    def __init__(
+        self, models: Models, task: Task, options: Any = None, *, tools: Sequence[Tool] = ()
+    ) -> None:
         """Settle the options and put the graph together.
 
         Args:
             models: One model, or models by role.
             task: The kind of text.
             options: Options of the type `Options`; the defaults if not given.
+            tools: Assistant evaluators, for classes with `default_tools`.
 
         Raises:
             ConfigurationError: Options, profile, models and task do not go together.
         """
-        self.models, self._task = models, task.with_members()
+        self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         if self.no_decisions and self.decides:
             judge = model_for(models, self.judge).name
             raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
@@ -318,9 +324,11 @@ class PromptMethod(TaskMethod, ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""
+        tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
         return {
             "name": self.name,
             **self.describe_task(),
+            **({"tools": tools} if hasattr(self, "default_tools") else {}),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
             "profile": (

@@ -5,7 +5,8 @@ A judge is asked once, or several times, for a rating.
 
 from __future__ import annotations
 
-from textassay.methods.judging import PER_ASPECT, RatingMethod
+from textassay.agents.typed_questions import QuestionScorer
+from textassay.methods.judging import ALL_ASPECTS, PER_ASPECT, RatingMethod
 from textassay.runtime.graph import Node
 
 
@@ -29,6 +30,8 @@ class LLMScore(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Rate every aspect."""
+        if isinstance(self.scorer, QuestionScorer):  # one request, and one call
+            return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
         return [Node("scores", self.scorer, **PER_ASPECT)]
 
 

@@ -186,6 +186,19 @@ class WritingOptions(PromptOptions):
     """How often an unusable answer is asked for again."""
 
 
+class SourcedOptions(WritingOptions):
+    """Options that methods share which check answers against an example's own texts."""
+
+    evidence: Literal["all"] | None = None
+    """`all`: the source is evidence even where there is a context; by default it is none if it is a
+    question: if the context consists of passages or results of tools, or the source ends as a
+    question. In dialogue the source is the conversation, which always counts."""
+
+    def question_counts(self, task: Task) -> bool:
+        """Return whether the source is evidence even where it is a question."""
+        return self.evidence == "all" or bool(task.asks)
+
+
 class SamplingOptions(WritingOptions):
     """Options that all methods share whose judge writes its verdict."""
 

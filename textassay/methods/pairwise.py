@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
-from textassay.agents.aggregation import common_fields
+from textassay.agents.aggregation import UNIT, common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import MAX_QUOTED, NoRating
 from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
 from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.method import SamplingOptions
+from textassay.methods.method import SamplingOptions, model_for
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Node, each
+from textassay.runtime.graph import Node, constant, each
 from textassay.runtime.messages import (
     NO_USAGE,
     Aspect,
@@ -28,6 +26,11 @@ from textassay.runtime.messages import (
 )
 from textassay.runtime.model import Sample, thought_note
 from textassay.runtime.questions import Question
+
+TextOrder = Literal["forth", "back"]
+"""`forth` shows `output` first, `back` shows `output_b` first."""
+LabeledText = tuple[str, str, str]
+"""Kind, label and text of a part of the material."""
 
 
 class PairwiseOptions(SamplingOptions):
@@ -60,16 +63,30 @@ class Pairwise(PromptMethod):
     Options = PairwiseOptions
     options: PairwiseOptions
 
+    def prepare(self) -> None:
+        """Settle how the judge is asked."""
+        options = self.options
+        self._batcher = QuestionBatcher(model_for(self.models, self.judge))
+        if self.decides:
+            self._ask = self.ask("typed_comparison")
+            sampling: dict[str, object] = {"how": "auto"}
+        else:
+            # a reason in one sentence, and a letter
+            room = options.max_tokens or 512
+            self._ask = self.ask(temperature=options.temperature or 0.0, max_tokens=room)
+            sampling = self._ask.sampling
+        self.prompt_digest = self._ask.digest(
+            options.prompt_layout, options.ties, self._task.digest
+        )
+        self.signature = self._ask.signature(
+            self.name, self.prompt_digest, orders=options.orders, ties=options.ties, **sampling
+        )
+
     def nodes(self) -> list[Node]:
         """Compare in each order at the same time, and make one score of both."""
-        options = self.options
         # a node per order: the graph asks both at the same time, and each is cached for itself
         comparers = [
-            Node(
-                order,
-                Comparer(self._ask, order, options.ties, options.parse_retries, self.signature),
-                **PER_ASPECT,
-            )
+            Node(order, self._compare, **PER_ASPECT, order=constant(order))
             for order in self._orders
         ]
         wires = {
@@ -77,6 +94,82 @@ class Pairwise(PromptMethod):
             for place, order in zip(("first", "second"), self._orders, strict=False)
         }
         return [*comparers, Node("scores", self._settle, **PER_ASPECT, **wires)]
+
+    async def _compare(self, example: Example, aspect: Aspect, order: TextOrder) -> Score:
+        """Return 1 if `output` is better, 0 if `output_b` is, 0.5 if neither, or a probability.
+
+        Half of the probability of a tie counts for `output`.
+        """
+        about = common_fields(example, aspect, how="text", signature=self.signature, scale=UNIT)
+        if not example.output.strip() or not other_output(example).strip():
+            return Score.unscored("EmptyOutput", "one of the two texts is empty", **about)
+        texts = _compared_texts(self._ask, example, order)
+        ask = self._ask_typed if self.decides else self._ask_in_words
+        score = await ask(example, aspect, texts, about)
+        if score.value is None or order == "forth":
+            return score
+        # the judge's A and B are places, not texts: shown back to front, A is `output_b`
+        return score.model_copy(update={"value": 1 - score.value})
+
+    async def _ask_in_words(
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
+    ) -> Score:
+        messages = self._ask.template.render_messages(
+            {kind: text for kind, _, text in texts},
+            material=fence_texts(texts),
+            aspect=aspect,
+            ties=self.options.ties,
+        )
+        answers = await self._ask.until_usable(
+            Prompt(messages, example.source, example.images),
+            self._read,
+            _problem,
+            retries=self.options.parse_retries,
+            form="letters",
+            labels=("A", "B", "C") if self.options.ties else ("A", "B"),
+            dry_run_answer=(
+                "Both say what happened, and one of them says it in an order that is easier to"
+                " follow.\nAnswer: A"
+            ),
+        )
+        last = answers[-1]
+        reply = last.samples[0].text.strip()
+        about |= {
+            "explanation": reply or None,
+            "evidence": thought_note(last.samples),
+            "usage": sum((answer.usage for answer in answers), NO_USAGE),
+        }
+        rating = _rating_of(last)
+        if isinstance(rating, NoRating):
+            quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
+            return Score.unscored(rating.reason, rating.message + quoted, **about)
+        return Score(value=rating, **about)
+
+    def _read(self, sample: Sample) -> float | NoRating:
+        rating = parse_choice(sample.text, ties=self.options.ties)
+        if isinstance(rating, NoRating):
+            refuse_filtered(sample, "the answer before its choice")
+        return rating
+
+    async def _ask_typed(
+        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
+    ) -> Score:
+        name = self._ask.task.output_name
+        options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.options.ties else [])]
+        text = join_messages(self._ask.template.render(aspect=aspect).messages)
+        result = await self._batcher.ask(
+            Question.choice(text, options),
+            name_texts(self._ask.task, {label: text for _, label, text in texts}),
+            images=example.images,
+        )
+        answer, way = result.answer, result.way
+        about |= {"how": way.how, "signature": way.sign(self.signature), "usage": result.usage}
+        about["samples"] = way.samples or None
+        if answer.problem:
+            return unanswered(answer, **about)
+        first, second, *tie = answer.probabilities.values()
+        share = (first + sum(tie) / 2) / (first + second + sum(tie))
+        return Score(value=share, evidence=answer.notes, **about)
 
     async def _settle(
         self, example: Example, aspect: Aspect, first: Score, second: Score | None = None
@@ -136,135 +229,6 @@ class Pairwise(PromptMethod):
     def how(self) -> How:
         """`text`: the judge writes its choice; `decision` if it is a decision model."""
         return "decision" if self.decides else "text"
-
-    @cached_property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Method, model, words, orders, sampling and version."""
-        facts = {"orders": self.options.orders, "ties": self.options.ties}
-        ask = self._ask
-        sampling = {"how": "auto"} if self.decides else ask.sampling
-        return ask.signature(self.name, self.prompt_digest, **facts, **sampling)
-
-    @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """6 hex digits for the words that are sent."""
-        return self._ask.digest(self.options.prompt_layout, self.options.ties, self._task.digest)
-
-    @cached_property
-    def _ask(self) -> Ask:
-        options = self.options
-        if self.decides:
-            return self.ask("typed_comparison")
-        # a reason in one sentence, and a letter
-        room = options.max_tokens or 512
-        return self.ask(temperature=options.temperature or 0.0, max_tokens=room)
-
-
-TextOrder = Literal["forth", "back"]
-"""`forth` shows `output` first, `back` shows `output_b` first."""
-LabeledText = tuple[str, str, str]
-"""Kind, label and text of a part of the material."""
-
-
-@dataclass(frozen=True)
-class Comparer:
-    """Asks which of the two texts of an example is better, in one order.
-
-    A decision model is asked a typed question, any other by the prompt.
-    """
-
-    ask: Ask
-    """Model and prompt; the prompt is given `aspect`, `ties` and `material`."""
-    order: TextOrder = "forth"
-    """Which text comes first."""
-    ties: bool = False
-    """Whether neither may be better."""
-    parse_retries: int = 1
-    """How often an unusable answer is asked for again."""
-    signature: str = ""
-    """What the scores carry."""
-
-    async def __call__(self, example: Example, aspect: Aspect) -> Score:
-        """Return 1 if `output` is better, 0 if `output_b` is, 0.5 if neither, or a probability.
-
-        Half of the probability of a tie counts for `output`.
-        """
-        about = common_fields(example, aspect, how="text", signature=self.signature)
-        about["scale"] = (0.0, 1.0)
-        if not example.output.strip() or not other_output(example).strip():
-            return Score.unscored("EmptyOutput", "one of the two texts is empty", **about)
-        texts = _compared_texts(self.ask, example, self.order)
-        decides = self.ask.model.capabilities.only_decides
-        ask = self._decided if decides else self._written
-        score = await ask(example, aspect, texts, about)
-        if score.value is None or self.order == "forth":
-            return score
-        # the judge's A and B are places, not texts: shown back to front, A is `output_b`
-        return score.model_copy(update={"value": 1 - score.value})
-
-    async def _written(
-        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
-    ) -> Score:
-        messages = self.ask.template.render_messages(
-            {kind: text for kind, _, text in texts},
-            material=fence_texts(texts),
-            aspect=aspect,
-            ties=self.ties,
-        )
-        answers = await self.ask.until_usable(
-            Prompt(messages, example.source, example.images),
-            self._read,
-            _problem,
-            retries=self.parse_retries,
-            form="letters",
-            labels=("A", "B", "C") if self.ties else ("A", "B"),
-            dry_run_answer=(
-                "Both say what happened, and one of them says it in an order that is easier to"
-                " follow.\nAnswer: A"
-            ),
-        )
-        last = answers[-1]
-        reply = last.samples[0].text.strip()
-        about |= {
-            "explanation": reply or None,
-            "evidence": thought_note(last.samples),
-            "usage": sum((answer.usage for answer in answers), NO_USAGE),
-        }
-        rating = _rating_of(last)
-        if isinstance(rating, NoRating):
-            quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
-            return Score.unscored(rating.reason, rating.message + quoted, **about)
-        return Score(value=rating, **about)
-
-    def _read(self, sample: Sample) -> float | NoRating:
-        rating = parse_choice(sample.text, ties=self.ties)
-        if isinstance(rating, NoRating):
-            refuse_filtered(sample, "the answer before its choice")
-        return rating
-
-    async def _decided(
-        self, example: Example, aspect: Aspect, texts: list[LabeledText], about: dict[str, Any]
-    ) -> Score:
-        name = self.ask.task.output_name
-        options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
-        text = join_messages(self.ask.template.render(aspect=aspect).messages)
-        result = await self._batcher.ask(
-            Question.choice(text, options),
-            name_texts(self.ask.task, {label: text for _, label, text in texts}),
-            images=example.images,
-        )
-        answer, way = result.answer, result.way
-        about |= {"how": way.how, "signature": way.sign(self.signature), "usage": result.usage}
-        about["samples"] = way.samples or None
-        if answer.problem:
-            return unanswered(answer, **about)
-        first, second, *tie = answer.probabilities.values()
-        share = (first + sum(tie) / 2) / (first + second + sum(tie))
-        return Score(value=share, evidence=answer.notes, **about)
-
-    @cached_property
-    def _batcher(self) -> QuestionBatcher:
-        return QuestionBatcher(self.ask.model)
 
 
 def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:

@@ -29,12 +29,12 @@ from textassay.methods.fitted.evaluator import (
     restore_aggregator,
     source_label,
 )
-from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
+from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_nodes
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph import Graph, Node, constant
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score, Usage
 from textassay.runtime.model import Json
 from textassay.version import __version__
@@ -313,8 +313,9 @@ class LearnedTree(_FittedMethod):
             self.name,
             input=Assignment,
             nodes=[
-                Node("criteria", self._criteria, example="input.example"),
-                Node("ratings", self._judge.rate, example="input.example", aspect=each("criteria")),
+                *rating_nodes(
+                    "ratings", self._judge.scorer, self._judge.known, constant(self._judge.aspects)
+                ),
                 Node("scores", self._fuse, **input_, ratings="ratings"),
             ],
             output="scores",
@@ -345,13 +346,14 @@ class LearnedTree(_FittedMethod):
         """Refuse rubrics, which are not read."""
         check_rubrics(self.name, info, are_read=False)
 
-    async def _criteria(self, example: Example) -> list[Aspect]:
-        """Return the nodes, which are the same for all examples."""
-        return list(self._judge.aspects)
-
     async def _fuse(
-        self, example: Example, aspects: tuple[Aspect, ...], ratings: list[Score | Failure]
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        ratings: list[Score | Failure] | Failure,
     ) -> list[Score]:
+        if isinstance(ratings, Failure):  # of all typed questions, which are one request
+            ratings = [ratings]
         # unlike a node without a usable rating, a node that could not be asked about is not filled
         # with a mean: a failure of the network must not become a part of a score
         if error := broken_part(ratings):

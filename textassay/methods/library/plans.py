@@ -27,6 +27,7 @@ from pydantic import Field
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.plans import matching
 from textassay.methods.library.toml import (
+    FORMAT,
     check_format,
     find_file,
     read_toml,
@@ -38,9 +39,6 @@ from textassay.prompts import PLANS, plan_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Plan
 from textassay.runtime.model import Json
-
-FORMAT = 1
-"""Format of the files; newer ones are refused."""
 
 
 class _PlanFile(Message):
@@ -70,7 +68,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     """
     path = find_file("plan", plan, PLANS, plan_file, "auto", "none")
     content = read_toml(path).content
-    check_format(path, content, FORMAT)
+    check_format(path, content)
     parsed = validate_as(path, content, _PlanFile)
     # `plan=none` is the way to judge without a plan; an empty file is a mistake
     if not parsed.steps and not parsed.text.strip():

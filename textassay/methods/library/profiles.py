@@ -35,13 +35,11 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
-from textassay.methods.library.toml import check_format, problem, read_toml, validate_as
+from textassay.methods.library.toml import FORMAT, check_format, problem, read_toml, validate_as
 from textassay.methods.method import Models, PromptOptions, model_or_none
 from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
-FORMAT = 1
-"""Format of the files; newer ones are refused."""
 FILE = "profile.toml"
 AUTO, NONE = "auto", "none"
 JUDGE = "scorer"
@@ -75,7 +73,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     path = folder / FILE
     table = read_toml(path)
     content = dict(table.content)
-    check_format(path, content, FORMAT)
+    check_format(path, content)
     # these fields are set by the loader: a file that set them could pose as another profile
     for key in ("name", "digest", "refused"):
         if key in content:

@@ -24,6 +24,8 @@ M = TypeVar("M", bound=Message)
 
 SUFFIXES = (".toml", ".json")
 """Endings of the files."""
+FORMAT = 1
+"""Format of the files; newer ones are refused."""
 
 
 def find_file(
@@ -103,12 +105,12 @@ def refuse_unknown(
             raise problem(path, f"{where}unknown key {key!r}; known: {', '.join(known)}")
 
 
-def check_format(path: Path, content: Mapping[str, Any], newest: int) -> None:
+def check_format(path: Path, content: Mapping[str, Any]) -> None:
     """Refuse a file of a newer format than this version reads."""
-    version = content.get("format", newest)
-    if not isinstance(version, int) or version > newest:
+    version = content.get("format", FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
         raise ConfigurationError(
-            f"file {path} has format {version!r}; this version reads up to {newest}"
+            f"file {path} has format {version!r}; this version reads up to {FORMAT}"
         )
 
 

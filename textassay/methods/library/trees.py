@@ -40,6 +40,7 @@ from typing import Literal, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
+    FORMAT,
     check_format,
     find_file,
     problem,
@@ -56,8 +57,6 @@ from textassay.runtime.model import Json
 
 T = TypeVar("T")
 
-FORMAT = 1
-"""Format of the files; newer ones are refused."""
 
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
 
@@ -163,7 +162,7 @@ def _rows(path: Path) -> list[Json]:
     content = read_toml(path).content
     # `name` and `source` are remarks
     refuse_unknown(path, content, ("format", "name", "source", "aspects"))
-    check_format(path, content, FORMAT)
+    check_format(path, content)
     rows = content.get("aspects")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")

@@ -240,22 +240,28 @@ class _DecisionClient(HttpClient):
 
 def request_fields(request: DecisionRequest, form: WireForm) -> Json:
     """Return the fields of a body; questions are named `q1`, `q2`, ... in order."""
-    named = [(f"q{number}", q) for number, q in enumerate(request.questions, start=1)]
-    given = material(request)
+    given, questions = material(request), _as_sent(request.questions, form)
     if form == "systemone":
-        questions: Any = {name: _as_systemone(question) for name, question in named}
         return {"state": given, "questions": questions, **request.extra}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     if form == "google":
-        sides = ("true_description", "false_description")
-        questions = {name: _as_systemone(question, sides) for name, question in named}
         return {"input": text, "questions": questions, **request.extra}
-    questions = [{"name": name, **_as_openai(question)} for name, question in named]
     content: Any = text
     if request.images:
         shown = [{"type": "input_image", "image_url": image.place} for image in request.images]
         content = [{"role": "user", "content": [*shown, {"type": "input_text", "text": text}]}]
     return {"input": content, "questions": questions, **request.extra}
+
+
+@lru_cache(maxsize=64)  # a method asks the same questions about every text
+def _as_sent(questions: tuple[Question, ...], form: WireForm) -> Any:
+    named = [(f"q{number}", question) for number, question in enumerate(questions, start=1)]
+    if form == "openai":
+        return [{"name": name, **_as_openai(question)} for name, question in named]
+    if form == "google":
+        sides = ("true_description", "false_description")
+        return {name: _as_systemone(question, sides) for name, question in named}
+    return {name: _as_systemone(question) for name, question in named}
 
 
 def material(request: DecisionRequest) -> str | dict[str, str]:

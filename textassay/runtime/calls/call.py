@@ -8,10 +8,11 @@ read the posting; models of users take the request alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, cast
 
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.messages import Message
 from textassay.runtime.model import (
@@ -226,6 +227,28 @@ class Wrapper(ModelProxy):
 def sender(model: Model) -> Send:
     """Return a function that sends calls to a model, which need not be a wrapper."""
     return model.send if isinstance(model, Wrapper) else partial(_post, model)
+
+
+async def fill_up(response: Response, send: Send, call: Call) -> Response:
+    """Return a response with all samples of its request, of which the server may send fewer.
+
+    The others are asked for with further draws, so that a cache never gives a sample twice, and at
+    the same time, as each request may be a batch that takes hours.
+    """
+    request = cast(Request, call.request)
+    n, draw = request.n, request.draw
+    samples, usage = response.samples[:n], response.usage
+    truncated = response.truncated_tokens
+    while (had := len(samples)) < n:
+        step = len(response.samples)
+        parts = [{"n": min(step, n - at), "draw": draw + at} for at in range(had, n, step)]
+        calls = [Call(request.model_copy(update=part), call.posting) for part in parts]
+        for response in await gather([cast(Awaitable[Response], send(one)) for one in calls]):
+            samples += response.samples[: n - len(samples)]
+            usage += response.usage
+            truncated = max(truncated, response.truncated_tokens)
+    update = {"samples": samples, "usage": usage, "truncated_tokens": truncated}
+    return response.model_copy(update=update)
 
 
 async def _post(model: Model, call: Call) -> AnyResponse:

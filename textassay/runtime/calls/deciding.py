@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, fill_up, unwrap
 from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
@@ -403,9 +403,11 @@ class DecidingModel(Wrapper):
         return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
 
     async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
-        if not request.messages:  # a mark is for chats
-            posting = posting._replace(shared_prefix=0)
-        return await self._ask(Call(request, posting))
+        return await self._ask(_call(request, posting))
+
+    async def _written(self, request: Request, posting: Posting) -> Response:
+        call = _call(request, posting)
+        return await fill_up(cast(Response, await self._ask(call)), self._ask, call)
 
     async def _count_samples(self, wording: QuestionWording) -> int:
         prompt, sampling = self._prompt_of(wording), wording.sampling
@@ -427,25 +429,10 @@ class DecidingModel(Wrapper):
         way = Way(how="sampled", samples=n, joint=True, words=first.digest)
         return _response(worded.read_samples(written.samples), written, way)
 
-    async def _written(self, request: Request, posting: Posting) -> Response:
-        """Return all samples of a request, even if the server sends fewer in one response."""
 
-        async def ask(part: Request) -> Response:
-            return cast(Response, await self._send(part, posting))
-
-        n, draw = request.n, request.draw
-        response = await ask(request)
-        samples, usage = response.samples[:n], response.usage
-        while (had := len(samples)) < n:
-            step = len(response.samples)
-            rest = [
-                request.model_copy(update={"n": min(step, n - start), "draw": draw + start})
-                for start in range(had, n, step)
-            ]
-            for more in await gather([ask(one) for one in rest]):
-                samples += more.samples[: n - len(samples)]
-                usage += more.usage
-        return response.model_copy(update={"samples": samples, "usage": usage})
+def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:
+    # the mark of a shared prefix is for chats
+    return Call(request, posting if request.messages else posting._replace(shared_prefix=0))
 
 
 def _response(
