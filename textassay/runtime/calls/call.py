@@ -239,9 +239,9 @@ async def fill_up(response: Response, send: Send, call: Call) -> Response:
     n, samples, usage = request.n, response.samples[: request.n], response.usage
     truncated, draw = response.truncated_tokens, request.draw + len(samples)
     while missing := n - len(samples):
-        step = len(response.samples)
-        parts = [{"n": min(step, missing - at), "draw": draw + at} for at in range(0, missing, step)]
-        draw += missing
+        step, end = len(response.samples), draw + missing
+        parts = [{"n": min(step, end - at), "draw": at} for at in range(draw, end, step)]
+        draw = end
         calls = [Call(request.model_copy(update=part), call.posting) for part in parts]
         for response in await gather([cast(Awaitable[Response], send(one)) for one in calls]):
             samples += response.samples[: n - len(samples)]
