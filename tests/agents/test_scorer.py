@@ -251,6 +251,22 @@ async def test_a_server_with_a_most_of_samples_is_asked_for_the_rest_at_once():
     assert max(together) == 3
 
 
+async def test_no_request_for_missing_samples_is_sent_twice():
+    """A cache would answer the second with the samples of the first."""
+    counts = iter((2, 1, 1, 2, 2))  # fewer samples now and then
+
+    class Fewer(ScriptedModel):
+        async def generate(self, request):
+            response = await super().generate(request)
+            return response.model_copy(update={"samples": response.samples[: next(counts)]})
+
+    model = Fewer(lambda request: "4")
+    score = await Scorer(Ask(model, "llm_score", TASK, n=8), how="sampled")(EXAMPLE, COHERENCE)
+    assert score.samples == 8
+    asked = [(request.n, request.draw) for request in model.requests]
+    assert asked == [(8, 0), (2, 2), (2, 4), (2, 6), (2, 8)]
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome", "kind"),
     [("?", "invalid", "NoScoreFound"), ("N/A", "abstained", "Declined")],

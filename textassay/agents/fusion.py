@@ -611,7 +611,7 @@ class TypedFuser:
     """
 
     scorer: QuestionScorer
-    """Asks about one aspect."""
+    """Asks the questions about all aspects in one request."""
     assistants: tuple[AssistantDescription, ...]
     """The tools, in the order of their scores."""
 

@@ -267,7 +267,7 @@ STEP = "agent_judge_step"
 CONTENTS = "Contents of the material"
 
 
-# judges read the docstrings of these actions and of their fields
+# judges that call functions read the docstrings of these actions
 class ListSections(Action):
     """List the sections of the material, by name and size."""
 

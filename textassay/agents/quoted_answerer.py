@@ -1,6 +1,6 @@
 """Answers yes/no questions in words, each with a quotation; another agent looks the quotation up.
 
-`QuotedAnswerer` asks a model one question, `JointAnswerer` several at once. `QuoteCheck` asks no
+`QuotedAnswerer` asks a model one question, `JointAnswerer` several at once. `score_quoted` asks no
 model: an answer whose quotation is not in the texts is abstained (RULERS, arXiv 2601.08654:
 verdicts are bound to evidence that can be checked).
 """

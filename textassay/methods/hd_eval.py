@@ -1,6 +1,6 @@
-"""HD-Eval: an aspect is divided into criteria, in layers, and each criterion is rated.
+"""HD-Eval: an aspect is divided into a tree of criteria, each is rated, and ratings are averaged.
 
-A tree of criteria, each rated with its parent in view, and the ratings put together.
+The judge sees the parent of the criterion that it rates.
 """
 
 from __future__ import annotations

@@ -187,12 +187,13 @@ class WritingOptions(PromptOptions):
 
 
 class SourcedOptions(WritingOptions):
-    """Options that methods share which check answers against an example's own texts."""
+    """Options of methods that check answers against an example's own texts."""
 
     evidence: Literal["all"] | None = None
-    """`all`: the source is evidence even where there is a context; by default it is none if it is a
-    question: if the context consists of passages or results of tools, or the source ends as a
-    question. In dialogue the source is the conversation, which always counts."""
+    """`all`: the source is evidence even if it is a question. By default it is not where the
+    context consists of passages; in `claims` also where the context has results of tools, or the
+    source ends with a question mark beside a context. In dialogue the source is the conversation,
+    which always counts."""
 
     def question_counts(self, task: Task) -> bool:
         """Return whether the source is evidence even where it is a question."""

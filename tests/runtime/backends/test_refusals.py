@@ -444,10 +444,12 @@ def dressed(message: str) -> list[str]:
         f"Sorry, {message}",
         f"1 validation error for ChatCompletionRequest: {message}",
         f"[400] {message} (request id: req_0123)",
+        f"Invalid request: 'code': 400, {message}",
         f"{message}. See https://example.com/docs/temperature?n=4#context-window",
         message.upper(),
         " ".join(reversed(re.split(r"(?<=[.?]) ", message))),
-        *(re.sub(r"['\"`](\w[\w.\[\]]*)['\"`]", rf"{q}\1{q}", message) for q in ("`", '"', "")),
+        *(re.sub(r"['\"`](\w[\w.\[\]]*)['\"`]", rf"{q}\1{q}", message) for q in '`"\u2019'),
+        re.sub(r"['\"`](\w[\w.\[\]]*)['\"`]", r"\1", message),
     ]
 
 

@@ -90,9 +90,12 @@ def _normalize(message: str) -> str:
     """
     # a server may quote the whole request further on
     text = re.sub(r"(?i)https?://\S+", "", message[:2000])
-    text = snake_case(text)
+    text = snake_case(text.translate(dict.fromkeys(map(ord, "‘’“”"), "'")))
     text = re.sub(
-        r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?", " ", text
+        r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
+        r"|['\"]code['\"]: ?['\"]?\d{3}\b",
+        " ",
+        text,
     )
     # the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
     text = re.sub(r"(?<![\d.])(\d+) \(exclusive\)", lambda found: str(int(found[1]) - 1), text)

@@ -236,12 +236,12 @@ async def fill_up(response: Response, send: Send, call: Call) -> Response:
     the same time, as each request may be a batch that takes hours.
     """
     request = cast(Request, call.request)
-    n, draw = request.n, request.draw
-    samples, usage = response.samples[:n], response.usage
-    truncated = response.truncated_tokens
-    while (had := len(samples)) < n:
-        step = len(response.samples)
-        parts = [{"n": min(step, n - at), "draw": draw + at} for at in range(had, n, step)]
+    n, samples, usage = request.n, response.samples[: request.n], response.usage
+    truncated, draw = response.truncated_tokens, request.draw + len(samples)
+    while missing := n - len(samples):
+        step, end = len(response.samples), draw + missing
+        parts = [{"n": min(step, end - at), "draw": at} for at in range(draw, end, step)]
+        draw = end
         calls = [Call(request.model_copy(update=part), call.posting) for part in parts]
         for response in await gather([cast(Awaitable[Response], send(one)) for one in calls]):
             samples += response.samples[: n - len(samples)]
