@@ -1,8 +1,15 @@
-"""Prompts to token ids: chat templates, control tokens, and text that follows a prompt.
+"""Prompts to token ids: chat templates, control tokens, and texts that begin alike.
 
 Control tokens are read from the template's own words, never from evaluated text. Each stretch of
 text between two control tokens is tokenized in one piece, template words and evaluated text
 together, as in training.
+
+Criteria are asked about the same source in turn, so most of a prompt has been tokenized before. Its
+ids can be reused if no token crosses the place where two texts begin to differ. A **border** is the
+space between two words, letter-space-letter. If no token of the vocabulary contains a letter
+followed by a space, neither byte-level BPE nor SentencePiece's BPE ever merges across a border, and
+the pre-tokenizers of BPE start afresh there: the ids of a text are the ids of its part before the
+border followed by the ids of the rest.
 """
 
 from __future__ import annotations
@@ -10,9 +17,10 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -24,6 +32,15 @@ from textassay.runtime.errors import CapabilityError, RequestRefused
 from textassay.runtime.model import ChatMessage, Prompted
 
 Ids = NDArray[np.int32]
+
+MAX_REMEMBERED = 256
+"""Texts whose ids are kept: the prompts of as many sources may be asked in turn."""
+
+# All kinds of text that pre-tokenizers treat specially, between borders.
+_PROBE = (
+    "The quick brown fox's tail isn't 1234567 cm long, e.g. here\n\nand  there (see below) "
+    "“quoted” words — Über straße être кошка и собака 中文 字 word x y z\ttab end. Next one"
+)
 
 
 class Vocabulary(ABC):
@@ -157,7 +174,7 @@ class TokenizedPrompt:
     def followed_by(self, text: str) -> Ids:
         """Return the ids of prompt and `text` tokenized together."""
         fixed, rest = self._cut
-        return np.concatenate([fixed, self._tokenizer.plain(rest + text)])
+        return np.concatenate([fixed, self._tokenizer.plain(rest + text, remember=False)])
 
     @cached_property
     def _cut(self) -> tuple[Ids, str]:
@@ -165,8 +182,8 @@ class TokenizedPrompt:
         border = self._tokenizer.last_border(self._text)
         if not border:
             return self._head, self._text
-        rest = self._tokenizer.borders.after(self._text, border)
-        changing = len(self._tokenizer.plain(rest))
+        rest = self._tokenizer.encoder.after_border(self._text, border)
+        changing = len(self._tokenizer.plain(rest, remember=False))
         return self.ids[: len(self.ids) - changing], rest
 
 
@@ -189,7 +206,7 @@ class PromptTokenizer:
         # another.
         names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
-        self.borders = Borders(vocabulary)
+        self.encoder = PrefixEncoder(vocabulary)
 
     def prompt(self, request: Prompted) -> TokenizedPrompt:
         """Tokenize a request's prompt or messages."""
@@ -203,10 +220,13 @@ class PromptTokenizer:
             head = []
         return TokenizedPrompt(self, self._join([*head, *pieces]), text)
 
-    def plain(self, text: str) -> Ids:
-        """Return the ids of text in which nothing is a control token."""
+    def plain(self, text: str, *, remember: bool = True) -> Ids:
+        """Return the ids of text in which nothing is a control token.
+
+        `remember` says whether later texts may begin like this one.
+        """
         if not self._pattern or not self._has_parsed_names(text):
-            return self._vocabulary.encode(text)
+            return self.encoder.encode(text, remember=remember)
         # The library finds user-defined tokens in any text, but not if their names are cut in two.
         pieces, start = [], 0
         for match in self._pattern.finditer(text):
@@ -222,7 +242,7 @@ class PromptTokenizer:
 
     def last_border(self, text: str) -> int:
         """Return the end of the part whose ids do not depend on the text that follows, or 0."""
-        return 0 if self._has_parsed_names(text) else self.borders.last(text)
+        return 0 if self._has_parsed_names(text) else self.encoder.last_border(text)
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the chat, and the plain text after it."""
@@ -274,28 +294,50 @@ class PromptTokenizer:
         return np.concatenate([*pieces, np.empty(0, np.int32)]).astype(np.int32, copy=False)
 
 
-# ---- where a text can be cut ----
+# ---- texts that begin alike ----
 
 
-class Borders:
-    """Places at which a text can be cut: the ids of both parts are those of the whole text.
+class Encoded(NamedTuple):
+    """A text with its ids and, for each id, the place in the text at which its bytes end."""
 
-    A **border** is the space between two words, letter-space-letter. If no token of the vocabulary
-    contains a letter followed by a space, neither byte-level BPE nor SentencePiece's BPE ever
-    merges across a border, and the pre-tokenizers of BPE start afresh there.
-    """
+    text: str
+    ids: Ids
+    ends: NDArray[np.int64]
+
+
+class PrefixEncoder:
+    """Tokenizes texts on one thread, each from the last border shared with an earlier one."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self._texts: list[str] = []  # sorted, so that a text's best match is one of two neighbors
+        self._encoded: dict[str, Encoded] = {}  # the oldest first
 
-    def last(self, text: str) -> int:
+    def encode(self, text: str, *, remember: bool = True) -> Ids:
+        """Return the same ids of a text as the vocabulary itself.
+
+        `remember` says whether later texts may begin like this one.
+        """
+        # for a short text, looking for an earlier one takes as long as tokenizing
+        if not remember or len(text) < 64 or not self.has_borders:
+            return self._vocabulary.encode(text)
+        if text in self._encoded:
+            return self._encoded[text].ids
+        earlier, shared = self._best_match(text)
+        encoded = self._extend(earlier, shared, text) if earlier else self._anew(text)
+        if not encoded:
+            return self._vocabulary.encode(text)
+        self._remember(encoded)
+        return encoded.ids
+
+    def last_border(self, text: str) -> int:
         """Return the place of the last border in a text, or 0 if it has none.
 
         Text after it cannot change the ids before it.
         """
-        return _border_before(text, len(text)) if self.exist else 0
+        return _border_before(text, len(text)) if self.has_borders else 0
 
-    def after(self, text: str, border: int) -> str:
+    def after_border(self, text: str, border: int) -> str:
         """Return the text to tokenize in place of `text[border:]`.
 
         SentencePiece's models put a space before every text, so the border's own is left out.
@@ -303,44 +345,93 @@ class Borders:
         return text[border + self._added_space if border else 0 :]
 
     @cached_property
-    def exist(self) -> bool:
+    def has_borders(self) -> bool:
         """Whether no token of this vocabulary crosses a border."""
         if not self._vocabulary.merges_pairs:
             return False
         # A byte of 0x80 or above may be the end of any letter.
         crosses = re.compile(rb"[A-Za-z\x80-\xff] ").search
-        if any(crosses(self._vocabulary.piece(token)) for token in range(self._vocabulary.size)):
+        if any(map(crosses, self._pieces)):
             return False
         # The library finds these in a text first, and tokenizes the text before and after one.
         for name in self._vocabulary.always_parsed:
             if name in (" ", "▁") or not name or name[0].isalpha() or name[-1].isalpha():
                 return False
-        return self._split_a_text()
+        return self._splits_at_borders()
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return [self._vocabulary.piece(token) for token in range(self._vocabulary.size)]
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.array([len(piece) for piece in self._pieces], np.int64)
 
     @cached_property
     def _added_space(self) -> int:
         """1 if a space is put before every text, else 0."""
-        ids = self._vocabulary.encode("word")
-        return sum(len(self._vocabulary.piece(token)) for token in ids) - len("word")
+        return int(self._lengths[self._vocabulary.encode("word")].sum()) - len("word")
 
-    def _split_a_text(self) -> bool:
+    def _splits_at_borders(self) -> bool:
         """Test the borders on a varied text, in case the pre-tokenizer is an unknown one."""
         if self._added_space not in (0, 1):
             return False
-        # all kinds of text that pre-tokenizers treat specially
-        text = (
-            "The quick brown fox's tail isn't 1234567 cm long, e.g. here\n\nand  there (see"
-            " below) “quoted” words — Über straße être кошка и собака 中文 字 word x y"
-            " z\ttab end. Next one"
-        )
-        whole, borders = self._vocabulary.encode(text), 0
-        border = _border_before(text, len(text))
+        whole, borders = self._vocabulary.encode(_PROBE), 0
+        border = _border_before(_PROBE, len(_PROBE))
         while border:
-            halves = map(self._vocabulary.encode, (text[:border], self.after(text, border)))
-            if not np.array_equal(np.concatenate([*halves]), whole):
+            tail = self.after_border(_PROBE, border)
+            halves = [self._vocabulary.encode(part) for part in (_PROBE[:border], tail)]
+            if not np.array_equal(np.concatenate(halves), whole):
                 return False
-            border, borders = _border_before(text, border), borders + 1
+            border, borders = _border_before(_PROBE, border), borders + 1
         return borders > 0
+
+    def _best_match(self, text: str) -> tuple[Encoded | None, int]:
+        """Return the earlier text with the longest common prefix, and the last border in it."""
+        place = bisect_left(self._texts, text)
+        best, longest = "", 0
+        for neighbor in self._texts[max(0, place - 1) : place + 1]:
+            shared = _common_length(neighbor, text)
+            if shared > longest:
+                best, longest = neighbor, shared
+        border = _border_before(text, longest)
+        return (self._encoded[best], border) if border else (None, 0)
+
+    def _extend(self, earlier: Encoded, border: int, text: str) -> Encoded | None:
+        """Return a text's ids: the earlier text's up to the border, then its own."""
+        at = len(text[:border].encode())
+        kept = int(np.searchsorted(earlier.ends, at, side="right"))
+        # The border is not between two tokens of the earlier text, so none of its ids can be kept.
+        if not kept or earlier.ends[kept - 1] != at:
+            return self._anew(text)
+        try:
+            tail = self._vocabulary.encode(self.after_border(text, border))
+        except RequestRefused:
+            return None  # the whole text is refused, too, and its error counts from its start
+        ids = np.concatenate([earlier.ids[:kept], tail])
+        ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
+        return self._verify(Encoded(text, ids, ends))
+
+    def _anew(self, text: str) -> Encoded | None:
+        ids = self._vocabulary.encode(text)
+        return self._verify(Encoded(text, ids, np.cumsum(self._lengths[ids]) - self._added_space))
+
+    @staticmethod
+    def _verify(encoded: Encoded) -> Encoded | None:
+        """Return it unless its pieces do not spell the text, as if a character has no token."""
+        spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
+        # Without the exact place of each id, later texts could be joined at a wrong one.
+        return encoded if spelled == len(encoded.text.encode()) else None
+
+    def _remember(self, encoded: Encoded) -> None:
+        for array in (encoded.ids, encoded.ends):
+            # The same arrays are handed out again and again.
+            array.setflags(write=False)
+        self._texts.insert(bisect_left(self._texts, encoded.text), encoded.text)
+        self._encoded[encoded.text] = encoded
+        if len(self._encoded) > MAX_REMEMBERED:
+            oldest = next(iter(self._encoded))
+            del self._texts[bisect_left(self._texts, oldest)], self._encoded[oldest]
 
 
 def _border_before(text: str, stop: int) -> int:
@@ -349,3 +440,15 @@ def _border_before(text: str, stop: int) -> int:
     while place > 0 and not (text[place - 1].isalpha() and text[place + 1].isalpha()):
         place = text.rfind(" ", 0, place)
     return max(0, place)
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return how many leading characters agree."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # comparing slices takes a hundredth of comparing characters
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

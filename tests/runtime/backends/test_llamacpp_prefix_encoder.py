@@ -1,6 +1,8 @@
-"""A text cut at a border has the ids of the whole text."""
+"""Ids that are reused from an earlier text are those of tokenizing the whole text."""
 
 from __future__ import annotations
+
+import random
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from tests.embedded_model import needs_embedded
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.local.llamacpp import Loader, find_embedded
 from textassay.runtime.backends.local.model import Rules
-from textassay.runtime.backends.local.tokens import Borders
+from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
+from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
 from textassay.runtime.settings import LocalSettings
 
@@ -31,14 +34,27 @@ texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=12), min_size=1, max_
 )
 
 
-class Changed:
-    """A file's vocabulary with another piece or other ids."""
+def outcome(encode, text):
+    """Return the ids, or what was said in refusing."""
+    try:
+        return encode(text).tolist()
+    except RequestRefused as refused:
+        return str(refused)
+
+
+class Counting:
+    """A file's vocabulary that counts the characters it is asked to tokenize."""
 
     def __init__(self, weights) -> None:
         self._weights = weights
+        self.characters = 0
 
     def __getattr__(self, name):
         return getattr(self._weights, name)
+
+    def encode(self, text):
+        self.characters += len(text)
+        return self._weights.encode(text)
 
 
 @pytest.fixture(
@@ -58,15 +74,16 @@ def loaded(request, tmp_path_factory):
 
 
 @settings(max_examples=40, deadline=None)
-@given(texts, st.integers(0, 400))
-def test_both_parts_have_the_ids_of_the_whole(loaded, text, length):
-    """Wherever a border is."""
-    borders, encode = Borders(loaded.weights), loaded.weights.encode
-    assert borders.exist
-    border = borders.last(text[:length])
-    if border:
-        parts = [encode(text[:border]), encode(borders.after(text, border))]
-        assert np.array_equal(np.concatenate(parts), encode(text))
+@given(st.lists(st.tuples(texts, st.integers(0, 400), st.integers(0, 5)), min_size=2, max_size=8))
+def test_ids_are_those_of_the_whole_text(loaded, parts):
+    """Whatever was tokenized before, and wherever two texts part."""
+    encoder = PrefixEncoder(loaded.weights)
+    assert encoder.has_borders
+    asked = [""]
+    for text, kept, which in parts:
+        asked.append(asked[which % len(asked)][:kept] + text)
+    for text in [*asked, *reversed(asked)]:
+        assert outcome(encoder.encode, text) == outcome(loaded.weights.encode, text)
 
 
 @settings(max_examples=40, deadline=None)
@@ -80,25 +97,49 @@ def test_what_follows_a_prompt_is_tokenized_with_it(loaded, before, after):
     )
 
 
+def test_criteria_of_a_source_cost_their_own_characters(loaded):
+    """Sources that are asked about in turn are tokenized once each; the oldest are forgotten."""
+    vocabulary = Counting(loaded.weights)
+    encoder = PrefixEncoder(vocabulary)
+    assert encoder.has_borders
+    draw = random.Random(3)
+    sources = [" ".join(draw.choices(["the", "summary", "is", "good"], k=300)) for _ in range(50)]
+    for source in sources:
+        encoder.encode(f"{source}\nRate it.")
+    vocabulary.characters = 0
+    for criterion in ("Is it fluent?", "Is it relevant?", "Is it coherent?", "Is it true?"):
+        for source in sources:
+            encoder.encode(f"{source}\n{criterion}")
+    assert vocabulary.characters < 200 * 40
+    for number in range(MAX_REMEMBERED + 10):
+        encoder.encode(f"{number} {sources[0]}")
+    assert len(encoder._encoded) == len(encoder._texts) == MAX_REMEMBERED
+
+
 @pytest.mark.parametrize("piece", [b"e t", b"e ", "é ".encode()])
 def test_a_vocabulary_that_crosses_a_border_has_none(loaded, piece):
-    """Then a text is never cut."""
+    """Then every text is tokenized whole."""
 
-    class Crossing(Changed):
+    class Crossing(Counting):
         def piece(self, token):
             return piece if token == 300 else self._weights.piece(token)
 
-    borders = Borders(Crossing(loaded.weights))
-    assert not borders.exist
-    assert borders.last("the summary is good") == 0
+    vocabulary = Crossing(loaded.weights)
+    encoder = PrefixEncoder(vocabulary)
+    assert not encoder.has_borders
+    assert encoder.last_border("the summary is good") == 0
+    text = "the summary is good " * 20
+    encoder.encode(text)
+    encoder.encode(text + "and fluent")
+    assert vocabulary.characters == 2 * len(text) + len("and fluent")
 
 
 def test_a_tokenizer_that_counts_words_is_found_out(loaded):
     """A vocabulary whose pieces look harmless is still tried."""
 
-    class Odd(Changed):
+    class Odd(Counting):
         def encode(self, text):
-            ids = self._weights.encode(text)
+            ids = super().encode(text)
             return ids if len(text) % 2 else ids[::-1]
 
-    assert not Borders(Odd(loaded.weights)).exist
+    assert not PrefixEncoder(Odd(loaded.weights)).has_borders
