@@ -30,6 +30,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from textassay.agents.reading.assertions import (
+    asserts_level,
+    is_approved,
+    levels_of,
+    sets_condition,
+)
 from textassay.agents.reading.phrases import RatingGrammar, grammar_of
 from textassay.agents.reading.values import (
     WINDOW,
@@ -124,6 +130,8 @@ class _Text(NamedTuple):
     plain: str
     """Without markup."""
     form: RatingForm
+    own: str
+    """Pattern of the aspect's name; empty for none."""
     grammar: RatingGrammar
     first: int
     """Where the first line that is not empty begins."""
@@ -134,7 +142,7 @@ class _Text(NamedTuple):
     def of(cls, plain: str, form: RatingForm, own: str) -> _Text:
         start = len(plain) - len(plain.lstrip())
         first = plain.rfind("\n", 0, start) + 1
-        return cls(plain, form, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
+        return cls(plain, form, own, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
 
     def line_above(self, line: int) -> str:
         """Return the last line that is not empty above the line that begins here."""
@@ -178,6 +186,8 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
     break_at = plain.rfind("\n", max(0, begin - WINDOW), begin)
     line = break_at + 1 if break_at >= 0 else max(0, begin - WINDOW)
     above = text.line_above(line)
+    if _EXAMPLES.match(plain):
+        return None
     if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
         return None
     if above.endswith(":") and REPORTS_BELOW.search(above):
@@ -191,6 +201,8 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
         after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
+    if after is None and is_approved(plain, stop):
+        after = _After(stop, ends=False, dot=False, sign=False, word=True, about=False)
     if after is None:
         return None
     return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), above, after)
@@ -250,6 +262,8 @@ class _Candidate(NamedTuple):
             return "unsigned"
         if self._is_share():
             return "named"
+        if self._is_asserted():
+            return "named"
         if clause.kind != "soft":
             if lead and grammar.noun.fullmatch(lead):
                 return "noun"
@@ -261,6 +275,15 @@ class _Candidate(NamedTuple):
         # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
         whole = _words(f"{clause.before} {lead}")
         return "named" if _is_named(grammar, whole) else "nothing"
+
+    def _is_asserted(self) -> bool:
+        """Return whether the judge asserts the value in words of their own."""
+        before, lead, text = self.clause.before, self.clause.text, self.text
+        ends = self.after.ends or self.after.about or bool(self.match["top"])
+        end = self.match.end()
+        return asserts_level(before, lead, text.plain, end, text.own, ends=ends) and levels_of(
+            text.plain
+        ) <= {statement_of(self.match, 1.0).value}
 
     def _is_marked(self) -> bool:
         """Return whether a mark such as `[[4]]` ends an answer, or a clause, about a rating."""
@@ -281,6 +304,8 @@ class _Candidate(NamedTuple):
         plain, grammar, lead = self.text.plain, self.text.grammar, self.clause.text
         before = self.clause.before
         only_so = _ONLY_SO.fullmatch(before)
+        if self._is_asserted():
+            return "named"
         if _WEIGHED.search(before) or (not only_so and grammar.opening.match(before)):
             return "nothing"
         if only_so:
@@ -326,7 +351,7 @@ class _Candidate(NamedTuple):
         if clause.text and not self.text.grammar.alone.fullmatch(clause.text):
             return False
         if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
-            return after.ends or after.word
+            return (after.ends or after.word) and not sets_condition(clause.before)
         if _COMPARES.search(plain, end := self.match.end(), end + WINDOW):
             return False
         at_end = not _MINE.sub("", plain[after.at :]).strip()
@@ -357,6 +382,8 @@ def _is_named(grammar: RatingGrammar, lead: str) -> bool:
 _EXAMPLE = lazy_pattern(
     r"(?i)(?:\b(?:example|sample|template|format|schema)\b|(?m:^)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
 )
+# Example:   of several lines
+_EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n")
 # The text contains the following lines:
 REPORTS_BELOW = lazy_pattern(
     rf"(?i)\b{TEXTS}\s(?:says|reads|contains|includes)(?:\s[\w ]{{1,40}})?:"

@@ -180,7 +180,7 @@ def _leads_up(before: str, own: str) -> bool:
 
 
 # Here is the JSON:
-_ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+_ANNOUNCED = lazy_pattern(rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z")
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
@@ -201,36 +201,55 @@ def subject_of(held: JsonObject) -> str | None:
     return None
 
 
-def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
-    """Yield key, value and object of each field that is named like a rating."""
+def _rating_fields(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return key, value and object of each field that is named like a rating.
+
+    Final or revised ones take the place of the others.
+    """
+    fields = list(_named_fields(held, own))
+    final = [field for is_final, *field in fields if is_final]
+    return [(key, value, holder) for key, value, holder in final or [f for _, *f in fields]]
+
+
+def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, JsonObject]]:
+    """Yield whether a field is final, its key, value and object, for each named like a rating."""
     named = re.compile(
-        r"(?:(?:final|overall|my|the|total|revised|corrected|updated|adjusted) )*"
-        rf"(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
+        r"(?P<final>(?:(?:final|revised)(?: |\Z))*)"
+        rf"(?:(?:overall|my|the|total|corrected|updated|adjusted) )*(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)
-        if not named.fullmatch(name) and name not in _WRAPPERS:
+        match = named.fullmatch(name)
+        wraps = name in ("response", "output", "data", "json", "arguments", "parameters")
+        if match is None and not wraps:
             continue
-        inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
+        is_final = bool(match and match["final"])
+        inside = _fields_inside(value, own)
         if inside:
-            yield from inside
-        elif name in _WRAPPERS:
-            continue
-        elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
-            yield key, value, held
+            yield from ((is_final, *field) for field in inside)
+        elif (
+            match
+            and match["noun"]
+            and (not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value))
+        ):
+            yield is_final, key, value, held
 
 
-_WRAPPERS = frozenset({"response", "output", "data", "json", "arguments", "parameters"})
-
-
-def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
-    """Return the scores, ratings and fields of the aspect's name in an object under such a name."""
-    subject = subject_of(held)
+def _fields_inside(value: object, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the scores, ratings and fields of the aspect's name inside a field of such a name."""
+    if isinstance(value, list):
+        # [{"fluency": 4}, {"style": 2}]
+        objects = [one for one in value if isinstance(one, JsonObject)] if own else []
+        fields = [field for one in objects for field in _rating_fields(one, own)]
+        return [field for field in fields if re.fullmatch(own, _words_of(field[0]))]
+    if not isinstance(value, JsonObject):
+        return []
+    subject = subject_of(value)
     if subject is not None and not re.fullmatch(own, subject):
         return []
-    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|{own or '(?!)'}")
-    fields = _rating_fields(held, own)
-    return [one for one in fields if one[2] is not held or named.fullmatch(one[0])]
+    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
+    fields = _rating_fields(value, own)
+    return [field for field in fields if field[2] is not value or named.fullmatch(field[0])]
 
 
 # an assessment or an evaluation is as often a text as a number
@@ -247,9 +266,14 @@ def _is_short(text: str) -> bool:
 
 _SCALE_WORDS = {
     *("max", "maximum", "highest", "top", "best", "upper", "full", "out", "possible", "total"),
-    *("min", "minimum", "lowest", "bound", "point", "points", "scale", "range", "denominator"),
+    *("min", "minimum", "lowest", "bound", "scale", "range", "denominator"),
 }
-_BESIDE_SCALE = {"score", "rating", "value", "mark", "marks", "of", "the", "grading"}
+_BESIDE_SCALE = {
+    *("score", "rating", "value", "mark", "marks", "point", "points"),
+    "of",
+    "the",
+    "grading",
+}
 
 
 # maxScore, finalRating

@@ -72,6 +72,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
 def _counted(match: re.Match[str], high: float) -> str:
     full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
     room = len(match[0])
+    if full == 1 and _NAME_NEXT.match(match.string, match.end()):
+        return " " * room  # an ornament
     if not full or (not empty and high != 5):
         return match[0]
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -85,6 +87,7 @@ def _counted(match: re.Match[str], high: float) -> str:
     return written.ljust(room) if len(written) <= room else match[0]
 
 
+_NAME_NEXT = lazy_pattern(r"\s?[^\W\d_]{2}[^\n:：]{0,40}[:：]")
 _NUMBER_NEXT = lazy_pattern(r"\s{0,4}\d")
 # 1 --- 2 --- 3 --- [4] --- 5
 _STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
@@ -172,7 +175,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    name = "" if match["close"] else f"{match[0].strip('<[]>')}:"
+    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
 
 

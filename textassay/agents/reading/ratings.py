@@ -214,7 +214,8 @@ def _settled(
         )
     if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
-    for number in bare_numbers(plain[end:], form, low):
+    behind = _HYPOTHETICAL.sub(" ", plain[end:])
+    for number in bare_numbers(behind, form, low):
         if low <= number <= high and number != rating.value:
             return NoRating(
                 "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
@@ -222,6 +223,12 @@ def _settled(
     return Rating(rating.value, rating.span)
 
 
+# With an end, it could easily become a 5.
+_HYPOTHETICAL = lazy_pattern(
+    r"(?i)(?<=[.!?\n…])[^.!?\n…]*(?:\b(?:would|could|might)\s(?:have|easily|well|also|then|probably)?\s?"
+    r"(?:been|become|be\s\w+ed|get|reach|earn|turn|move|rise|score|gone?|given|merit|deserve)\b"
+    r"|\bif\b(?!\s(?:i|we)\b)|\breserved?\b|\b(?:to|for)\s(?:get|reach|bring|make|raise|push|move|earn|improve|lift)\b)[^.!?\n…]*"
+)
 # Score - 1
 _DASH = lazy_pattern(r"[-–—]\s*\Z")
 _MARKED = lazy_pattern(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]")

@@ -126,6 +126,11 @@ _WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
+_PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
+# 15 * 4 = 60   1 = not toxic, 5 = toxic
+_IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
+_DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
+_YEAR = lazy_pattern(r"[12]\d{3}")
 _DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
@@ -160,7 +165,11 @@ def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool 
         return False
     if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
         return False
-    if (match["value"] or "").lower() == "one" and not _VALUED.search(before):
+    if (match["value"] or "").lower() == "one" and (
+        not _VALUED.search(before) or _PRONOUN.match(text, end)
+    ):
+        return False
+    if _IN_SUM.search(before) or _DEFINES.match(text, end) or _YEAR.fullmatch(match[0]):
         return False
     if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
         return False

@@ -40,7 +40,7 @@ _UNITS = any_of(
 UNIT = rf"(?:[ \t-]?{_UNITS})?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|von|sur|su|sobre|de|из)\s{{1,3}}"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|od|iz|din|من|में\s?से)\s{{1,3}}"
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 
@@ -61,6 +61,14 @@ FOREIGN = (
         " pontua[çc][ãa]o avalia[çc][ãa]o classifica[çc][ãa]o"
         " punteggio voto valutazione giudizio"
         " оценка балл рейтинг"
+        # Dutch, Swedish, Danish, Norwegian, Polish, Czech, Slovak, Croatian, Romanian, Hungarian,
+        # Finnish, Turkish, Indonesian, Vietnamese, Ukrainian, Bulgarian, Greek, Arabic, Persian,
+        # Hebrew, Hindi, Bengali, Thai
+        " beoordeling cijfer waardering betyg bedömning omdöme karakter vurdering bedømmelse poäng"
+        " ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
+        " értékelés pontszám osztályzat arvosana pisteet arvio puan skor nilai peringkat điểm"
+        " đánh_giá оцінка бал оценка βαθμ[όο]ς βαθμολογία αξιολόγηση الدرجة درجة التقييم تقييم"
+        " النتيجة امتیاز نمره ציון דירוג रेटिंग स्कोर अंक মূল্যায়ন স্কোর রেটিং คะแนน"
     )
     + rf"|[{CJK}]{{0,12}}"
     + any_of(
