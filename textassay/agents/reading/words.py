@@ -111,6 +111,30 @@ GIVE = any_of(
     " place call consider settl(?:e|ing)(?:_on)? estimate land conclude"
     " (?:stay|stick|keep)(?:_(?:with|at|to))? (?:arrive|finish|end_up)_at"
 )
+SETS = any_of(
+    "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went opt(?:ed|ing)?"
+    " come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing) scor(?:e|ed|ing)"
+    " giv(?:e|ing|en) gave assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
+    " judg(?:e|ed|ing) call(?:ed|ing)? say(?:ing)? think deem(?:ed)? peg believe feel find consider"
+    " pick(?:ed|ing)? cho(?:ose|sen?) select(?:ed)? set leave leaving stand rest vot(?:e|ing)"
+    " estimate assess(?:ed)? evaluat(?:e|ed) conclud(?:e|ed) arriv(?:e|ed) keep(?:ing)? rank(?:ed)?"
+)
+"""Verbs by which a judge sets a level."""
+ONLY_MENTIONED = any_of(
+    # negated, compared, bounded
+    r"not never no cannot \w+n['’]t hardly barely neither nor without than between below above over"
+    " beyond under least most almost nearly up_to short less more as_(?:low|high)_as"
+    # hypothetical, wished, or weighed before
+    " if unless were had could might may should ought perhaps maybe possibly potentially would_have"
+    r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
+    r" initially (?:at_)?first earlier originally previously was about_to reserve[ds]? refus\w+ doubt"
+    r" want\w* wish\w* hop(?:e|ed|ing) love need\w* expect\w* usually often always normally sometimes"
+    # said by somebody, or of something else
+    " says said claims stat(?:e|es|ed) mentions? asks? asked t(?:ell|old) you he she they who"
+    " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
+    f" ideal other source second third half {OTHERS}"
+)
+"""Words of a clause that does not assert its number."""
 CHANGE = any_of("lower rais reduc increas revis chang adjust") + "(?:ed|e|ing)?"
 GET = (
     r"(?:(?:(?:is|be|being)\s)?"
