@@ -187,6 +187,28 @@ def _blanked(match: re.Match[str]) -> str:
     return " " * before + boxed + " " * (match.end() - match.end("boxed"))
 
 
+# (1) ...   Step 2: ...   Part (c): ...   Step 4 (rating): 2
+_ENUMERATED = lazy_pattern(
+    r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?(?P<word>step|part|criterion|check|question|item|aspect|task|stage)[ \t]?"
+    r"[(]?(?P<step>\d{1,2})[)]?(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
+    r"|[(](?P<number>\d{1,2})[)])(?=[ \t])"
+)
+
+
+def without_enumeration(plain: str) -> str:
+    """Return the text without the numbers of its steps or items, if they count from 1."""
+    marks = list(_ENUMERATED.finditer(plain)) if "1" in plain else []
+    numbers = [int(mark["step"] or mark["number"]) for mark in marks]
+    if len(marks) < 2 or numbers != [*range(1, len(marks) + 1)]:
+        return plain
+    spans = [mark.span() for mark in marks]
+    if marks[-1]["titled"]:
+        title = marks[-1]["titled"].strip(" \t()")
+        start = plain.index(title, marks[-1].start("titled"))
+        spans[-1:] = [(spans[-1][0], start), (start + len(title), start + len(title) + 1)]
+    return blank_out(plain, spans)
+
+
 def blank_out(plain: str, spans: Iterable[tuple[int, int]]) -> str:
     """Return the text with spaces in place of spans, which are in order; lines stay."""
     pieces, at = list[str](), 0

@@ -9,6 +9,7 @@ none of ours. Everything else is no rating, and is asked for again with a remind
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +17,12 @@ from functools import lru_cache
 from textassay.agents.reading.aspects import own_name, without_other_aspects
 from textassay.agents.reading.grammar import statements_in
 from textassay.agents.reading.json_fields import read_json_fields
-from textassay.agents.reading.notation import blank_out, plain_text, write_as_numbers
+from textassay.agents.reading.notation import (
+    blank_out,
+    plain_text,
+    without_enumeration,
+    write_as_numbers,
+)
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import (
@@ -98,10 +104,12 @@ def _parse(
         plain = named
     plain = _KEY.sub(r" \1 ", plain)
     plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
+    plain = without_enumeration(plain)
     stated = [field for field in fields if field.statement is not None]
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
+    prose = _without_parts(prose, scale[1])
     statements = [
         *(f.statement for f in stated if f.statement),
         *_without_replaced(plain, prose, own),
@@ -110,6 +118,20 @@ def _parse(
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     return _settled(plain, statements, end, scale, form, other or in_words)
+
+
+def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
+    """Return the last rating alone if the others are the parts that it is the sum of."""
+    *parts, total = statements or [None]
+    if (
+        len(parts) > 1
+        and total
+        and total.top == high
+        and math.isclose(total.value, sum(part.value for part in parts))
+        and math.isclose(high, sum(part.top or math.inf for part in parts))
+    ):
+        return [total]
+    return statements
 
 
 # final score: 3   let me lower my score to

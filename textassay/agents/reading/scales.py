@@ -82,7 +82,7 @@ _SCALES = (
         ("max", "highest", "best", "top", "full", "perfect"),
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
-        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/)",
+        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right|appropriate)\b)",
     ),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),

@@ -240,7 +240,7 @@ OTHERWISE = (
 )
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
-    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
+    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|minha|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
     r"(?:\s(?:für|auf|pour|de|du|des|del|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
