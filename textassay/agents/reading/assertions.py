@@ -102,6 +102,8 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return False
     patterns = _patterns(own)
     if judge := _JUDGE.fullmatch(clause):
+        if re.search(r"\bwh(?:ich|om|at)\s\Z", judge["start"]):
+            return False
         concerning = _CONCERNING.fullmatch(f"{before} {judge['start']}")
         if concerning and not patterns.about.match(concerning["what"]):
             return False

@@ -67,7 +67,7 @@ _EXPLANATION = (
 _CLOSES = lazy_pattern(
     # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
     r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=(])))"
-    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；]))"
+    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；।]))"
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
@@ -75,10 +75,10 @@ _CLOSES = lazy_pattern(
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;](?=[\s\"”’)\]]|\Z)|[。！？；\n]")
+_SENTENCE_END = lazy_pattern(r"[.!?;](?=[\s\"”’)\]]|\Z)|[。！？；।\n]")
 # the beginning of a clause, last of all, or of a sentence
 _BOUNDARY = lazy_pattern(
-    r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
+    r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？।])"
     r"|(?P<soft>,[\"”’']?\s+|[，；]|:\s+(?=(?:my|i)\s)|\sso\s(?=(?:an?\s)?\d)|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
 )
 _BULLET = lazy_pattern(

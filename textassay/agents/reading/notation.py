@@ -62,11 +62,17 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
+    if "[" in plain:
+        plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
     if "[" in plain or "(" in plain:
         plain = _ROW.sub(_chosen_of_row, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
         plain = _chosen_box(plain)
     return plain
+
+
+# [Fluency] 4
+_BRACKETED_NAME = lazy_pattern(r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d)")
 
 
 def _counted(match: re.Match[str], high: float) -> str:

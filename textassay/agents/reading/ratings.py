@@ -134,9 +134,13 @@ def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
     return statements
 
 
+# Hold on: ... So it is below.   3
+_LAST_WORD = lazy_pattern(
+    r"(?i)\b(?:but|hold\son|wait|hmm+|actually)\b[^\n]*\n\s*\n[ \t]*\d{1,3}(?:\.\d)?[ \t.]*\Z"
+)
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
-    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new)"
+    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
     r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
 
@@ -145,6 +149,8 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
+    if statements and _LAST_WORD.search(plain[statements[0].end :]):
+        return statements[-1:]
     if not any(last) or not last[-1]:
         return statements
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]

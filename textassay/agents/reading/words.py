@@ -174,7 +174,7 @@ _RULE = any_of("criteri(?:on|a) rubric definition standard scale guidelines? des
 SO = any_of(
     "and so thus hence therefore then but overall ultimately finally accordingly consequently"
     " altogether all_in_all all_things_considered on_(?:balance|the_whole|reflection)"
-    " (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
+    " (?:for|to)_me with_(?:this|that|all_that)_in_mind (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
     " as_(?:a_result|such|it_stands|is|written)"
     " for_(?:this|these|that)_reasons? after_(?:\\w+_)?(?:thought|consideration|reflection)"
     f" (?:under|by|per|on|according_to)_(?:this|that|the)_{_RULE}"
