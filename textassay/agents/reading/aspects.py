@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.scales import HAS_NUMBER
+from textassay.agents.reading.tables import with_own_cell
 from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
@@ -29,20 +30,50 @@ def without_other_aspects(plain: str, own: str) -> str:
 
     Covers pairs (`Fluency: 4, Style: 3`), lines, rows of a table, and sections.
     """
-    if not own or not (name := _name_pattern(own)).search(plain):
+    if not own:
         return plain
-    if "," in plain or ";" in plain:
-        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    plain = _OF_JUDGE.sub(lambda match: " " * len(match[0]), plain)
+    name = _name_pattern(own)
+    if not name.search(plain) or re.search(rf"(?i)\b(?:non|un|in|dis)-?{own}", plain):
+        return blank_out(plain, _of_another(plain, name))
+    plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
+    plain = with_own_cell(plain, name)
     plain = blank_out(plain, _other_sections(plain, name))
     plain = blank_out(plain, _beside_unrated(plain, name))
     return blank_out(plain, _other_lines(plain, name))
 
 
-# Fluency: 4, Style: 3
-_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
-_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+def is_own(name: str, own: re.Pattern[str]) -> bool:
+    """Return whether a name is the aspect's, or names it beside others: `Fluency and Style`."""
+    return any(map(own.fullmatch, (name, *re.split(r"\s?(?:[,/&]|\band\b)\s?", name))))
+
+
+# Confidence: 5
+_OF_JUDGE = lazy_pattern(
+    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?[ \t]*[:=][^\n]*$"
+)
+# Aspect: coherence, Rating: 4 (coherence)
+_QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
+_ANOTHER = lazy_pattern(
+    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criterion|aspect|dimension|metric)[ \t]*:[ \t]*{_QUALITY}[ \t]*\n(?:[^\n]+\n?)*"
+    rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
+    r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
+)
+
+
+def _of_another(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return what says by itself that it rates another quality than the asked one."""
+    return [match.span() for match in _ANOTHER.finditer(plain)]
+
+
+# Fluency: 4, Style: 3   Fluency: 4. Style: 3.   (Fluency: 4) (Style: 3)   Fluency 4/5, style 3/5
+_PAIR = (
+    rf"[(]?[^\W\d_][^\n:：=→,;.()\d]{{0,40}}(?:[ \t]?(?:[:：=→]|->)[ \t]?{NUMBER}(?:[ \t]?/[ \t]?\d+)?"
+    rf"|[ \t]{NUMBER}/\d+)[)]?"
+)
+_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:(?:[ \t]?[,;.|]|(?<=\d))?[ \t]+{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN_NAMES = (
     rf"{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
@@ -60,18 +91,20 @@ _LIST = 3
 
 def _own_pair(line: str, own: str) -> str:
     """Return a line of pairs with the pairs of other aspects as spaces."""
-    pairs = re.split(r"([,;])", line)
-    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
-    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
+    pairs = list(re.finditer(rf"(?i){_PAIR}", line))
+    mine = [
+        re.match(rf"(?i)[(\s]*{own}(?:\s{NOUN})?\s?[:：=→\d-]", pair[0]) is not None for pair in pairs
+    ]
+    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair[0]) for pair in pairs):
         return line
-    return "".join(
-        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
-    )
+    pair = pairs[mine.index(True)]
+    start, end = pair.start() + pair[0].startswith("("), pair.end() - pair[0].endswith(")")
+    return " " * start + line[start:end] + " " * (len(line) - end)
 
 
 # ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency   Criterion: Fluency
 _HEADING = lazy_pattern(
-    r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[-•])?[ \t]*"
+    r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[A-H][.)]|[-•])?[ \t]*(?:(?:for|regarding)[ \t]+)?"
     rf"(?:(?:{NOUN}|(?P<called>criteri(?:a|on)|aspect|dimension|metric))[ \t]*(?:of|for|:)[ \t]*)?"
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*"
     r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
@@ -82,13 +115,13 @@ _PART = lazy_pattern(
     r"|evidence|notes?|strengths?|weaknesses|pros|cons|improvements?)"
 )
 
-_TITLE = "title"
-"""The kind of a heading that has no mark."""
+_TITLE, _REMARKED = "title", "remark"
+"""Kinds of headings that have no mark: a few words, and a name with a remark beside it."""
 
 
 def _mark_of(plain: str, heading: re.Match[str]) -> str:
     """Return the kind of mark that makes a line a heading; empty if it is not a heading."""
-    mark = re.sub(r"\d", "1", heading["mark"] or "")
+    mark = re.sub(r"\w", "1", heading["mark"] or "")
     if mark not in ("", "-") or heading["colon"] or heading["called"]:
         return mark or ":"
     # a few words, as in the name of an aspect, below an empty line or at the beginning
@@ -105,17 +138,23 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
         and not _AGAIN.fullmatch(heading["name"])
         and not _PART.fullmatch(heading["name"].strip())
     ]
-    marks = [mark for _, mark, name in headings if own.fullmatch(name)]
+    headings += [
+        (remark.start(), _REMARKED, remark["name"])
+        for remark in _REMARK.finditer(plain)
+        if not _AGAIN.fullmatch(remark["name"]) and not _PART.fullmatch(remark["name"])
+    ]
+    headings.sort()
+    marks = [mark for _, mark, name in headings if is_own(name, own)]
     siblings = [(start, mark, name) for start, mark, name in headings if mark in marks]
     ends = [start for start, *_ in siblings[1:]] + [len(plain)]
     sections = list(zip(siblings, ends, strict=False))
-    # below a few words without a sign a rating may be taken back
-    if any(
-        mark == _TITLE and own.fullmatch(name) and HAS_NUMBER.search(plain, start, end)
-        for (start, mark, name), end in sections
-    ):
+    first = next((n for n, (_, _, name) in enumerate(siblings) if is_own(name, own)), 0)
+    rated = [HAS_NUMBER.search(plain, start, end) is not None for (start, *_), end in sections]
+    # below a few words without a sign a rating may be taken back, unless they are in a list
+    in_list = first > 0 or len(siblings) - first > 2
+    if marks and marks[0] in (_TITLE, _REMARKED) and not (in_list and all(rated)) and rated[first]:
         return []
-    return [(start, end) for (start, _, name), end in sections if not own.fullmatch(name)]
+    return [(start, end) for (start, _, name), end in sections if not is_own(name, own)]
 
 
 # Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5   Fluency (5/5): fine
