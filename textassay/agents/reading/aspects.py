@@ -32,10 +32,13 @@ def without_other_aspects(plain: str, own: str) -> str:
     """
     if not own:
         return plain
-    plain = _OF_JUDGE.sub(lambda match: " " * len(match[0]), plain)
+    if "\n" in plain:
+        plain = _OF_JUDGE.sub(lambda match: " " * len(match[0]), plain)
     name = _name_pattern(own)
-    if not name.search(plain) or re.search(rf"(?i)\b(?:non|un|in|dis)-?{own}", plain):
-        return blank_out(plain, _of_another(plain, name))
+    if not name.search(plain):
+        return blank_out(plain, _of_another(plain)) if _NAMES.search(plain) else plain
+    if re.search(rf"(?i)\b(?:non|un|in|dis)-?{own}", plain):
+        return blank_out(plain, _of_another(plain))
     plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
@@ -56,6 +59,7 @@ _OF_JUDGE = lazy_pattern(
 )
 # Aspect: coherence, Rating: 4 (coherence)
 _QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
+_NAMES = lazy_pattern(r"[(#]|(?i:criterion|aspect|dimension|metric)")
 _ANOTHER = lazy_pattern(
     rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criterion|aspect|dimension|metric)[ \t]*:[ \t]*{_QUALITY}[ \t]*\n(?:[^\n]+\n?)*"
     rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
@@ -63,7 +67,7 @@ _ANOTHER = lazy_pattern(
 )
 
 
-def _of_another(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
+def _of_another(plain: str) -> list[tuple[int, int]]:
     """Return what says by itself that it rates another quality than the asked one."""
     return [match.span() for match in _ANOTHER.finditer(plain)]
 
@@ -141,7 +145,9 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     headings += [
         (remark.start(), _REMARKED, remark["name"])
         for remark in _REMARK.finditer(plain)
-        if not _AGAIN.fullmatch(remark["name"]) and not _PART.fullmatch(remark["name"])
+        if not HAS_NUMBER.match(remark["rest"])
+        and not _AGAIN.fullmatch(remark["name"])
+        and not _PART.fullmatch(remark["name"])
     ]
     headings.sort()
     marks = [mark for _, mark, name in headings if is_own(name, own)]

@@ -89,13 +89,12 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         own: Pattern of the aspect's name; empty for none.
         ends: Whether the sentence ends with the number, or with what it is a rating of.
     """
-    if sets_condition(before):
+    approved = is_approved(plain, end)
+    if not (lead or approved) or sets_condition(before):
         return False
     clause = f"{lead} ".lstrip()
-    if is_approved(plain, end) and re.fullmatch(rf"{_BEGUN}(?:{_LEVEL}|{NOUN}\sof\s)?", clause):
+    if approved and re.fullmatch(rf"{_BEGUN}(?:{_LEVEL}|{NOUN}\sof\s)?", clause):
         return True
-    if not lead:
-        return False
     if _MINE.fullmatch(lead):
         return True
     if _ONLY_MENTIONED.search(lead) or re.search(r"\d", lead):

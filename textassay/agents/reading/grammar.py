@@ -183,6 +183,14 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         stop: Where it ends, likewise.
     """
     plain = text.plain
+    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
+    if after is None:
+        set_off = (match["top"] or begin < match.start()) and not plain[:begin].strip()
+        marked = plain.startswith("[[", begin) and _RATED_SO.match(plain, stop)
+        approved = is_approved(plain, stop)
+        if not (marked or approved or (set_off and _NEW.match(plain, stop))):
+            return None
+        after = _After(stop, not approved, dot=False, sign=False, word=approved, about=False)
     break_at = plain.rfind("\n", max(0, begin - WINDOW), begin)
     line = break_at + 1 if break_at >= 0 else max(0, begin - WINDOW)
     above = text.line_above(line)
@@ -194,16 +202,6 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         return None
     has_quote_mark = plain[line : line + 8].lstrip().startswith(">")
     if has_quote_mark and (above.lstrip().startswith(">") or not text.is_heading(above)):
-        return None
-    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
-    set_off = match["top"] or begin < match.start()
-    if after is None and plain.startswith("[[", begin) and _RATED_SO.match(plain, stop):
-        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
-    if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
-        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
-    if after is None and is_approved(plain, stop):
-        after = _After(stop, ends=False, dot=False, sign=False, word=True, about=False)
-    if after is None:
         return None
     return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), above, after)
 

@@ -102,18 +102,17 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
-    plain = _KEY.sub(r" \1 ", plain)
-    plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
-    plain = without_enumeration(plain)
     stated = [field for field in fields if field.statement is not None]
-    prose = list(statements_in(plain, form, own, scale[0]))
+    prose, in_words = list[Statement](), ""
+    if not fields or plain.strip():
+        plain = without_other_aspects(_KEY.sub(r" \1 ", plain), own)
+        plain, in_words = without_scales(plain, scale, own)
+        plain = without_enumeration(plain)
+        prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
-    prose = _without_parts(prose, scale[1])
-    statements = [
-        *(f.statement for f in stated if f.statement),
-        *_without_replaced(plain, prose, own),
-    ]
+    statements = [f.statement for f in stated if f.statement]
+    statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
@@ -122,16 +121,11 @@ def _parse(
 
 def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
     """Return the last rating alone if the others are the parts that it is the sum of."""
-    *parts, total = statements or [None]
-    if (
-        len(parts) > 1
-        and total
-        and total.top == high
-        and math.isclose(total.value, sum(part.value for part in parts))
-        and math.isclose(high, sum(part.top or math.inf for part in parts))
-    ):
-        return [total]
-    return statements
+    if len(statements) < 3:
+        return statements
+    *parts, total = statements
+    points = sum(part.value for part in parts), sum(part.top or math.inf for part in parts)
+    return [total] if points == (total.value, high) == (total.value, total.top) else statements
 
 
 # Hold on: ... So it is below.   3
@@ -147,10 +141,12 @@ _REPLACES = lazy_pattern(
 
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
+    if len(statements) < 2:
+        return statements
+    if _LAST_WORD.search(plain, statements[0].end):
+        return statements[-1:]
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
-    if statements and _LAST_WORD.search(plain[statements[0].end :]):
-        return statements[-1:]
     if not any(last) or not last[-1]:
         return statements
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
@@ -242,7 +238,7 @@ def _settled(
         )
     if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
-    behind = _HYPOTHETICAL.sub(" ", plain[end:])
+    behind = _HYPOTHETICAL.sub(" ", plain[end:]) if plain[end:].strip() else ""
     for number in bare_numbers(behind, form, low):
         if low <= number <= high and number != rating.value:
             return NoRating(
@@ -253,7 +249,7 @@ def _settled(
 
 # With an end, it could easily become a 5.
 _HYPOTHETICAL = lazy_pattern(
-    r"(?i)(?<=[.!?\n…])[^.!?\n…]*(?:\b(?:would|could|might)\s(?:have|easily|well|also|then|probably)?\s?"
+    r"(?i)(?<=[.!?\n…])(?!\s*(?:on\ssecond|actually|no\b|wait))[^.!?\n…]*(?:\b(?:would|could|might)\s(?:have|easily|well|also|then|probably)?\s?"
     r"(?:been|become|be\s\w+ed|get|reach|earn|turn|move|rise|score|gone?|given|merit|deserve)\b"
     r"|\bif\b(?!\s(?:i|we)\b)|\breserved?\b|\b(?:to|for)\s(?:get|reach|bring|make|raise|push|move|earn|improve|lift)\b)[^.!?\n…]*"
 )
