@@ -62,6 +62,13 @@ class _Patterns:
             rf"\s(?:(?:\w+ly|{MODAL})\s)?(?:merit|deserv|earn|warrant|receiv|get|achiev|justif)\w*"
             rf"\s(?:it\s|this\s)?(?:an?|the|my)\s(?:[a-z-]{{3,14}}\s){{0,2}}{NOUN}\sof\s(?:an?\s)?"
         )
+        self.result = re.compile(
+            rf".*\b(?:put|bring|plac|leav|land|drag|lift|rais|lower|drop|pull|push)\w*\s(?:it|this|{TEXT})"
+            rf"\s(?:(?:\w+ly|down|up|out|right)\s)*(?:(?:at|to|with|on)\s(?:{_LEVEL})?|{_LEVEL})"
+            rf"|{_BEGUN}(?:this(?:\sone)?|it|{TEXT})\s(?:lands|comes\s(?:in|out)|ends\sup)\sat\s(?:{_LEVEL})?"
+            r"|.*\b(?:the|my)\s(?:\w+\s)?(?:right|fair|fairest|appropriate|best|fitting|honest|correct)"
+            rf"\s(?:number|figure|choice|{NOUN})\s(?:here\s)?is\s(?:{_LEVEL})?"
+        )
         self.being = re.compile(
             rf"{_BEGUN}(?:th(?:is|at)|it)(?:\sis|['’]s)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
         )
@@ -109,7 +116,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return patterns.object.fullmatch(judge["tail"]) is not None
     if patterns.merit.fullmatch(clause) or patterns.label.fullmatch(lead):
         return True
-    return ends and patterns.being.fullmatch(clause) is not None
+    return ends and (patterns.being.fullmatch(clause) or patterns.result.fullmatch(clause)) is not None
 
 
 def sets_condition(before: str) -> bool:

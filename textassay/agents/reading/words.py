@@ -193,7 +193,7 @@ MANNER += ")?"
 GOES_ON = any_of(
     "because as since due given but which while although though based considering indicating"
     " reflecting meaning showing suggesting where so however overall here and with mainly primarily"
-    " (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
+    " (?:i_|i['’]d_)(?:think|guess|suppose|believe|say) imh?o (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
     " for_(?:the_following|these|several|two|three)"
     # German, French, Spanish, Portuguese, Italian, Dutch
     " bewerten geben für weil denn aber und en pour car parce mais et à para porque pero por voor"
@@ -216,6 +216,10 @@ _GIVING_ELSEWHERE = any_of(
     " je_(?:lui_)?(?:donne|mets|donnerais|mettrais|dirais) j['’](?:attribue|attribuerais)"
     " (?:yo_)?le_(?:doy|daría|pongo|otorgo|asigno) doy otorgo asigno"
     " (?:eu_)?(?:dou|daria|atribuo) (?:gli_)?(?:do|darei|assegno)"
+    " (?:(?:der|die|dieser|diese|le|la|ce|cette|el|este|esta|il|questo|o|a|de|deze)_)?"
+    "(?:(?:text|antwort|zusammenfassung|texte|réponse|texto|resumen|respuesta|testo|risposta|resumo"
+    "|resposta|tekst|antwoord|samenvatting)_)?(?:erhält|bekommt|verdient|obtient|mérite|reçoit|recibe"
+    "|merece|obtiene|merita|ottiene|riceve|recebe|krijgt)"
     " (?:я_)?(?:ставлю|даю|бы_поставил) ik_(?:geef|beoordeel)"
 )
 _THEREFORE_ELSEWHERE = any_of(
@@ -247,7 +251,7 @@ FOREIGN_LEAD = (
     rf"|(?:{_THEREFORE_ELSEWHERE}\s?,?\s)?(?:{_THEREFORE_ELSEWHERE}\s)?{_GIVING_ELSEWHERE}"
     r"(?:\s[^\W\d]\D{0,50}?)?"
     # この文章の明瞭さは
-    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予)[{CJK}]{{0,12}})"
+    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予|应得|得)[{CJK}]{{0,12}})"
     r"(?:\s(?:eine|mit|une|un|uma|um|una|een))?\s?"
     # ich gebe ihm recht in 3 Punkten
     r"(?<!\sin)(?<!\szu)(?<!\saus)(?<!\snach)(?<!\sen)(?<!\sem)(?<!\sdans)"
