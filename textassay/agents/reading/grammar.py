@@ -67,7 +67,7 @@ _EXPLANATION = (
 _CLOSES = lazy_pattern(
     # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
     r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=(])))"
-    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；।]))"
+    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；।，]))"
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
@@ -346,7 +346,9 @@ class _Candidate(NamedTuple):
         """Return whether a value without a name is the first or last line, or last sentence."""
         clause, after = self.clause, self.after
         plain, form = self.text.plain, self.text.form
-        if clause.text and not self.text.grammar.alone.fullmatch(clause.text):
+        if clause.text and not (
+            self.text.grammar.alone.fullmatch(clause.text) or _BRIEF.fullmatch(clause.text)
+        ):
             return False
         if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
             return (after.ends or after.word) and not sets_condition(clause.before)
@@ -532,6 +534,10 @@ _MINE = lazy_pattern(r"(?i)\A\s?(?:from\sme|it\sis)[.!]?(?=\s*\Z)")
 # `1`, of two responses
 _COMPARES = lazy_pattern(
     rf"(?i)\b({TEXTS}|assistant|model)\s(?:1|a)\b[^\n]{{0,120}}\b\1\s(?:2|b)\b"
+)
+# ok 4   solid 4
+_BRIEF = lazy_pattern(
+    r"(?:ok(?:ay)?|sure)?\s?,?\s?(?:solid|strong|clear|easy|firm|decent|weak|generous|prob(?:ably)?(?:\sa)?)?"
 )
 # it is a 4; I think this is a 4
 _SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
