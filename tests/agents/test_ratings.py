@@ -464,9 +464,7 @@ no_numbers = st.recursive(
     st.none() | st.booleans() | st.sampled_from(["", "N/A", "good", "see above"]),
     lambda inner: (
         st.lists(inner | st.integers(1, 5), max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["low", "high", "note"]), inner | st.integers(1, 5)
-        )
+        | st.dictionaries(st.sampled_from(["low", "high", "note"]), inner | st.integers(1, 5))
     ),
     max_leaves=4,
 )

@@ -55,13 +55,15 @@ def is_own(name: str, own: re.Pattern[str]) -> bool:
 
 # Confidence: 5
 _OF_JUDGE = lazy_pattern(
-    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?[ \t]*[:=][^\n]*$"
+    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?"
+    r"[ \t]*[:=][^\n]*$"
 )
 # Aspect: coherence, Rating: 4 (coherence)
 _QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
 _NAMES = lazy_pattern(r"[(#]|(?i:criterion|aspect|dimension|metric)")
 _ANOTHER = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criterion|aspect|dimension|metric)[ \t]*:[ \t]*{_QUALITY}[ \t]*\n(?:[^\n]+\n?)*"
+    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criterion|aspect|dimension|metric)[ \t]*:[ \t]*{_QUALITY}"
+    r"[ \t]*\n(?:[^\n]+\n?)*"
     rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
     r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
 )
@@ -74,10 +76,13 @@ def _of_another(plain: str) -> list[tuple[int, int]]:
 
 # Fluency: 4, Style: 3   Fluency: 4. Style: 3.   (Fluency: 4) (Style: 3)   Fluency 4/5, style 3/5
 _PAIR = (
-    rf"[(]?[^\W\d_][^\n:：=→,;.()\d]{{0,40}}(?:[ \t]?(?:[:：=→]|->)[ \t]?{NUMBER}(?:[ \t]?/[ \t]?\d+)?"
+    rf"[(]?[^\W\d_][^\n:：=→,;.()\d]{{0,40}}"
+    rf"(?:[ \t]?(?:[:：=→]|->)[ \t]?{NUMBER}(?:[ \t]?/[ \t]?\d+)?"
     rf"|[ \t]{NUMBER}/\d+)[)]?"
 )
-_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:(?:[ \t]?[,;.|]|(?<=\d))?[ \t]+{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+_PAIRS = lazy_pattern(
+    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[ \t]?[,;.|]|(?<=\d))?[ \t]+{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$"
+)
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN_NAMES = (
     rf"{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
@@ -97,7 +102,8 @@ def _own_pair(line: str, own: str) -> str:
     """Return a line of pairs with the pairs of other aspects as spaces."""
     pairs = list(re.finditer(rf"(?i){_PAIR}", line))
     mine = [
-        re.match(rf"(?i)[(\s]*{own}(?:\s{NOUN})?\s?[:：=→\d-]", pair[0]) is not None for pair in pairs
+        re.match(rf"(?i)[(\s]*{own}(?:\s{NOUN})?\s?[:：=→\d-]", pair[0]) is not None
+        for pair in pairs
     ]
     if sum(mine) != 1 or any(_AGAIN.fullmatch(pair[0]) for pair in pairs):
         return line

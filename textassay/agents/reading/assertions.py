@@ -14,7 +14,15 @@ from functools import lru_cache
 
 from textassay.agents.reading.values import number_in
 from textassay.agents.reading.words import (
-    KIND, MODAL, NOUN, NUMBER, ONLY_MENTIONED, SETS, SO, TEXT, TEXTS,
+    KIND,
+    MODAL,
+    NOUN,
+    NUMBER,
+    ONLY_MENTIONED,
+    SETS,
+    SO,
+    TEXT,
+    TEXTS,
 )  # fmt: skip
 from textassay.lazy import lazy_pattern
 
@@ -51,7 +59,9 @@ class _Patterns:
     def __init__(self, own: str) -> None:
         name = own or NOUN
         its = rf"(?:{TEXT}|(?:its|the)\s(?:\w{{4,12}}\s)?(?:{name}|{TEXTS})|{own or TEXT})"
-        surely = rf"(?:{MODAL}|\w+ly|be|comfortable|confident|happy|glad|ready|gonna|then|still|now)"
+        surely = (
+            rf"(?:{MODAL}|\w+ly|be|comfortable|confident|happy|glad|ready|gonna|then|still|now)"
+        )
         self.object = re.compile(
             rf"(?:['’](?:d|ll|m|ve|re))?\s(?:{surely}\s){{0,5}}{SETS}(?:\s(?:of|for|to|on|in)?\s?{its}){{0,3}}"
             rf"(?:\s(?:up|down|in|out|back|as|at|on|with|for|to|of|is|it['’]s|that['’]s|around|about|be))*"
@@ -116,7 +126,9 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return patterns.object.fullmatch(judge["tail"]) is not None
     if patterns.merit.fullmatch(clause) or patterns.label.fullmatch(lead):
         return True
-    return ends and (patterns.being.fullmatch(clause) or patterns.result.fullmatch(clause)) is not None
+    return (
+        ends and (patterns.being.fullmatch(clause) or patterns.result.fullmatch(clause)) is not None
+    )
 
 
 def sets_condition(before: str) -> bool:

@@ -86,7 +86,6 @@ _BULLET = lazy_pattern(
     r"|(?i:assistant|judge|evaluator|ai|model|bot|a)\s?(?:\#?\d)?\s?:)[ \t|]{1,4}"
     r"|#{2,6}(?=\w)){0,2}"
 )
-_CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
 )
@@ -560,7 +559,7 @@ def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     if end is not None and end[0] == "?":
         return False
     rest = plain[at : min(stop, at + 4 * WINDOW)]
-    condition = _CONDITION.search(rest.lower())
+    condition = re.search(r"\b(?:if|unless)\b", rest.lower())
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
     return not any(bare_numbers(rest, form, strict=True))

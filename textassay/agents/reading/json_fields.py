@@ -118,7 +118,7 @@ def read_json_fields(
                         not is_shown
                         and (
                             before.lower() in ("", "json")
-                            or _CALL.fullmatch(before) is not None
+                            or re.fullmatch(r"[\w. ]{2,60}\(", before) is not None
                             or _leads_up(before, own)
                         ),
                         other_scale_in(holder, scale) or other_scale_in(one, scale),
@@ -186,7 +186,6 @@ _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
 )
 # record_evaluation({...})
-_CALL = lazy_pattern(r"[\w. ]{2,60}\(")
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
 
@@ -215,7 +214,8 @@ def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, 
     """Yield whether a field is final, its key, value and object, for each named like a rating."""
     named = re.compile(
         r"(?P<final>(?:(?:final|revised)(?: |\Z))*)"
-        rf"(?:(?:overall|my|the|total|corrected|updated|adjusted) )*(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
+        r"(?:(?:overall|my|the|total|corrected|updated|adjusted) )*"
+        rf"(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)
@@ -277,12 +277,11 @@ _BESIDE_SCALE = {
 
 
 # maxScore, finalRating
-_CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _words_of(key: str) -> str:
     """Return the words of a key with spaces between them."""
-    return normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
+    return normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
 
 
 def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:

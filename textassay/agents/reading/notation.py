@@ -18,8 +18,6 @@ _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:
 _KEYCAP = lazy_pattern("\ufe0f?\u20e3")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
-_FRACTION = lazy_pattern(r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])")
-_INTEGERS = lazy_pattern(r"\d+(?:\.\d+)?")
 # Score: 40%
 _PERCENT = lazy_pattern(r"(?m)((?:^|[:=])[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
@@ -50,11 +48,13 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
     if form == "letters":
         return plain
     if "⁄" in plain:
-        plain = _FRACTION.sub(
-            lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
+        plain = re.sub(
+            r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])",
+            lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS),
+            plain,
         )
     if scale[1] == 100 and "%" in plain:
-        alone = len(_INTEGERS.findall(plain)) == 1
+        alone = len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1
         plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
     if "\u20e3" in plain:
         plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
@@ -147,7 +147,6 @@ _MARKUP = lazy_pattern(
 # fullwidth and other forms of the same signs
 _SAME = str.maketrans("➡➔➜➤\ufe0f（）：／＝【】０１２３４５６７８９", "→→→→ ():/= :0123456789")
 # Rating: <3>
-_IN_ANGLES = lazy_pattern(r"<(\s?\d{1,3}(?:\.\d)?\s?)>")
 # <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
 _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
@@ -163,7 +162,7 @@ def plain_text(text: str) -> str:
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
     if "<" in text or "[" in text:
-        text = _IN_ANGLES.sub(r" \1 ", text)
+        text = re.sub(r"<(\s?\d{1,3}(?:\.\d)?\s?)>", r" \1 ", text)
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
@@ -195,8 +194,9 @@ def _blanked(match: re.Match[str]) -> str:
 
 # (1) ...   Step 2: ...   Part (c): ...   Step 4 (rating): 2
 _ENUMERATED = lazy_pattern(
-    r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?(?P<word>step|part|criterion|check|question|item|aspect|task|stage)[ \t]?"
-    r"[(]?(?P<step>\d{1,2})[)]?(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
+    r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?"
+    r"(?:step|part|criterion|check|question|item|aspect|task|stage)[ \t]?[(]?(?P<step>\d{1,2})[)]?"
+    r"(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
     r"|[(](?P<number>\d{1,2})[)])(?=[ \t])"
 )
 
@@ -207,7 +207,9 @@ def without_enumeration(plain: str) -> str:
     numbers = [int(mark["step"] or mark["number"]) for mark in marks]
     if len(marks) < 2 or numbers != [*range(1, len(marks) + 1)]:
         return plain
-    spans = [mark.span() for mark in marks]
+    spans = [
+        (mark.start(), mark.start("titled") if mark["titled"] else mark.end()) for mark in marks
+    ]
     if marks[-1]["titled"]:
         title = marks[-1]["titled"].strip(" \t()")
         start = plain.index(title, marks[-1].start("titled"))

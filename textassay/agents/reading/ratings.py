@@ -105,7 +105,7 @@ def _parse(
     stated = [field for field in fields if field.statement is not None]
     prose, in_words = list[Statement](), ""
     if not fields or plain.strip():
-        plain = without_other_aspects(_KEY.sub(r" \1 ", plain), own)
+        plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
         prose = list(statements_in(plain, form, own, scale[0]))
@@ -158,7 +158,6 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
 # A judge who says no more than `4` or `Rating: 4` says it many times.
 _parse_again = lru_cache(maxsize=1024)(_parse)
 # "score": 4 outside of an object
-_KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
 
 
 def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
@@ -223,7 +222,7 @@ def _settled(
     if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
         return NoRating("Contradictory", "several lines of the answer are different ratings")
     # `[[9]], [[5]]`, of two texts
-    if len(set(_MARKED.findall(plain))) > 1:
+    if len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
         return NoRating("Contradictory", "the answer marks more than one rating")
     if other:
         return NoRating(
@@ -255,7 +254,6 @@ _HYPOTHETICAL = lazy_pattern(
 )
 # Score - 1
 _DASH = lazy_pattern(r"[-–—]\s*\Z")
-_MARKED = lazy_pattern(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]")
 
 
 def _missing(plain: str, statements: list[Statement]) -> NoRating:

@@ -8,10 +8,6 @@ from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.words import KIND, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
-_BETWEEN = {
-    "|": r"[ ]*\|[ ]*", "\t": r"[ ]*\t[ ]*", ";": r"[ ]*;[ ]*", ",": r"[ ]*,[ ]*", "  ": r"[ ]{2,}"
-}  # fmt: skip
-_RULE = re.compile(r"[\s|:+-]*")
 _RATED = lazy_pattern(rf"(?i)(?:{KIND}\s)*(?:{NOUN}|points)(?:\s?[(\[][^()\[\]]{{0,30}}[)\]])?")
 _VALUE = lazy_pattern(rf"(?i){NUMBER}(?:\s?/\s?\d+|\sout\sof\s\d+)?")
 
@@ -32,14 +28,14 @@ def with_own_cell(plain: str, own: re.Pattern[str]) -> str:
 
 def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
     """Return the place of the cell that rates the aspect in a table, if the block is one."""
-    lines = [match for match in re.finditer(r"[^\n]+", block) if not _RULE.fullmatch(match[0])]
+    lines = [line for line in re.finditer(r"[^\n]+", block) if line[0].strip(" \t|:+-")]
     if len(lines) < 2:
         return None
-    for sign, between in _BETWEEN.items():
-        if sign in lines[0][0].strip(" |"):
-            break
-    else:
+    # | a | b |   a<tab>b   a;b   a,b   a  b
+    signs = [sign for sign in ("|", "\t", ";", ",", "  ") if sign in lines[0][0].strip(" |")]
+    if not signs:
         return None
+    between = "[ ]{2,}" if signs[0] == "  " else rf"[ ]*{re.escape(signs[0])}[ ]*"
     rows = [_cells(line, between) for line in lines]
     titles, *body = ([block[start:end].strip() for start, end in row] for row in rows)
     if any(len(row) != len(titles) for row in body) or any(map(_VALUE.fullmatch, titles)):
@@ -50,7 +46,11 @@ def _own_cell(block: str, own: re.Pattern[str]) -> tuple[int, int] | None:
     row, column = found
     start, end = rows[row + 1][column]
     # there has to be room for the sign before it
-    return (start, end) if _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start() else None
+    return (
+        (start, end)
+        if _VALUE.fullmatch(block[start:end]) and start > lines[row + 1].start()
+        else None
+    )
 
 
 def _cells(line: re.Match[str], between: str) -> list[tuple[int, int]]:

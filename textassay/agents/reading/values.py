@@ -130,8 +130,6 @@ _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does
 # 15 * 4 = 60   1 = not toxic, 5 = toxic
 _IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
 _DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
-_YEAR = lazy_pattern(r"[12]\d{3}")
-_DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
 
@@ -169,13 +167,13 @@ def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool 
         not _VALUED.search(before) or _PRONOUN.match(text, end)
     ):
         return False
-    if _IN_SUM.search(before) or _DEFINES.match(text, end) or _YEAR.fullmatch(match[0]):
+    if _IN_SUM.search(before) or _DEFINES.match(text, end) or re.fullmatch(r"[12]\d{3}", match[0]):
         return False
     if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
         return False
     if _REJECTED.search(before) or _REQUIRES.match(text, end):
         return False
-    if not strict and _DENIED.search(before):
+    if not strict and re.search(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z", before):
         return False
     if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
         return False

@@ -112,9 +112,9 @@ GIVE = any_of(
     " (?:stay|stick|keep)(?:_(?:with|at|to))? (?:arrive|finish|end_up)_at"
 )
 SETS = any_of(
-    "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went opt(?:ed|ing)?"
-    " come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing) scor(?:e|ed|ing)"
-    " giv(?:e|ing|en) gave assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
+    "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went"
+    " opt(?:ed|ing)? come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing)"
+    " scor(?:e|ed|ing) giv(?:e|ing|en) gave assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
     " judg(?:e|ed|ing) call(?:ed|ing)? say(?:ing)? think deem(?:ed)? peg believe feel consider"
     " pick(?:ed|ing)? cho(?:ose|sen?) select(?:ed)? set leave leaving stand rest vot(?:e|ing)"
     " estimate assess(?:ed)? evaluat(?:e|ed) conclud(?:e|ed) arriv(?:e|ed) keep(?:ing)? rank(?:ed)?"
@@ -127,8 +127,9 @@ ONLY_MENTIONED = any_of(
     # hypothetical, wished, or weighed before
     " if unless were had could might may should ought perhaps maybe possibly potentially would_have"
     r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
-    r" initially (?:at_)?first earlier originally previously was about_to reserve[ds]? refus\w+ doubt"
-    r" want\w* wish\w* hop(?:e|ed|ing) love need\w* expect\w* usually often always normally sometimes"
+    r" initially (?:at_)?first earlier originally previously was about_to reserve[ds]? refus\w+"
+    r" doubt want\w* wish\w* hop(?:e|ed|ing) love need\w* expect\w* usually often always"
+    " normally sometimes"
     # said by somebody, or of something else
     " says said claims stat(?:e|es|ed) mentions? asks? asked t(?:ell|old) you he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
@@ -174,7 +175,8 @@ _RULE = any_of("criteri(?:on|a) rubric definition standard scale guidelines? des
 SO = any_of(
     "and so thus hence therefore then but overall ultimately finally accordingly consequently"
     " altogether all_in_all all_things_considered on_(?:balance|the_whole|reflection)"
-    " (?:for|to)_me with_(?:this|that|all_that)_in_mind (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
+    " (?:for|to)_me with_(?:this|that|all_that)_in_mind"
+    " (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
     " as_(?:a_result|such|it_stands|is|written)"
     " for_(?:this|these|that)_reasons? after_(?:\\w+_)?(?:thought|consideration|reflection)"
     f" (?:under|by|per|on|according_to)_(?:this|that|the)_{_RULE}"
@@ -193,7 +195,8 @@ MANNER += ")?"
 GOES_ON = any_of(
     "because as since due given but which while although though based considering indicating"
     " reflecting meaning showing suggesting where so however overall here and with mainly primarily"
-    " (?:i_|i['’]d_)(?:think|guess|suppose|believe|say) imh?o (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
+    " (?:i_|i['’]d_)(?:think|guess|suppose|believe|say) imh?o"
+    " (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
     " for_(?:the_following|these|several|two|three)"
     # German, French, Spanish, Portuguese, Italian, Dutch
     " bewerten geben für weil denn aber und en pour car parce mais et à para porque pero por voor"
