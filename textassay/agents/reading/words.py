@@ -114,7 +114,8 @@ GIVE = any_of(
 SETS = any_of(
     "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went"
     " opt(?:ed|ing)? come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing)"
-    " scor(?:e|ed|ing) giv(?:e|ing|en) gave assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
+    " scor(?:e|ed|ing) giv(?:e|ing|en) gave"
+    " assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
     " judg(?:e|ed|ing) call(?:ed|ing)? say(?:ing)? think deem(?:ed)? peg believe feel consider"
     " pick(?:ed|ing)? cho(?:ose|sen?) select(?:ed)? set leave leaving stand rest vot(?:e|ing)"
     " estimate assess(?:ed)? evaluat(?:e|ed) conclud(?:e|ed) arriv(?:e|ed) keep(?:ing)? rank(?:ed)?"
