@@ -12,12 +12,68 @@ from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 
-def own_name(aspect: str | None) -> str:
-    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
-    words = re.findall(r"[^\s_*`-]+", (aspect or "").lower())
+def own_name(aspect: str | None, plain: str) -> str:
+    """Return the pattern of the aspect's name by which an answer calls it; empty for no aspect.
+
+    A judge shortens `translation adequacy` to `Adequacy`, and names `understandability` with
+    `Understandable: 1`. The first of `_names_of` that the answer has is the name.
+    """
+    names = _names_of(aspect or "")
+    if len(names) > 1:
+        written = plain.replace("_", " ")
+        for name, label in names:
+            if label.search(written):
+                return name
+    return names[0][0]
+
+
+# tone (politeness): two names
+_TWO_NAMES = lazy_pattern(r"(?P<name>[^()]{2,}?)[ _]\((?P<other>[^()\d]{2,40})\)")
+# severity of the error, honnêteté des limites
+_OF = r"\s(?:of|in|to|for|with|de|des|du|da|do|della|di|der|des|van|von)\s(?:the\s|la\s|l['’])?"
+_VAGUE = r"appropriateness|quality|level|degree|amount|extent|impression"
+"""Aspects are also called by the word beside these: `tone appropriateness` is `Tone: 4`."""
+
+
+@lru_cache(maxsize=256)
+def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the names of an aspect with the patterns of their places, the most telling first."""
+    called = re.sub(r"[\s_*`-]+", " ", aspect.lower()).strip()
+    two = _TWO_NAMES.fullmatch(called)
+    wholes = [two["name"], two["other"]] if two else [called]
+    shorter, labels = list[str](), list[str]()
+    for name in wholes:
+        if re.search(r"[,/&]|\b(?:and|or|und|et|y|e)\b", name):
+            continue
+        head, *rest = re.split(_OF, name)
+        beside, _, last = head.rpartition(" ")
+        if rest:
+            shorter += [" ".join([head, *rest]), head]
+        # not `following` of `instruction following`
+        if beside and not re.fullmatch(rf"(?i){NOUN}|\w+ing|{_VAGUE}", last):
+            shorter.append(last)
+        if re.fullmatch(_VAGUE, last):
+            labels += [last, *([beside] if beside else rest)]
+        labels += [name[: -len(end)] for end in ("ness",) if name.endswith("ingness")]
+        labels += [f"{name[:-5]}le" for end in ("bility",) if name.endswith(end)]
+    # a name in the plural is a count: `Citations: 4`
+    labels = [name for name in labels if not name.endswith("s") or name.endswith("ness")]
+    anywhere = r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
+    at_label = rf"(?im)(?:^|[|,;.\"\[{{>#•*+-]|\d[.)])[ \t\"*]*"
+    closed = rf"(?:\s{NOUN})?[\s\"*\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
+    first = "|".join(map(_pattern_of, wholes))
+    return (
+        (first if len(wholes) == 1 else f"(?:{first})", re.compile(rf"(?i){first}")),
+        *((_pattern_of(n), re.compile(rf"{anywhere}{_pattern_of(n)}(?!\w)")) for n in shorter),
+        *((_pattern_of(n), re.compile(rf"{at_label}{_pattern_of(n)}{closed}")) for n in labels),
+    )
+
+
+def _pattern_of(name: str) -> str:
+    """Return the pattern of a name, in any case and with spaces, `-` or `_` in it."""
+    pattern = r"[\s-]{1,3}".join(map(re.escape, name.split()))
     # judges shorten `overall quality`
-    name = r"[\s-]{1,3}".join(map(re.escape, words))
-    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", name)
+    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", pattern)
 
 
 @lru_cache(maxsize=256)

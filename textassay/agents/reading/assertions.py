@@ -52,6 +52,9 @@ _ANYTHING = (
 )
 _MINE = lazy_pattern(rf"(?:.*\s)?my\s(?:{KIND}\s)*{NOUN}\s?[:：=]")
 
+# Please answer with the rating: 4   The film got my rating: 4
+_REQUESTS = lazy_pattern(r".*\b(?:please|respond|write|output|ask\w*|got|gets|has|had)\s")
+
 
 class _Patterns:
     """What may lead up to an asserted number, for an aspect of one name."""
@@ -113,7 +116,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
     if approved and re.fullmatch(rf"{_BEGUN}(?:{_LEVEL}|{NOUN}\sof\s)?", clause):
         return True
     if _MINE.fullmatch(lead):
-        return True
+        return not _REQUESTS.match(lead)
     if _ONLY_MENTIONED.search(lead) or re.search(r"\d", lead):
         return False
     patterns = _patterns(own)
@@ -124,7 +127,11 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         if concerning and not patterns.about.match(concerning["what"]):
             return False
         return patterns.object.fullmatch(judge["tail"]) is not None
-    if patterns.merit.fullmatch(clause) or patterns.label.fullmatch(lead):
+    if patterns.label.fullmatch(lead):
+        return not _REQUESTS.match(lead)
+    if re.search(r"\bwould\b", clause):
+        return False
+    if patterns.merit.fullmatch(clause):
         return True
     return (
         ends and (patterns.being.fullmatch(clause) or patterns.result.fullmatch(clause)) is not None

@@ -496,6 +496,7 @@ _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
+    r"|.*(?:\bwould|\w['’]d)\shave\b.*"
 )
 
 

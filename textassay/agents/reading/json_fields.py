@@ -103,7 +103,7 @@ def read_json_fields(
         elif len(objects) > 1:
             objects = []
         for one in objects:
-            for key, value, holder in _without_totals(list(_rating_fields(one, own)), own):
+            for key, value, holder in _without_totals(one, own):
                 number = rating_of_field(value, scale, form, labels)
                 if number is None and _is_remark(key, value, one, scale, own, form, labels):
                     continue
@@ -121,7 +121,7 @@ def read_json_fields(
                             or re.fullmatch(r"[\w. ]{2,60}\(", before) is not None
                             or _leads_up(before, own)
                         ),
-                        other_scale_in(holder, scale) or other_scale_in(one, scale),
+                        other_scale_in(holder, scale, own) or other_scale_in(one, scale, own),
                     )
                 )
     return fields
@@ -158,18 +158,28 @@ def _is_remark(
 _OF_ALL = lazy_pattern(r"(?:overall|total|average|mean)(?: .*)?")
 
 
-def _without_totals(
-    fields: list[tuple[str, Any, JsonObject]], own: str
-) -> list[tuple[str, Any, JsonObject]]:
-    """Return the fields without the overall score beside one of the asked aspect's name."""
+def _without_totals(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the fields of ratings without the overall score beside those of single aspects.
+
+    Beside several scores of other names the overall one rates no single aspect, either.
+    """
+    fields = _rating_fields(held, own)
     names = [_words_of(key) for key, *_ in fields]
-    if not own or not any(re.fullmatch(own, name) for name in names):
+    of_others = [key for key in held if _OF_ONE.fullmatch(_words_of(key))]
+    is_named = bool(own) and any(re.fullmatch(own, name) for name in names)
+    is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
+    if not is_named and (is_of_all or len(of_others) < 2):
         return fields
     return [
         field
         for field, name in zip(fields, names, strict=True)
         if re.fullmatch(own, name) or not _OF_ALL.fullmatch(name)
     ]
+
+
+_OF_ONE = lazy_pattern(
+    r"(?!overall|total|final|judge|max|min|average|mean|confidence|revised|my\b).* (?:score|rating)"
+)
 
 
 def _leads_up(before: str, own: str) -> bool:
@@ -214,7 +224,7 @@ def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, 
     """Yield whether a field is final, its key, value and object, for each named like a rating."""
     named = re.compile(
         r"(?P<final>(?:(?:final|revised)(?: |\Z))*)"
-        r"(?:(?:overall|my|the|total|corrected|updated|adjusted) )*"
+        r"(?:(?:overall|my|the|total|corrected|updated|adjusted|judge|gpt|llm) )*"
         rf"(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
@@ -284,10 +294,12 @@ def _words_of(key: str) -> str:
     return normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
 
 
-def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
+def other_scale_in(held: JsonObject, scale: tuple[float, float], own: str = "") -> str:
     """Return the field of an object that names another scale than the one asked; empty for none."""
     for key, value in held.items():
         words = set(_words_of(key).split())
+        if own and re.fullmatch(own, _words_of(key)):
+            continue
         if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
             continue
         numbers = numbers_of(value)

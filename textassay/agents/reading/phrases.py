@@ -95,7 +95,7 @@ def grammar_of(own: str) -> RatingGrammar:
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
     changing = (
-        rf"(?:(?:(?:i|we)(?:['’](?:m|ve))?|let\sme)(?:\s{MODAL})?(?:\s{SO})?\s)?{CHANGE}"
+        rf"(?:(?:(?:i|we)(?:['’](?:m|ve))?|let\sme)(?:\s(?!can\b){MODAL})?(?:\s{SO})?\s)?{CHANGE}"
         rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
     )
     think = (

@@ -89,7 +89,7 @@ def _parse(
 ) -> Rating | NoRating:
     if _WITHDRAWN.search(text):
         return NoRating("NoScoreFound", "the answer takes its rating back")
-    own, whole = own_name(aspect), write_as_numbers(plain_text(text), scale, form)
+    own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
     if (rest := _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)).strip():
         whole = rest
     fields = read_json_fields(whole, scale, form, own, labels)

@@ -130,8 +130,11 @@ _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does
 # 15 * 4 = 60   1 = not toxic, 5 = toxic
 _IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
 _DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
+# where 1 is not helpful and 5 is very helpful
+_OF_SCALE = lazy_pattern(r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z")
+_IS = lazy_pattern(r"(?i)\s(?:is|being|means)\s")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
+_REQUIRES = lazy_pattern(rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
 
 
 def bare_numbers(
@@ -169,7 +172,9 @@ def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool 
         return False
     if _IN_SUM.search(before) or _DEFINES.match(text, end) or re.fullmatch(r"[12]\d{3}", match[0]):
         return False
-    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
+    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 8]):
+        return False
+    if _OF_SCALE.search(text[max(0, start - 80) : start]) and _IS.match(text, end):
         return False
     if _REJECTED.search(before) or _REQUIRES.match(text, end):
         return False
