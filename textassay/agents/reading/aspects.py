@@ -112,13 +112,13 @@ def is_own(name: str, own: re.Pattern[str]) -> bool:
 # Confidence: 5
 _OF_JUDGE = lazy_pattern(
     r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?"
-    r"[ \t]*[:=][^\n]*$"
+    r"[ \t]*[:=](?:[^\n]+|\s*\n\s*[\d.]+%?[ \t]*)?$"
 )
 # Aspect: coherence, Rating: 4 (coherence)
 _QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
-_NAMES = lazy_pattern(r"[(#]|(?i:criterion|aspect|dimension|metric)")
+_NAMES = lazy_pattern(r"[(#]|(?i:criteri(?:on|a)|aspect|dimension|metric)")
 _ANOTHER = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criterion|aspect|dimension|metric)[ \t]*:[ \t]*{_QUALITY}"
+    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criteri(?:on|a)|aspect|dimension|metric)[ \t]*:[ \t]*(?:\w+[ ])?{_QUALITY}"
     r"[ \t]*\n(?:[^\n]+\n?)*"
     rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
     r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
@@ -134,10 +134,10 @@ def _of_another(plain: str) -> list[tuple[int, int]]:
 _PAIR = (
     rf"[(]?[^\W\d_][^\n:：=→,;.()\d]{{0,40}}"
     rf"(?:[ \t]?(?:[:：=→]|->)[ \t]?{NUMBER}(?:[ \t]?/[ \t]?\d+)?"
-    rf"|[ \t]{NUMBER}/\d+)[)]?"
+    rf"|[ \t]{NUMBER}/\d+(?:[ \t]?\([^()\d]{{0,60}}\))?)[)]?"
 )
 _PAIRS = lazy_pattern(
-    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[ \t]?[,;.|]|(?<=\d))?[ \t]+{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$"
+    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[,;][ \t]*|[ \t]?[,;.|][ \t]+|[ \t]+){_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$"
 )
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN_NAMES = (

@@ -35,7 +35,7 @@ _LEVEL = (
 _BEGUN = rf"(?:(?:{SO}|and|but|so|still|then|ok(?:ay)?|(?:for|to)\sme)\s?,?\s)*"
 # 2 seems right   3 is where I'll leave it   8 it is
 _APPROVAL = lazy_pattern(
-    r"(?i)\s(?:it\sis\b|(?:fair|right|appropriate|justified|warranted|reasonable)\b|is\s(?:where|what)\s(?:i|we)\b"
+    r"(?i)\s(?:it\sis\b(?=[ ]*(?:[.,!;]|$))|(?:fair|right|appropriate|justified|warranted|reasonable)\b|is\s(?:where|what)\s(?:i|we)\b"
     r"|(?:(?:seems|feels|sounds|looks|appears|is|strikes\sme\sas)(?:\sto\s(?:me|us)(?:\sto\sbe)?)?)"
     r"\s(?:like\s)?(?:(?:the|an?|most|only|just|about|fully|entirely)\s){0,2}"
     r"(?:right|fair(?:est)?|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable"
@@ -52,6 +52,10 @@ _ANYTHING = (
 )
 _MINE = lazy_pattern(rf"(?:.*\s)?my\s(?:{KIND}\s)*{NOUN}\s?[:：=]")
 
+_COUNTED = lazy_pattern(
+    r"\b(?:facts|points|claims|sentences|questions|items|details|statements|errors|mistakes|issues"
+    r"|times|words|typos|sources|places)\b.*:"
+)
 # Please answer with the rating: 4   The film got my rating: 4
 _REQUESTS = lazy_pattern(r".*\b(?:please|respond|write|output|ask\w*|got|gets|has|had)\s")
 
@@ -61,7 +65,7 @@ class _Patterns:
 
     def __init__(self, own: str) -> None:
         name = own or NOUN
-        its = rf"(?:{TEXT}|(?:its|the)\s(?:\w{{4,12}}\s)?(?:{name}|{TEXTS})|{own or TEXT})"
+        its = rf"(?:{TEXT}|(?:its|the)\s(?:\w{{4,12}}\s)?(?:{name}|{TEXTS})(?:\sof\s(?:the|this)\s(?:\w+\s){{0,2}}{TEXTS})?|{own or TEXT})"
         surely = (
             rf"(?:{MODAL}|\w+ly|be|comfortable|confident|happy|glad|ready|gonna|then|still|now)"
         )
@@ -83,7 +87,8 @@ class _Patterns:
             rf"\s(?:number|figure|choice|{NOUN})\s(?:here\s)?is\s(?:{_LEVEL})?"
         )
         self.being = re.compile(
-            rf"{_BEGUN}(?:th(?:is|at)|it)(?:\sis|['’]s)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
+            rf"{_BEGUN}(?:th(?:is|at)|it)(?:\sis|['’]s|\swould\sbe)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
+            rf"|{_BEGUN}{own or '(?!)'}\s(?:is|was|seems|feels|remains)\s[^:]{{3,60}}:\s?"
         )
         self.label = re.compile(
             rf"(?:(?:.*\s)?(?:the|an?|my|your|its|this|is|{KIND}|give|assign|aggregate|combined)\s)?"
@@ -129,13 +134,12 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return patterns.object.fullmatch(judge["tail"]) is not None
     if patterns.label.fullmatch(lead):
         return not _REQUESTS.match(lead)
+    if ends and patterns.being.fullmatch(clause):
+        return _COUNTED.search(clause) is None
     if re.search(r"\bwould\b", clause):
         return False
-    if patterns.merit.fullmatch(clause):
-        return True
-    return (
-        ends and (patterns.being.fullmatch(clause) or patterns.result.fullmatch(clause)) is not None
-    )
+    asserts = patterns.merit.fullmatch(clause) or (ends and patterns.result.fullmatch(clause))
+    return asserts is not None and asserts is not False
 
 
 def sets_condition(before: str) -> bool:

@@ -71,7 +71,7 @@ _CLOSES = lazy_pattern(
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
-    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ(?!とは)|と[评評し思な]))"
+    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です(?!か)|だ(?!とは)|と[评評し思な]))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
@@ -252,14 +252,12 @@ class _Candidate(NamedTuple):
         if lead and _is_named(grammar, lead):
             return "named"
         if lead and _CONCLUDES.fullmatch(lead):
-            return "unsigned"
+            return "named" if _MAKES_IT.search(lead) or self._is_asserted() else "unsigned"
         # not the last level of `good (4), bad (1)`
         is_graded = self.begin < self.match.start() and _GRADED.fullmatch(lead)
         if is_graded and not _BRACKETED.search(self.text.plain, self.line, self.begin):
             return "unsigned"
-        if self._is_share():
-            return "named"
-        if self._is_asserted():
+        if self._is_share() or self._is_asserted():
             return "named"
         if clause.kind != "soft":
             if lead and grammar.noun.fullmatch(lead):
@@ -276,7 +274,9 @@ class _Candidate(NamedTuple):
     def _is_asserted(self) -> bool:
         """Return whether the judge asserts the value in words of their own."""
         before, lead, text = self.clause.before, self.clause.text, self.text
-        ends = self.after.ends or self.after.about or bool(self.match["top"])
+        after = self.after
+        ends = after.ends or after.about or bool(self.match["top"])
+        ends = ends or (after.sign and _EXPLAINS.match(text.plain, after.at) is not None)
         end = self.match.end()
         return asserts_level(before, lead, text.plain, end, text.own, ends=ends) and levels_of(
             text.plain
@@ -338,7 +338,7 @@ class _Candidate(NamedTuple):
             and (self.text.grammar.subject.match(lead) or _JUDGE.match(lead))
             and not _SHARE_OF.search(lead)
             and not _REPORTS.search(lead)
-            and not plain[match.end() :].strip(" .\n")
+            and not plain[match.end() :].strip(" .!\n")
         )
 
     def _stands_alone(self) -> bool:
@@ -471,6 +471,10 @@ _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
 )
+# this would be a 3: I understood it
+_EXPLAINS = lazy_pattern(r"(?i)\s*(?:i|it|its|they|there|some|most|all)\b")
+# that makes it a 3 rather than
+_MAKES_IT = lazy_pattern(r"\b(?:makes|puts|places|brings)\s(?:it|this)\b.*\ba\Z")
 # so 3   → 3   let's say a 3   that makes it a 3
 _CONCLUDES = lazy_pattern(
     rf"(?:(?:and\s|but\s)?(?!then\b){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"

@@ -168,7 +168,7 @@ def _without_totals(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObje
     of_others = [key for key in held if _OF_ONE.fullmatch(_words_of(key))]
     is_named = bool(own) and any(re.fullmatch(own, name) for name in names)
     is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
-    if not is_named and (is_of_all or len(of_others) < 2):
+    if not is_named and (is_of_all or len(of_others) < (1 if own.endswith("score") else 2)):
         return fields
     return [
         field
@@ -257,9 +257,9 @@ def _fields_inside(value: object, own: str) -> list[tuple[str, Any, JsonObject]]
     subject = subject_of(value)
     if subject is not None and not re.fullmatch(own, subject):
         return []
-    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
+    named = re.compile(rf"(?i)(?:\w+ )?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
     fields = _rating_fields(value, own)
-    return [field for field in fields if field[2] is not value or named.fullmatch(field[0])]
+    return [field for field in fields if field[2] is not value or named.fullmatch(_words_of(field[0]))]
 
 
 # an assessment or an evaluation is as often a text as a number
@@ -304,6 +304,8 @@ def other_scale_in(held: JsonObject, scale: tuple[float, float], own: str = "") 
             continue
         numbers = numbers_of(value)
         is_low = words & {"min", "minimum", "lowest"}
+        if "total" in words and numbers == [sum(numbers_of(list(held.values()))) - numbers[0]]:
+            continue  # of the scores beside it
         if numbers and not is_scale(numbers, (scale[0], scale[0]) if is_low else scale):
             return f"{key}: {value}"
     return ""

@@ -58,6 +58,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
     if "\u20e3" in plain:
         plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
+    if "\n===" in plain:
+        plain = re.sub(r"(?m)^=+[ \t]*$", lambda match: " " * len(match[0]), plain)
     if "..." in plain or "___" in plain:
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):

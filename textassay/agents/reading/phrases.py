@@ -80,7 +80,7 @@ def grammar_of(own: str) -> RatingGrammar:
     noun += rf"(?:{NOUN}|maximum)(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}"
     noun += rf"(?:\s{MANNER})?"
     end_of_scale = (
-        r"the\s(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
+        r"(?:the\s)?(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
         rf"(?:\s(?:for|on)\s{text})?(?:\s?(?:,|:|\sof))?(?:\swhich\sis)?"
     )
     number = rf"(?:{noun}|{end_of_scale}|{MANNER}|)"

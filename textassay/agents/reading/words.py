@@ -32,7 +32,7 @@ NUMBER = (
     # 四分
     r"|[一二三四五六七八九十](?=分|星))"
     # 4分, 4点, 4점 are written without a space
-    r"(?![^\W分点點점])"
+    r"(?!(?!です)[^\W分点點점])"
 )
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
@@ -75,7 +75,7 @@ FOREIGN = (
         "得分 评分 評分 分数 分數 打分 总分 总评 评级 等级 结果 スコア 評価 点数 評点 得点"
         " 점수 평점 평가 등급"
     )
-    + r")(?:\s(?:finale?|totale?|globale?|g[ée]n[ée]rale?|general))?"
+    + r")(?:\s(?:finale?|totale?|globale?|complessiv[ao]|geral|g[ée]n[ée]rale?|general))?"
 )
 """Names of a rating in other languages than English, in which a judge may answer."""
 KIND = any_of(
@@ -235,7 +235,8 @@ OTHERWISE = (
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
         " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
-        " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
+        " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio средн\\w+"
+        " m[aá]xim\\w+ massim\\w+ максимальн\\w+ minim\\w+ читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
     )
     + r"\b|.*"
     + any_of(
@@ -249,7 +250,7 @@ OTHERWISE = (
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
     rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|minha|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
-    r"(?:\s(?:für|auf|pour|de|du|des|del|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
+    r"(?:\s(?:für|auf|pour|de|du|des|della?|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
     rf"|(?:{_THEREFORE_ELSEWHERE}\s?,?\s)?(?:{_THEREFORE_ELSEWHERE}\s)?{_GIVING_ELSEWHERE}"
