@@ -58,7 +58,9 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         labels += [f"{name[:-5]}le" for end in ("bility",) if name.endswith(end)]
     # a name in the plural is a count: `Citations: 4`
     labels = [name for name in labels if not name.endswith("s") or name.endswith("ness")]
-    anywhere = r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
+    anywhere = (
+        r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
+    )
     at_label = rf"(?im)(?:^|[|,;.\"\[{{>#•*+-]|\d[.)])[ \t\"*]*"
     closed = rf"(?:\s{NOUN})?[\s\"*\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
     first = "|".join(map(_pattern_of, wholes))
@@ -164,7 +166,7 @@ def _own_pair(line: str, own: str) -> str:
     if sum(mine) != 1 or any(_AGAIN.fullmatch(pair[0]) for pair in pairs):
         return line
     pair = pairs[mine.index(True)]
-    start, end = pair.start() + pair[0].startswith("("), pair.end() - pair[0].endswith(")")
+    start, end = pair.start() + pair[0].startswith("("), pair.end() - pair[0].startswith("(")
     return " " * start + line[start:end] + " " * (len(line) - end)
 
 

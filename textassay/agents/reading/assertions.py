@@ -72,7 +72,7 @@ class _Patterns:
         self.object = re.compile(
             rf"(?:['’](?:d|ll|m|ve|re))?\s(?:{surely}\s){{0,5}}{SETS}(?:\s(?:of|for|to|on|in)?\s?{its}){{0,3}}"
             rf"(?:\s(?:up|down|in|out|back|as|at|on|with|for|to|of|is|it['’]s|that['’]s|around|about|be))*"
-            rf"\s(?:{_LEVEL}|{NOUN}\sof\s)?"
+            rf"\s(?:{_LEVEL}|{NOUN}\sof\s|an?\s{name}\sof\s)?"
         )
         self.merit = re.compile(
             rf".*\b(?:(?:this|the)\s(?:{TEXTS}|{name})|this|it|{TEXTS}\s(?:that|which))"
@@ -87,7 +87,7 @@ class _Patterns:
             rf"\s(?:number|figure|choice|{NOUN})\s(?:here\s)?is\s(?:{_LEVEL})?"
         )
         self.being = re.compile(
-            rf"{_BEGUN}(?:th(?:is|at)|it)(?:\sis|['’]s|\swould\sbe)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
+            rf"{_BEGUN}(?:(?:for|on|in\sterms\sof)\s{name}\s?,?\s)?{TEXT}(?:\sis|['’]s|\swould\sbe)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
             rf"|{_BEGUN}{own or '(?!)'}\s(?:is|was|seems|feels|remains)\s[^:]{{3,60}}:\s?"
         )
         self.label = re.compile(
@@ -122,10 +122,11 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return True
     if _MINE.fullmatch(lead):
         return not _REQUESTS.match(lead)
-    if _ONLY_MENTIONED.search(lead) or re.search(r"\d", lead):
+    judge = _JUDGE.fullmatch(clause)
+    if _ONLY_MENTIONED.search(lead) or re.search(r"\d", judge["tail"] if judge else lead):
         return False
     patterns = _patterns(own)
-    if judge := _JUDGE.fullmatch(clause):
+    if judge:
         if re.search(r"\bwh(?:ich|om|at)\s\Z", judge["start"]):
             return False
         concerning = _CONCERNING.fullmatch(f"{before} {judge['start']}")
@@ -145,7 +146,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
 def sets_condition(before: str) -> bool:
     """Return whether the clauses before a number set a condition."""
     return re.search(
-        r"\b(?:if|unless|were|had|suppose|when|once|should)\b(?!\s(?:i|we)\s(?:had|have|must)\b)",
+        r"\b(?:if|unless|were|had|suppose|when|once|should)\b(?!\s\d+\s(?:is|=|means)\b|\s(?:i|we)\s(?:had|have|must)\b)",
         before,
     ) is not None  # fmt: skip
 

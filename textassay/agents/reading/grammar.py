@@ -56,6 +56,7 @@ from textassay.agents.reading.words import (
     SO,
     TEXT,
     TEXTS,
+    any_of,
 )
 from textassay.lazy import lazy_pattern
 
@@ -247,6 +248,8 @@ class _Candidate(NamedTuple):
         clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
         if self._is_marked():
             return "named"
+        if self._is_level():
+            return "named"
         if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
             return after_comma
         if lead and _is_named(grammar, lead):
@@ -271,6 +274,24 @@ class _Candidate(NamedTuple):
         whole = _words(f"{clause.before} {lead}")
         return "named" if _is_named(grammar, whole) else "nothing"
 
+    def _is_level(self) -> bool:
+        """Return whether a value begins the answer as the only level in it, with its meaning."""
+        lead, own = self.clause.text, self.text.own
+        if self.line > self.text.first:
+            return False
+        plain, end = self.text.plain, self.match.end()
+        # slightly biased → 2
+        if (
+            own.isalpha()
+            and self.after.ends
+            and re.fullmatch(rf"{_DEGREE}\s{own[:4]}\w*\s?[:→=]", lead)
+        ):
+            return len(re.findall(rf"(?i)\b{own[:4]}\w*\s?[:→=]", plain)) == 1
+        if lead not in ("level", "option", "category"):
+            return False
+        only = len(re.findall(rf"(?i)\b{self.clause.text}\s\d", plain)) == 1
+        return only and re.match(r"\s?(?:[–—:-]\s|,\s[\"“])", plain[end : end + 4]) is not None
+
     def _is_asserted(self) -> bool:
         """Return whether the judge asserts the value in words of their own."""
         before, lead, text = self.clause.before, self.clause.text, self.text
@@ -289,6 +310,13 @@ class _Candidate(NamedTuple):
             return False
         if _FOREIGN_MARK.fullmatch(self.clause.text):
             return True
+        if (
+            self.clause.text.endswith(":")
+            and plain.count("[[") == 1
+            and not plain[self.after.at :].strip(" .\n")
+        ):
+            lead = f"{self.clause.before} {self.clause.text}"
+            return _OF_TEXT.search(lead) is not None and _FORMAT.search(lead) is None
         is_last = line >= self.text.last and not plain[line : self.begin].strip()
         return (
             is_last
@@ -372,6 +400,8 @@ class _Candidate(NamedTuple):
 
 
 def _is_named(grammar: RatingGrammar, lead: str) -> bool:
+    if "have" in lead and re.search(r"(?:\bwould|\w['’]d)\shave\b", lead):
+        return False
     return not _ANSWER_IS.fullmatch(lead) and any(
         pattern.fullmatch(lead) for pattern in grammar.named
     )
@@ -467,6 +497,9 @@ def _words(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
+_DEGREE = any_of(
+    "partially partly slightly somewhat mostly very highly fully moderately strongly not not_at_all"
+)
 _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
@@ -477,7 +510,7 @@ _EXPLAINS = lazy_pattern(r"(?i)\s*(?:i|it|its|they|there|some|most|all)\b")
 _MAKES_IT = lazy_pattern(r"\b(?:makes|puts|places|brings)\s(?:it|this)\b.*\ba\Z")
 # so 3   → 3   let's say a 3   that makes it a 3
 _CONCLUDES = lazy_pattern(
-    rf"(?:(?:and\s|but\s)?(?!then\b){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"
+    rf"(?:(?:and\s|but\s)?(?!then\b|(?:and|but)\s?\Z){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"
     r"|(?:final|total|output|number|yes|full\smarks)\s?[:,]\s?"
     r"|(?:the\s)?bottom\sline\s?(?:is)?[:,]?\s?|i['’]?m\sin\sthe\smiddle\s?[:,]\s?)"
     rf"(?:(?:{_CALLS}|(?:i['’]?d\s)?(?:say|call\sit)|it\s?(?:['’]?s|is)|we\sget)\s?)?(?:{MANNER})?"
@@ -487,11 +520,18 @@ _CONCLUDES = lazy_pattern(
 _GRADED = lazy_pattern(
     rf"(?:\w+(?:\s\w+)?\s?[:：–-]\s?|{TEXT}\s(?:is|seems|appears)\s)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
-    r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
+    r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful"
+    r"|low|medium|high|moderate|neutral|(?:strongly\s)?(?:dis)?agree)"
+    r"|(?:\w+\s)?(?:rating|score|grade|level)\s?:\s?(?!.*\b(?:none|no|see|missing|unknown|given|school|page|age)\b)[\"“]?[a-z]+(?:\s[a-z]+){0,2}[\"”]?"
 )
 # 이 답변에 대한 점수는 [[4]]로 평가한다
 _FOREIGN_MARK = lazy_pattern(
     rf"(?!{OTHERWISE}|.*(?:최고|최대|평균|만약|다면))(?:[{CJK}]{{1,12}}\s){{0,12}}{FOREIGN}[{CJK}]{{0,2}}"
+)
+_OF_TEXT = lazy_pattern(rf"\b(?:{TEXTS}|{NOUN}|assistant(?:['’]s)?)\b")
+_FORMAT = lazy_pattern(
+    r"\b(?:form(?:at)?|like|such|example|e\.g|please|not|never|if|than|of|to|respond|write|range|max\w*"
+    r"|would|could|should|score[sd]?\sfrom)\b"
 )
 _RATED_SO = lazy_pattern(r"으?로\s(?:평가|매기|부여|판단)\w{0,6}[.\s]*\Z")
 # ### Rating: In view of all this:
@@ -500,7 +540,6 @@ _BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
-    r"|.*(?:\bwould|\w['’]d)\shave\b.*"
 )
 
 

@@ -259,7 +259,9 @@ def _fields_inside(value: object, own: str) -> list[tuple[str, Any, JsonObject]]
         return []
     named = re.compile(rf"(?i)(?:\w+ )?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
     fields = _rating_fields(value, own)
-    return [field for field in fields if field[2] is not value or named.fullmatch(_words_of(field[0]))]
+    return [
+        field for field in fields if field[2] is not value or named.fullmatch(_words_of(field[0]))
+    ]
 
 
 # an assessment or an evaluation is as often a text as a number

@@ -74,7 +74,9 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
 
 
 # [Fluency] 4
-_BRACKETED_NAME = lazy_pattern(r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d)")
+_BRACKETED_NAME = lazy_pattern(
+    r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d|:[ \t]*\[?\d)"
+)
 
 
 def _counted(match: re.Match[str], high: float) -> str:

@@ -103,7 +103,9 @@ _SCALES = (
     # Score: 4 [1-10]
     (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
 )
-_SCALE_WORDING = tuple((words, lazy_pattern(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
+_SCALE_WORDING = tuple(
+    (words, lazy_pattern(rf"(?i){pattern}(?![^\W\d])")) for words, pattern in _SCALES
+)
 
 
 @lru_cache(maxsize=256)

@@ -131,10 +131,14 @@ _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does
 _IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
 _DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
 # where 1 is not helpful and 5 is very helpful
-_OF_SCALE = lazy_pattern(r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z")
+_OF_SCALE = lazy_pattern(
+    r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
+)
 _IS = lazy_pattern(r"(?i)\s(?:is|being|means)\s")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
+_REQUIRES = lazy_pattern(
+    rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b"
+)
 
 
 def bare_numbers(
