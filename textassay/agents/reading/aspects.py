@@ -61,7 +61,7 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     anywhere = (
         r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
     )
-    at_label = rf"(?im)(?:^|[|,;.\"\[{{>#•*+-]|\d[.)])[ \t\"*]*"
+    at_label = r"(?im)(?:^|[|,;.\"\[{>#•*+-]|\d[.)])[ \t\"*]*"
     closed = rf"(?:\s{NOUN})?[\s\"*\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
     first = "|".join(map(_pattern_of, wholes))
     return (
@@ -120,7 +120,8 @@ _OF_JUDGE = lazy_pattern(
 _QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
 _NAMES = lazy_pattern(r"[(#]|(?i:criteri(?:on|a)|aspect|dimension|metric)")
 _ANOTHER = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•][ \t])?(?:criteri(?:on|a)|aspect|dimension|metric)[ \t]*:[ \t]*(?:\w+[ ])?{_QUALITY}"
+    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:criteri(?:on|a)|aspect|dimension|metric)[ \t]*:"
+    rf"[ \t]*(?:\w+[ ])?{_QUALITY}"
     r"[ \t]*\n(?:[^\n]+\n?)*"
     rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
     r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
@@ -139,7 +140,8 @@ _PAIR = (
     rf"|[ \t]{NUMBER}/\d+(?:[ \t]?\([^()\d]{{0,60}}\))?)[)]?"
 )
 _PAIRS = lazy_pattern(
-    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[,;][ \t]*|[ \t]?[,;.|][ \t]+|[ \t]+){_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$"
+    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[,;][ \t]*|[ \t]?[,;.|][ \t]+|[ \t]+){_PAIR}){{1,12}}"
+    r"[ \t]*[.;]?[ \t]*$"
 )
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN_NAMES = (

@@ -35,7 +35,9 @@ _LEVEL = (
 _BEGUN = rf"(?:(?:{SO}|and|but|so|still|then|ok(?:ay)?|(?:for|to)\sme)\s?,?\s)*"
 # 2 seems right   3 is where I'll leave it   8 it is
 _APPROVAL = lazy_pattern(
-    r"(?i)\s(?:it\sis\b(?=[ ]*(?:[.,!;]|$))|(?:fair|right|appropriate|justified|warranted|reasonable)\b|is\s(?:where|what)\s(?:i|we)\b"
+    r"(?i)\s(?:it\sis\b(?=[ ]*(?:[.,!;]|$))"
+    r"|(?:fair|right|appropriate|justified|warranted|reasonable)\b"
+    r"|is\s(?:where|what)\s(?:i|we)\b"
     r"|(?:(?:seems|feels|sounds|looks|appears|is|strikes\sme\sas)(?:\sto\s(?:me|us)(?:\sto\sbe)?)?)"
     r"\s(?:like\s)?(?:(?:the|an?|most|only|just|about|fully|entirely)\s){0,2}"
     r"(?:right|fair(?:est)?|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable"
@@ -65,7 +67,10 @@ class _Patterns:
 
     def __init__(self, own: str) -> None:
         name = own or NOUN
-        its = rf"(?:{TEXT}|(?:its|the)\s(?:\w{{4,12}}\s)?(?:{name}|{TEXTS})(?:\sof\s(?:the|this)\s(?:\w+\s){{0,2}}{TEXTS})?|{own or TEXT})"
+        its = (
+            rf"(?:{TEXT}|(?:its|the)\s(?:\w{{4,12}}\s)?(?:{name}|{TEXTS})"
+            rf"(?:\sof\s(?:the|this)\s(?:\w+\s){{0,2}}{TEXTS})?|{own or TEXT})"
+        )
         surely = (
             rf"(?:{MODAL}|\w+ly|be|comfortable|confident|happy|glad|ready|gonna|then|still|now)"
         )
@@ -87,7 +92,7 @@ class _Patterns:
             rf"\s(?:number|figure|choice|{NOUN})\s(?:here\s)?is\s(?:{_LEVEL})?"
         )
         self.being = re.compile(
-            rf"{_BEGUN}(?:(?:for|on|in\sterms\sof)\s{name}\s?,?\s)?{TEXT}(?:\sis|['’]s|\swould\sbe)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
+            rf"{_BEGUN}(?:(?:for|on|in\sterms\sof)\s{name}\s?,?\s)?(?!the\s(?:answer|solution|code|question|title)\b){TEXT}(?:\sis|['’]s|\swould\sbe)\s(?:(?:\w+ly|about|just|still)\s)?{_LEVEL}"
             rf"|{_BEGUN}{own or '(?!)'}\s(?:is|was|seems|feels|remains)\s[^:]{{3,60}}:\s?"
         )
         self.label = re.compile(
@@ -127,7 +132,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return False
     patterns = _patterns(own)
     if judge:
-        if re.search(r"\bwh(?:ich|om|at)\s\Z", judge["start"]):
+        if re.search(r"\b(?:wh(?:ich|om|at)|say|think|claim)\s\Z", judge["start"]):
             return False
         concerning = _CONCERNING.fullmatch(f"{before} {judge['start']}")
         if concerning and not patterns.about.match(concerning["what"]):
@@ -146,7 +151,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
 def sets_condition(before: str) -> bool:
     """Return whether the clauses before a number set a condition."""
     return re.search(
-        r"\b(?:if|unless|were|had|suppose|when|once|should)\b(?!\s\d+\s(?:is|=|means)\b|\s(?:i|we)\s(?:had|have|must)\b)",
+        r"\b(?:if|unless|were|had|suppose|when|once|should)\b(?!\s\d+\s(?:is|=|means)\s[^,]*\sand\s\d|\s(?:i|we)\s(?:had|have|must)\b)",
         before,
     ) is not None  # fmt: skip
 

@@ -52,6 +52,7 @@ from textassay.agents.reading.words import (
     GOES_ON,
     MANNER,
     NOUN,
+    OTHERS,
     OTHERWISE,
     SO,
     TEXT,
@@ -284,7 +285,7 @@ class _Candidate(NamedTuple):
         if (
             own.isalpha()
             and self.after.ends
-            and re.fullmatch(rf"{_DEGREE}\s{own[:4]}\w*\s?[:→=]", lead)
+            and re.fullmatch(rf"{_DEGREE}\s{own[:4]}\w*\s?[:→]", lead)
         ):
             return len(re.findall(rf"(?i)\b{own[:4]}\w*\s?[:→=]", plain)) == 1
         if lead not in ("level", "option", "category"):
@@ -497,9 +498,7 @@ def _words(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-_DEGREE = any_of(
-    "partially partly slightly somewhat mostly very highly fully moderately strongly not not_at_all"
-)
+_DEGREE = any_of("partially partly slightly somewhat mostly very highly fully moderately strongly")
 _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
@@ -531,7 +530,7 @@ _FOREIGN_MARK = lazy_pattern(
 _OF_TEXT = lazy_pattern(rf"\b(?:{TEXTS}|{NOUN}|assistant(?:['’]s)?)\b")
 _FORMAT = lazy_pattern(
     r"\b(?:form(?:at)?|like|such|example|e\.g|please|not|never|if|than|of|to|respond|write|range|max\w*"
-    r"|would|could|should|score[sd]?\sfrom)\b"
+    rf"|would|could|should|your|score[sd]?\sfrom|{OTHERS})\b"
 )
 _RATED_SO = lazy_pattern(r"으?로\s(?:평가|매기|부여|판단)\w{0,6}[.\s]*\Z")
 # ### Rating: In view of all this:

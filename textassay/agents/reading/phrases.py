@@ -170,7 +170,7 @@ def grammar_of(own: str) -> RatingGrammar:
             + r")(?!\w)"
         ),
         lazy_pattern(
-            r"(?:if(?!\s\d+\s(?:is|means)\b|\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
+            r"(?:if(?!\s\d+\s(?:is|means)\s[^,]*\sand\s\d|\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
             r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
             r"|to|according|at|during|from"
             r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"

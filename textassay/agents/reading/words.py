@@ -235,8 +235,9 @@ OTHERWISE = (
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
         " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
-        " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio средн\\w+"
-        " m[aá]xim\\w+ massim\\w+ максимальн\\w+ minim\\w+ читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
+        " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio"
+        " m[aá]xim\\w+ massim\\w+ minim\\w+ максимальн[а-я]+ средн[а-я]+"
+        " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
     )
     + r"\b|.*"
     + any_of(
