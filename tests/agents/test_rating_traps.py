@@ -292,3 +292,55 @@ def test_a_conclusion_is_read_behind_numbers_with_another_meaning(remarks, value
 def test_remarks_alone_give_no_rating(remarks):
     found = parse_rating("\n".join(remarks), scale=FIVE, aspect="fluency")
     assert isinstance(found, NoRating), (remarks, found)
+
+
+NAMED = {
+    "translation adequacy": ["| Item | Score |\n|---|---|\n| Adequacy | 3 |", "Adequacy: 3",
+                             "I'd put adequacy at 3 out of 5."],
+    "tone appropriateness": ['{"tone": 3, "confidence": 0.8}', "Tone: 3\nClarity: 5"],
+    "severity of the error": ["Severity: 3 — critical.", "severity = 3"],
+    "clarté de la réponse": ['{"clarté": 3, "exactitude": 4, "total": 7}'],
+    "명료성 (clarity)": ['{"judge_score": 3}', "Clarity: 3", "명료성: 3"],
+    "engagingness": ["Understandable: 1\nEngaging: 3\nNatural: 2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aspect", NAMED)
+def test_an_aspect_is_found_under_the_shorter_names_that_judges_give_it(aspect):
+    read = {a: parse_rating(a, scale=FIVE, aspect=aspect) for a in NAMED[aspect]}
+    assert {a: found for a, found in read.items() if getattr(found, "value", None) != 3} == {}
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("translation adequacy", "Source adequacy: 3"),
+        ("citation quality", "Citations: 4"),
+        ("severity of the error", "Errors: 3"),
+        ("goal completion of the run", "Steps to completion: 3"),
+        ("answer relevance", "Criteria: Context Relevance\nScore: 2"),
+        ("best_answer_score", '{"truth_score": 1, "overall_score": 3}'),
+        ("politeness", '{"truth_score": 1, "clarity_score": 2, "overall_score": 3}'),
+        ("bias", "Slightly biased: 3\nStrongly biased: 2"),
+        ("fluency", "If 1 is bad and 5 is good, readers give it a 4."),
+        ("fluency", "Errors occur in lines 1, 2, and 3."),
+        ("fluency", "The film got my rating: 4"),
+        ("fluency", "I would have given it a 4."),
+    ],
+)
+def test_names_and_numbers_of_something_else_are_no_ratings(aspect, answer):
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect=aspect), NoRating)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'd give it a 3.\n\nWhy:\n\n1. **Order**: fine.\n2. **Ties**: ok.\n\nBut:\n\n1. **End**: no.",
+        "Score: 3\n\nNote: rated on a scale of 1 to 5, where 1 is unclear and 5 is very clear.",
+        "If 1 is a draft and 5 is a masterpiece, this is a 3.",
+        "Level 3 — reads well with gaps",
+        "Hence the top mark is out of reach. The assistant's answer: [[3]]",
+    ],
+)
+def test_lists_and_scales_beside_a_rating_do_not_contest_it(answer):
+    assert getattr(parse_rating(answer, scale=FIVE, aspect="fluency"), "value", None) == 3
