@@ -335,7 +335,7 @@ def test_names_and_numbers_of_something_else_are_no_ratings(aspect, answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        "I'd give it a 3.\n\nWhy:\n\n1. **Order**: fine.\n2. **Ties**: ok.\n\nBut:\n\n1. **End**: no.",
+        "I'd give it a 3.\n\nWhy:\n\n1. **Plan**: ok.\n2. **Ties**: ok.\n\nBut:\n\n1. **End**: no",
         "Score: 3\n\nNote: rated on a scale of 1 to 5, where 1 is unclear and 5 is very clear.",
         "If 1 is a draft and 5 is a masterpiece, this is a 3.",
         "Level 3 — reads well with gaps",

@@ -27,8 +27,6 @@ def own_name(aspect: str | None, plain: str) -> str:
     return names[0][0]
 
 
-# tone (politeness): two names
-_TWO_NAMES = lazy_pattern(r"(?P<name>[^()]{2,}?)[ _]\((?P<other>[^()\d]{2,40})\)")
 # severity of the error, honnêteté des limites
 _OF = r"\s(?:of|in|to|for|with|de|des|du|da|do|della|di|der|des|van|von)\s(?:the\s|la\s|l['’])?"
 _VAGUE = r"appropriateness|quality|level|degree|amount|extent|impression"
@@ -39,7 +37,8 @@ _VAGUE = r"appropriateness|quality|level|degree|amount|extent|impression"
 def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the names of an aspect with the patterns of their places, the most telling first."""
     called = re.sub(r"[\s_*`-]+", " ", aspect.lower()).strip()
-    two = _TWO_NAMES.fullmatch(called)
+    # tone (politeness)
+    two = re.fullmatch(r"(?P<name>[^()]{2,}?) \((?P<other>[^()\d]{2,40})\)", called)
     wholes = [two["name"], two["other"]] if two else [called]
     shorter, labels = list[str](), list[str]()
     for name in wholes:

@@ -256,7 +256,9 @@ class _Candidate(NamedTuple):
         if lead and _is_named(grammar, lead):
             return "named"
         if lead and _CONCLUDES.fullmatch(lead):
-            return "named" if _MAKES_IT.search(lead) or self._is_asserted() else "unsigned"
+            # that makes it a 3 rather than
+            makes_it = re.search(r"\b(?:makes|puts|places|brings)\s(?:it|this)\b.*\ba\Z", lead)
+            return "named" if makes_it or self._is_asserted() else "unsigned"
         # not the last level of `good (4), bad (1)`
         is_graded = self.begin < self.match.start() and _GRADED.fullmatch(lead)
         if is_graded and not _BRACKETED.search(self.text.plain, self.line, self.begin):
@@ -505,8 +507,6 @@ _CALLS = (
 )
 # this would be a 3: I understood it
 _EXPLAINS = lazy_pattern(r"(?i)\s*(?:i|it|its|they|there|some|most|all)\b")
-# that makes it a 3 rather than
-_MAKES_IT = lazy_pattern(r"\b(?:makes|puts|places|brings)\s(?:it|this)\b.*\ba\Z")
 # so 3   → 3   let's say a 3   that makes it a 3
 _CONCLUDES = lazy_pattern(
     rf"(?:(?:and\s|but\s)?(?!then\b|(?:and|but)\s?\Z){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"

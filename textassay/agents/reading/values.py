@@ -134,7 +134,6 @@ _DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|
 _OF_SCALE = lazy_pattern(
     r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
-_IS = lazy_pattern(r"(?i)\s(?:is|being|means)\s")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _REQUIRES = lazy_pattern(
     rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b"
@@ -178,7 +177,9 @@ def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool 
         return False
     if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 8]):
         return False
-    if _OF_SCALE.search(text[max(0, start - 80) : start]) and _IS.match(text, end):
+    if _OF_SCALE.search(text[max(0, start - 80) : start]) and re.match(
+        r"\s(?:is|being|means)\s", text[end : end + 9]
+    ):
         return False
     if _REJECTED.search(before) or _REQUIRES.match(text, end):
         return False
