@@ -280,7 +280,7 @@ class _Candidate(NamedTuple):
     def _is_level(self) -> bool:
         """Return whether a value begins the answer as the only level in it, with its meaning."""
         lead, own = self.clause.text, self.text.own
-        if self.line > self.text.first:
+        if not lead or self.line > self.text.first:
             return False
         plain, end = self.text.plain, self.match.end()
         # slightly biased → 2
