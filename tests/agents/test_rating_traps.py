@@ -150,6 +150,23 @@ TRAPS = {
         "It must meet the criteria for a score of 5.", "The text belongs to grade 4.",
         "The output is 4.", "The question is 3.",
     ],
+    "of the judge, about something else": [
+        "I rate the source article a 4.", "I'd rate its style 4.", "I usually give such texts a 4.",
+        "I'd put the second paragraph at a 3.", "I'd place the climax at 4.", "I arrive at line 4.",
+        "I can see why some would give it a 4.", "We scored the baseline at 3.",
+        "To the last one I gave 3.", "I'd call the 4 a typo.", "I'd go as low as a 2.",
+        "I'd give a 2 for grammar.", "A 4 seems harsh.", "A 5 is right if it has no errors.",
+    ],
+    "labels with another noun": [
+        "The style score: 4", "Score for style: 4", "Score required: 4", "Score based on style: 4",
+        "Level reached: 4", "Answers given: 4", "Rating: 4 (clarity)", "Aspect: clarity\nScore: 3",
+        "## Disfluency\nScore: 3", "## Non-fluency\nScore: 3", "Puan ortalaması: 4", "Max poäng: 5",
+    ],
+    "tables, parts and steps without one rating": [
+        "| Judge | Fluency |\n|---|---|\n| A | 2 |\n| B | 3 |", "Text,Errors\nFluency,4",
+        "Score,Meaning\n1,bad", "Step 1: 4\nStep 2: 3",
+        "Fluency  4 errors\nStyle    2 errors", "Example:\nText: It flows.\nRating: 5",
+    ],
     "sums and changes": [
         "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
         "Final: 3. Final: 4.", "A 4, then a 2.", "Verdict: 4\nVerdict: 2",
@@ -186,6 +203,29 @@ READ = {
     "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
                 "If I had to pick a number, I'd pick 3.",
                 "I'd put it two steps below the maximum: 3/5."],
+    "assertions": [
+        "It drags, but one reason is good. I settle on a 3.", "A three seems to me the right mark.",
+        "A score of 3 is warranted.", "It drags, and 3 is where I'll leave it.",
+        "I'm comfortable rating its fluency 3 out of 5.", "I'd say it's about a 3. It drags.",
+        "Given this, I consider a rating of 3 out of 5 fair.", "For me that's an easy 3.",
+        "This is a text that merits a rating of 3.", "The comma brings it down to a 3.",
+        "Hmm, 4? No. OK, 3 it is.", "With that in mind, my rating would be 3.", "3 i think"],
+    "labels": ["Step 1. Read it.\nStep 2. Give the score: 3", "Score according to checklist: 3",
+               "Aggregate rating for fluency: 3", "Step 1 (words): 143\nStep 2 (rating): 3",
+               "(1) Words: short.\n(2) FINAL RATING: 3", "Part A: 2/2\nPart B: 1/3\nTotal: 3/5"],
+    "tables": ["| | Style | Fluency |\n|---|---|---|\n| Score | 5 | 3 |",
+               "Aspect,Score\nFluency,3\nStyle,2", "Aspect    Score\nStyle     5\nFluency   3",
+               "| Aspect | Weight | Score |\n|---|---|---|\n| Fluency | 2 | 3 |\n| Style | 1 | 5"],
+    "aspects in one line, and titles": [
+        "Fluency: 3. Style: 5.", "fluency: 3 style: 5 tone: 4", "(Fluency: 3) (Style: 5)",
+        "Style\nRating: 5\n\nFluency\nRating: 3", "For style:\nScore: 5\nFor fluency:\nScore: 3",
+        "## Style\nScore: 5\n\n## Fluency and tone\nScore: 3", "[Style] 5\n[Fluency] 3",
+        "Style: Dull.\nScore: 5\n\nFluency: It drags.\nScore: 3", "Rating: 3\nConfidence: 5"],
+    "numbers behind it of conditions, sums and definitions": [
+        "Rating: 3. With an end, it could become a 5.",
+        "Rating: 3\nTo get to a 5, it needs an end.",
+        "Score: 3. It says 15 + 4 = 19.", "Rating: 3 (1 = halting, 5 = fluent)",
+        "I'd rate it 3. Had it an end, I would have gone as high as 5."],
     "places": ["(3) It drags.",
                "3! It drags.", "Fluent (3)", "Fluent: 3",
                "The text is clear and merits a 3.", "The most suitable rating is 3."],
@@ -199,6 +239,8 @@ READ = {
     "other languages": ["综上，我给这篇摘要的流畅性打3分。句子通顺。", "因此，评分为：3",
                         "可以打三分。", "【评分】3",
                         "Ich gebe dem Text daher eine 3 für Stil.", "Gesamtnote: 3 von 5 Punkten",
+                        "Ocena: 3/5", "Hodnocení: 3 z 5", "Puan: 3", "Skor: 3", "रेटिंग: 3",
+                        "الدرجة: 3 من 5", "Mijn beoordeling: 3", "Der Text bekommt eine 3.",
                         "Je donne une note de 3 sur 5.", "Le doy un 3 porque cansa.",
                         "A nota final é 3.", "Итоговая оценка: 3 из 5", "ik geef deze tekst een 3",
                         "Auf einer Skala von 1 bis 5: 3", "評価：３", "평점: 3점",
@@ -250,3 +292,55 @@ def test_a_conclusion_is_read_behind_numbers_with_another_meaning(remarks, value
 def test_remarks_alone_give_no_rating(remarks):
     found = parse_rating("\n".join(remarks), scale=FIVE, aspect="fluency")
     assert isinstance(found, NoRating), (remarks, found)
+
+
+NAMED = {
+    "translation adequacy": ["| Item | Score |\n|---|---|\n| Adequacy | 3 |", "Adequacy: 3",
+                             "I'd put adequacy at 3 out of 5."],
+    "tone appropriateness": ['{"tone": 3, "confidence": 0.8}', "Tone: 3\nClarity: 5"],
+    "severity of the error": ["Severity: 3 — critical.", "severity = 3"],
+    "clarté de la réponse": ['{"clarté": 3, "exactitude": 4, "total": 7}'],
+    "명료성 (clarity)": ['{"judge_score": 3}', "Clarity: 3", "명료성: 3"],
+    "engagingness": ["Understandable: 1\nEngaging: 3\nNatural: 2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aspect", NAMED)
+def test_an_aspect_is_found_under_the_shorter_names_that_judges_give_it(aspect):
+    read = {a: parse_rating(a, scale=FIVE, aspect=aspect) for a in NAMED[aspect]}
+    assert {a: found for a, found in read.items() if getattr(found, "value", None) != 3} == {}
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("translation adequacy", "Source adequacy: 3"),
+        ("citation quality", "Citations: 4"),
+        ("severity of the error", "Errors: 3"),
+        ("goal completion of the run", "Steps to completion: 3"),
+        ("answer relevance", "Criteria: Context Relevance\nScore: 2"),
+        ("best_answer_score", '{"truth_score": 1, "overall_score": 3}'),
+        ("politeness", '{"truth_score": 1, "clarity_score": 2, "overall_score": 3}'),
+        ("bias", "Slightly biased: 3\nStrongly biased: 2"),
+        ("fluency", "If 1 is bad and 5 is good, readers give it a 4."),
+        ("fluency", "Errors occur in lines 1, 2, and 3."),
+        ("fluency", "The film got my rating: 4"),
+        ("fluency", "I would have given it a 4."),
+    ],
+)
+def test_names_and_numbers_of_something_else_are_no_ratings(aspect, answer):
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect=aspect), NoRating)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'd give it a 3.\n\nWhy:\n\n1. **Plan**: ok.\n2. **Ties**: ok.\n\nBut:\n\n1. **End**: no",
+        "Score: 3\n\nNote: rated on a scale of 1 to 5, where 1 is unclear and 5 is very clear.",
+        "If 1 is a draft and 5 is a masterpiece, this is a 3.",
+        "Level 3 — reads well with gaps",
+        "Hence the top mark is out of reach. The assistant's answer: [[3]]",
+    ],
+)
+def test_lists_and_scales_beside_a_rating_do_not_contest_it(answer):
+    assert getattr(parse_rating(answer, scale=FIVE, aspect="fluency"), "value", None) == 3

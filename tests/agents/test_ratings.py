@@ -131,7 +131,7 @@ NOT_READ = {
     "JSON about something else": ['{"errors": 3}', '{"max_rating": 5}', '{"previous_rating": 5}',
                                   '{"rating_of_source": 5}', '{"example": {"rating": 5}}',
                                   '{"reason": "Rating: 5"}', '{"scale": 5}'],
-    "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"value": 4}}',
+    "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"n": 4}}',
                               '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
                               '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
                               '{"rating": null}\nRating: 4'],
@@ -171,7 +171,7 @@ NO_RATING = {
         "Rating: 2. Rating: 5.", "I rate it 2. I rate it 5.", "Fluency: 4\nScore: 2",
         "Rating: 4\nReason: It is not clear. Rating: 3.", '{"rating": 4, "rating": 2}',
         '{"Rating": "4", "rating": "5"}', '{"rating": 4}\n{"rating": 2}',
-        '{"score": 2, "final_score": 3}', '{"score": 4}\nScore: 3'],
+        '{"score": 2, "total_score": 3}', '{"score": 4}\nScore: 3'],
     ("letters", "Contradictory"): ["Answer: B\nAnswer: D"],
     ("stars", "Contradictory"): ["5 stars, says the text. I give 2 stars.",
                                  "Four stars. It flows.\nRating: 3 stars"],
@@ -464,9 +464,7 @@ no_numbers = st.recursive(
     st.none() | st.booleans() | st.sampled_from(["", "N/A", "good", "see above"]),
     lambda inner: (
         st.lists(inner | st.integers(1, 5), max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["low", "high", "value", "note"]), inner | st.integers(1, 5)
-        )
+        | st.dictionaries(st.sampled_from(["low", "high", "note"]), inner | st.integers(1, 5))
     ),
     max_leaves=4,
 )

@@ -7,16 +7,74 @@ from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.scales import HAS_NUMBER
+from textassay.agents.reading.tables import with_own_cell
 from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 
-def own_name(aspect: str | None) -> str:
-    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
-    words = re.findall(r"[^\s_*`-]+", (aspect or "").lower())
+def own_name(aspect: str | None, plain: str) -> str:
+    """Return the pattern of the aspect's name by which an answer calls it; empty for no aspect.
+
+    A judge shortens `translation adequacy` to `Adequacy`, and names `understandability` with
+    `Understandable: 1`. The first of `_names_of` that the answer has is the name.
+    """
+    names = _names_of(aspect or "")
+    if len(names) > 1:
+        written = plain.replace("_", " ")
+        for name, label in names:
+            if label.search(written):
+                return name
+    return names[0][0]
+
+
+# severity of the error, honnêteté des limites
+_OF = r"\s(?:of|in|to|for|with|de|des|du|da|do|della|di|der|des|van|von)\s(?:the\s|la\s|l['’])?"
+_VAGUE = r"appropriateness|quality|level|degree|amount|extent|impression"
+"""Aspects are also called by the word beside these: `tone appropriateness` is `Tone: 4`."""
+
+
+@lru_cache(maxsize=256)
+def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the names of an aspect with the patterns of their places, the most telling first."""
+    called = re.sub(r"[\s_*`-]+", " ", aspect.lower()).strip()
+    # tone (politeness)
+    two = re.fullmatch(r"(?P<name>[^()]{2,}?) \((?P<other>[^()\d]{2,40})\)", called)
+    wholes = [two["name"], two["other"]] if two else [called]
+    shorter, labels = list[str](), list[str]()
+    for name in wholes:
+        if re.search(r"[,/&]|\b(?:and|or|und|et|y|e)\b", name):
+            continue
+        head, *rest = re.split(_OF, name)
+        beside, _, last = head.rpartition(" ")
+        if rest:
+            shorter += [" ".join([head, *rest]), head]
+        # not `following` of `instruction following`
+        if beside and not re.fullmatch(rf"(?i){NOUN}|\w+ing|{_VAGUE}", last):
+            shorter.append(last)
+        if re.fullmatch(_VAGUE, last):
+            labels += [last, *([beside] if beside else rest)]
+        labels += [name[: -len(end)] for end in ("ness",) if name.endswith("ingness")]
+        labels += [f"{name[:-5]}le" for end in ("bility",) if name.endswith(end)]
+    # a name in the plural is a count: `Citations: 4`
+    labels = [name for name in labels if not name.endswith("s") or name.endswith("ness")]
+    anywhere = (
+        r"(?i)(?:(?:^|[^\w\s])\s*|\b(?:the|an?|its|of|for|on|in|and|is|put|rate|scoring)\s|\n\s*)"
+    )
+    at_label = r"(?im)(?:^|[|,;.\"\[{>#•*+-]|\d[.)])[ \t\"*]*"
+    closed = rf"(?:\s{NOUN})?[\s\"*\])]{{0,4}}(?:[:：=|→–]|[1-9]\d?/)"
+    first = "|".join(map(_pattern_of, wholes))
+    return (
+        (first if len(wholes) == 1 else f"(?:{first})", re.compile(rf"(?i){first}")),
+        *((_pattern_of(n), re.compile(rf"{anywhere}{_pattern_of(n)}(?!\w)")) for n in shorter),
+        *((_pattern_of(n), re.compile(rf"{at_label}{_pattern_of(n)}{closed}")) for n in labels),
+    )
+
+
+def _pattern_of(name: str) -> str:
+    """Return the pattern of a name, in any case and with spaces, `-` or `_` in it."""
+    pattern = r"[\s-]{1,3}".join(map(re.escape, name.split()))
     # judges shorten `overall quality`
-    name = r"[\s-]{1,3}".join(map(re.escape, words))
-    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", name)
+    return re.sub(r"\Aoverall(.+)", r"overall(?:\1)?", pattern)
 
 
 @lru_cache(maxsize=256)
@@ -29,20 +87,61 @@ def without_other_aspects(plain: str, own: str) -> str:
 
     Covers pairs (`Fluency: 4, Style: 3`), lines, rows of a table, and sections.
     """
-    if not own or not (name := _name_pattern(own)).search(plain):
+    if not own:
         return plain
-    if "," in plain or ";" in plain:
-        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    if "\n" in plain:
+        plain = _OF_JUDGE.sub(lambda match: " " * len(match[0]), plain)
+    name = _name_pattern(own)
+    if not name.search(plain):
+        return blank_out(plain, _of_another(plain)) if _NAMES.search(plain) else plain
+    if re.search(rf"(?i)\b(?:non|un|in|dis)-?{own}", plain):
+        return blank_out(plain, _of_another(plain))
+    plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
+    plain = with_own_cell(plain, name)
     plain = blank_out(plain, _other_sections(plain, name))
     plain = blank_out(plain, _beside_unrated(plain, name))
     return blank_out(plain, _other_lines(plain, name))
 
 
-# Fluency: 4, Style: 3
-_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
-_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+def is_own(name: str, own: re.Pattern[str]) -> bool:
+    """Return whether a name is the aspect's, or names it beside others: `Fluency and Style`."""
+    return any(map(own.fullmatch, (name, *re.split(r"\s?(?:[,/&]|\band\b)\s?", name))))
+
+
+# Confidence: 5
+_OF_JUDGE = lazy_pattern(
+    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?"
+    r"[ \t]*[:=](?:[^\n]+|\s*\n\s*[\d.]+%?[ \t]*)?$"
+)
+# Aspect: coherence, Rating: 4 (coherence)
+_QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
+_NAMES = lazy_pattern(r"[(#]|(?i:criteri(?:on|a)|aspect|dimension|metric)")
+_ANOTHER = lazy_pattern(
+    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:criteri(?:on|a)|aspect|dimension|metric)[ \t]*:"
+    rf"[ \t]*(?:\w+[ ])?{_QUALITY}"
+    r"[ \t]*\n(?:[^\n]+\n?)*"
+    rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
+    r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
+)
+
+
+def _of_another(plain: str) -> list[tuple[int, int]]:
+    """Return what says by itself that it rates another quality than the asked one."""
+    return [match.span() for match in _ANOTHER.finditer(plain)]
+
+
+# Fluency: 4, Style: 3   Fluency: 4. Style: 3.   (Fluency: 4) (Style: 3)   Fluency 4/5, style 3/5
+_PAIR = (
+    rf"[(]?[^\W\d_][^\n:：=→,;.()\d]{{0,40}}"
+    rf"(?:[ \t]?(?:[:：=→]|->)[ \t]?{NUMBER}(?:[ \t]?/[ \t]?\d+)?"
+    rf"|[ \t]{NUMBER}/\d+(?:[ \t]?\([^()\d]{{0,60}}\))?)[)]?"
+)
+_PAIRS = lazy_pattern(
+    rf"(?mi)^[ \t]*{_PAIR}(?:(?:[,;][ \t]*|[ \t]?[,;.|][ \t]+|[ \t]+){_PAIR}){{1,12}}"
+    r"[ \t]*[.;]?[ \t]*$"
+)
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN_NAMES = (
     rf"{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
@@ -60,18 +159,21 @@ _LIST = 3
 
 def _own_pair(line: str, own: str) -> str:
     """Return a line of pairs with the pairs of other aspects as spaces."""
-    pairs = re.split(r"([,;])", line)
-    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
-    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
+    pairs = list(re.finditer(rf"(?i){_PAIR}", line))
+    mine = [
+        re.match(rf"(?i)[(\s]*{own}(?:\s{NOUN})?\s?[:：=→\d-]", pair[0]) is not None
+        for pair in pairs
+    ]
+    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair[0]) for pair in pairs):
         return line
-    return "".join(
-        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
-    )
+    pair = pairs[mine.index(True)]
+    start, end = pair.start() + pair[0].startswith("("), pair.end() - pair[0].startswith("(")
+    return " " * start + line[start:end] + " " * (len(line) - end)
 
 
 # ## Fluency   **Fluency:**   2. Fluency (1-5)   # Rating: Fluency   Criterion: Fluency
 _HEADING = lazy_pattern(
-    r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[-•])?[ \t]*"
+    r"(?mi)^[ \t]*(?P<mark>#{1,6}|\d{1,2}[.)]|[A-H][.)]|[-•])?[ \t]*(?:(?:for|regarding)[ \t]+)?"
     rf"(?:(?:{NOUN}|(?P<called>criteri(?:a|on)|aspect|dimension|metric))[ \t]*(?:of|for|:)[ \t]*)?"
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*"
     r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
@@ -82,13 +184,13 @@ _PART = lazy_pattern(
     r"|evidence|notes?|strengths?|weaknesses|pros|cons|improvements?)"
 )
 
-_TITLE = "title"
-"""The kind of a heading that has no mark."""
+_TITLE, _REMARKED = "title", "remark"
+"""Kinds of headings that have no mark: a few words, and a name with a remark beside it."""
 
 
 def _mark_of(plain: str, heading: re.Match[str]) -> str:
     """Return the kind of mark that makes a line a heading; empty if it is not a heading."""
-    mark = re.sub(r"\d", "1", heading["mark"] or "")
+    mark = re.sub(r"\w", "1", heading["mark"] or "")
     if mark not in ("", "-") or heading["colon"] or heading["called"]:
         return mark or ":"
     # a few words, as in the name of an aspect, below an empty line or at the beginning
@@ -105,17 +207,25 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
         and not _AGAIN.fullmatch(heading["name"])
         and not _PART.fullmatch(heading["name"].strip())
     ]
-    marks = [mark for _, mark, name in headings if own.fullmatch(name)]
+    headings += [
+        (remark.start(), _REMARKED, remark["name"])
+        for remark in _REMARK.finditer(plain)
+        if not HAS_NUMBER.match(remark["rest"])
+        and not _AGAIN.fullmatch(remark["name"])
+        and not _PART.fullmatch(remark["name"])
+    ]
+    headings.sort()
+    marks = [mark for _, mark, name in headings if is_own(name, own)]
     siblings = [(start, mark, name) for start, mark, name in headings if mark in marks]
     ends = [start for start, *_ in siblings[1:]] + [len(plain)]
     sections = list(zip(siblings, ends, strict=False))
-    # below a few words without a sign a rating may be taken back
-    if any(
-        mark == _TITLE and own.fullmatch(name) and HAS_NUMBER.search(plain, start, end)
-        for (start, mark, name), end in sections
-    ):
+    first = next((n for n, (_, _, name) in enumerate(siblings) if is_own(name, own)), 0)
+    rated = [HAS_NUMBER.search(plain, start, end) is not None for (start, *_), end in sections]
+    # below a few words without a sign a rating may be taken back, unless they are in a list
+    in_list = first > 0 or len(siblings) - first > 2
+    if marks and marks[0] in (_TITLE, _REMARKED) and not (in_list and all(rated)) and rated[first]:
         return []
-    return [(start, end) for (start, _, name), end in sections if not own.fullmatch(name)]
+    return [(start, end) for (start, _, name), end in sections if not is_own(name, own)]
 
 
 # Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5   Fluency (5/5): fine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from textassay.agents.reading.notation import without_special_tokens
 from textassay.agents.reading.outcomes import NoRating
 from textassay.agents.reading.ratings import parse_rating
@@ -14,7 +16,6 @@ _ONLY_CHOICE = lazy_pattern(
 )
 # ... My final verdict is: [[A]]
 _MARKED_CHOICE = lazy_pattern(r"\[\[(?P<letter>[A-C])\]\][\s.*]{0,12}\Z")
-_MARKS = lazy_pattern(r"\[\[([A-C])\]\]")
 PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 """How much better the first text is, by letter."""
 
@@ -24,7 +25,7 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     letters, text = "ABC" if ties else "AB", without_special_tokens(text)
     if only := _ONLY_CHOICE.match(text) or _MARKED_CHOICE.search(text):
         letter = only["letter"].upper()
-        if len({letter, *_MARKS.findall(text)}) > 1:
+        if len({letter, *re.findall(r"\[\[([A-C])\]\]", text)}) > 1:
             return NoRating("Contradictory", "the answer states more than one choice")
         if letter in letters:
             return PREFERENCE[letter]

@@ -30,6 +30,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from textassay.agents.reading.assertions import (
+    asserts_level,
+    is_approved,
+    levels_of,
+    sets_condition,
+)
 from textassay.agents.reading.phrases import RatingGrammar, grammar_of
 from textassay.agents.reading.values import (
     WINDOW,
@@ -46,10 +52,12 @@ from textassay.agents.reading.words import (
     GOES_ON,
     MANNER,
     NOUN,
+    OTHERS,
     OTHERWISE,
     SO,
     TEXT,
     TEXTS,
+    any_of,
 )
 from textassay.lazy import lazy_pattern
 
@@ -61,18 +69,18 @@ _EXPLANATION = (
 _CLOSES = lazy_pattern(
     # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
     r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=(])))"
-    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；]))"
+    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；।，]))"
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
-    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ(?!とは)|と[评評し思な]))"
+    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です(?!か)|だ(?!とは)|と[评評し思な]))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;](?=[\s\"”’)\]]|\Z)|[。！？；\n]")
+_SENTENCE_END = lazy_pattern(r"[.!?;](?=[\s\"”’)\]]|\Z)|[。！？；।\n]")
 # the beginning of a clause, last of all, or of a sentence
 _BOUNDARY = lazy_pattern(
-    r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
+    r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？।])"
     r"|(?P<soft>,[\"”’']?\s+|[，；]|:\s+(?=(?:my|i)\s)|\sso\s(?=(?:an?\s)?\d)|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
 )
 _BULLET = lazy_pattern(
@@ -80,7 +88,6 @@ _BULLET = lazy_pattern(
     r"|(?i:assistant|judge|evaluator|ai|model|bot|a)\s?(?:\#?\d)?\s?:)[ \t|]{1,4}"
     r"|#{2,6}(?=\w)){0,2}"
 )
-_CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
 )
@@ -124,6 +131,8 @@ class _Text(NamedTuple):
     plain: str
     """Without markup."""
     form: RatingForm
+    own: str
+    """Pattern of the aspect's name; empty for none."""
     grammar: RatingGrammar
     first: int
     """Where the first line that is not empty begins."""
@@ -134,7 +143,7 @@ class _Text(NamedTuple):
     def of(cls, plain: str, form: RatingForm, own: str) -> _Text:
         start = len(plain) - len(plain.lstrip())
         first = plain.rfind("\n", 0, start) + 1
-        return cls(plain, form, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
+        return cls(plain, form, own, grammar_of(own), first, plain.rstrip().rfind("\n") + 1)
 
     def line_above(self, line: int) -> str:
         """Return the last line that is not empty above the line that begins here."""
@@ -175,23 +184,25 @@ def _candidate(text: _Text, match: re.Match[str], begin: int, stop: int) -> _Can
         stop: Where it ends, likewise.
     """
     plain = text.plain
+    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
+    if after is None:
+        set_off = (match["top"] or begin < match.start()) and not plain[:begin].strip()
+        marked = plain.startswith("[[", begin) and _RATED_SO.match(plain, stop)
+        approved = is_approved(plain, stop)
+        if not (marked or approved or (set_off and _NEW.match(plain, stop))):
+            return None
+        after = _After(stop, not approved, dot=False, sign=False, word=approved, about=False)
     break_at = plain.rfind("\n", max(0, begin - WINDOW), begin)
     line = break_at + 1 if break_at >= 0 else max(0, begin - WINDOW)
     above = text.line_above(line)
+    if _EXAMPLES.match(plain):
+        return None
     if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
         return None
     if above.endswith(":") and REPORTS_BELOW.search(above):
         return None
     has_quote_mark = plain[line : line + 8].lstrip().startswith(">")
     if has_quote_mark and (above.lstrip().startswith(">") or not text.is_heading(above)):
-        return None
-    after = _closure_of(plain, stop, text.grammar, statement_of(match, 1.0).value)
-    set_off = match["top"] or begin < match.start()
-    if after is None and plain.startswith("[[", begin) and _RATED_SO.match(plain, stop):
-        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
-    if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
-        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
-    if after is None:
         return None
     return _Candidate(text, match, begin, line, _clause_before(plain, line, begin), above, after)
 
@@ -238,17 +249,21 @@ class _Candidate(NamedTuple):
         clause, grammar, lead = self.clause, self.text.grammar, self.clause.text
         if self._is_marked():
             return "named"
+        if self._is_level():
+            return "named"
         if clause.kind == "soft" and (after_comma := self._lead_after_comma()):
             return after_comma
         if lead and _is_named(grammar, lead):
             return "named"
         if lead and _CONCLUDES.fullmatch(lead):
-            return "unsigned"
+            # that makes it a 3 rather than
+            makes_it = re.search(r"\b(?:makes|puts|places|brings)\s(?:it|this)\b.*\ba\Z", lead)
+            return "named" if makes_it or self._is_asserted() else "unsigned"
         # not the last level of `good (4), bad (1)`
         is_graded = self.begin < self.match.start() and _GRADED.fullmatch(lead)
         if is_graded and not _BRACKETED.search(self.text.plain, self.line, self.begin):
             return "unsigned"
-        if self._is_share():
+        if self._is_share() or self._is_asserted():
             return "named"
         if clause.kind != "soft":
             if lead and grammar.noun.fullmatch(lead):
@@ -262,6 +277,35 @@ class _Candidate(NamedTuple):
         whole = _words(f"{clause.before} {lead}")
         return "named" if _is_named(grammar, whole) else "nothing"
 
+    def _is_level(self) -> bool:
+        """Return whether a value begins the answer as the only level in it, with its meaning."""
+        lead, own = self.clause.text, self.text.own
+        if not lead or self.line > self.text.first:
+            return False
+        plain, end = self.text.plain, self.match.end()
+        # slightly biased → 2
+        if (
+            own.isalpha()
+            and self.after.ends
+            and re.fullmatch(rf"{_DEGREE}\s{own[:4]}\w*\s?[:→]", lead)
+        ):
+            return len(re.findall(rf"(?i)\b{own[:4]}\w*\s?[:→=]", plain)) == 1
+        if lead not in ("level", "option", "category"):
+            return False
+        only = len(re.findall(rf"(?i)\b{self.clause.text}\s\d", plain)) == 1
+        return only and re.match(r"\s?(?:[–—:-]\s|,\s[\"“])", plain[end : end + 4]) is not None
+
+    def _is_asserted(self) -> bool:
+        """Return whether the judge asserts the value in words of their own."""
+        before, lead, text = self.clause.before, self.clause.text, self.text
+        after = self.after
+        ends = after.ends or after.about or bool(self.match["top"])
+        ends = ends or (after.sign and _EXPLAINS.match(text.plain, after.at) is not None)
+        end = self.match.end()
+        return asserts_level(before, lead, text.plain, end, text.own, ends=ends) and levels_of(
+            text.plain
+        ) <= {statement_of(self.match, 1.0).value}
+
     def _is_marked(self) -> bool:
         """Return whether a mark such as `[[4]]` ends an answer, or a clause, about a rating."""
         plain, line = self.text.plain, self.line
@@ -269,6 +313,13 @@ class _Candidate(NamedTuple):
             return False
         if _FOREIGN_MARK.fullmatch(self.clause.text):
             return True
+        if (
+            self.clause.text.endswith(":")
+            and plain.count("[[") == 1
+            and not plain[self.after.at :].strip(" .\n")
+        ):
+            lead = f"{self.clause.before} {self.clause.text}"
+            return _OF_TEXT.search(lead) is not None and _FORMAT.search(lead) is None
         is_last = line >= self.text.last and not plain[line : self.begin].strip()
         return (
             is_last
@@ -281,6 +332,8 @@ class _Candidate(NamedTuple):
         plain, grammar, lead = self.text.plain, self.text.grammar, self.clause.text
         before = self.clause.before
         only_so = _ONLY_SO.fullmatch(before)
+        if self._is_asserted():
+            return "named"
         if _WEIGHED.search(before) or (not only_so and grammar.opening.match(before)):
             return "nothing"
         if only_so:
@@ -316,17 +369,19 @@ class _Candidate(NamedTuple):
             and (self.text.grammar.subject.match(lead) or _JUDGE.match(lead))
             and not _SHARE_OF.search(lead)
             and not _REPORTS.search(lead)
-            and not plain[match.end() :].strip(" .\n")
+            and not plain[match.end() :].strip(" .!\n")
         )
 
     def _stands_alone(self) -> bool:
         """Return whether a value without a name is the first or last line, or last sentence."""
         clause, after = self.clause, self.after
         plain, form = self.text.plain, self.text.form
-        if clause.text and not self.text.grammar.alone.fullmatch(clause.text):
+        if clause.text and not (
+            self.text.grammar.alone.fullmatch(clause.text) or _BRIEF.fullmatch(clause.text)
+        ):
             return False
         if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
-            return after.ends or after.word
+            return (after.ends or after.word) and not sets_condition(clause.before)
         if _COMPARES.search(plain, end := self.match.end(), end + WINDOW):
             return False
         at_end = not _MINE.sub("", plain[after.at :]).strip()
@@ -348,6 +403,8 @@ class _Candidate(NamedTuple):
 
 
 def _is_named(grammar: RatingGrammar, lead: str) -> bool:
+    if "have" in lead and re.search(r"(?:\bwould|\w['’]d)\shave\b", lead):
+        return False
     return not _ANSWER_IS.fullmatch(lead) and any(
         pattern.fullmatch(lead) for pattern in grammar.named
     )
@@ -357,6 +414,8 @@ def _is_named(grammar: RatingGrammar, lead: str) -> bool:
 _EXAMPLE = lazy_pattern(
     r"(?i)(?:\b(?:example|sample|template|format|schema)\b|(?m:^)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
 )
+# Example:   of several lines
+_EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n")
 # The text contains the following lines:
 REPORTS_BELOW = lazy_pattern(
     rf"(?i)\b{TEXTS}\s(?:says|reads|contains|includes)(?:\s[\w ]{{1,40}})?:"
@@ -441,13 +500,16 @@ def _words(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
+_DEGREE = any_of("partially partly slightly somewhat mostly very highly fully moderately strongly")
 _CALLS = (
     r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
     r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
 )
+# this would be a 3: I understood it
+_EXPLAINS = lazy_pattern(r"(?i)\s*(?:i|it|its|they|there|some|most|all)\b")
 # so 3   → 3   let's say a 3   that makes it a 3
 _CONCLUDES = lazy_pattern(
-    rf"(?:(?:and\s|but\s)?(?!then\b){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"
+    rf"(?:(?:and\s|but\s)?(?!then\b|(?:and|but)\s?\Z){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"
     r"|(?:final|total|output|number|yes|full\smarks)\s?[:,]\s?"
     r"|(?:the\s)?bottom\sline\s?(?:is)?[:,]?\s?|i['’]?m\sin\sthe\smiddle\s?[:,]\s?)"
     rf"(?:(?:{_CALLS}|(?:i['’]?d\s)?(?:say|call\sit)|it\s?(?:['’]?s|is)|we\sget)\s?)?(?:{MANNER})?"
@@ -457,11 +519,18 @@ _CONCLUDES = lazy_pattern(
 _GRADED = lazy_pattern(
     rf"(?:\w+(?:\s\w+)?\s?[:：–-]\s?|{TEXT}\s(?:is|seems|appears)\s)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
-    r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
+    r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful"
+    r"|low|medium|high|moderate|neutral|(?:strongly\s)?(?:dis)?agree)"
+    r"|(?:\w+\s)?(?:rating|score|grade|level)\s?:\s?(?!.*\b(?:none|no|see|missing|unknown|given|school|page|age)\b)[\"“]?[a-z]+(?:\s[a-z]+){0,2}[\"”]?"
 )
 # 이 답변에 대한 점수는 [[4]]로 평가한다
 _FOREIGN_MARK = lazy_pattern(
     rf"(?!{OTHERWISE}|.*(?:최고|최대|평균|만약|다면))(?:[{CJK}]{{1,12}}\s){{0,12}}{FOREIGN}[{CJK}]{{0,2}}"
+)
+_OF_TEXT = lazy_pattern(rf"\b(?:{TEXTS}|{NOUN}|assistant(?:['’]s)?)\b")
+_FORMAT = lazy_pattern(
+    r"\b(?:form(?:at)?|like|such|example|e\.g|please|not|never|if|than|of|to|respond|write|range|max\w*"
+    rf"|would|could|should|your|score[sd]?\sfrom|{OTHERS})\b"
 )
 _RATED_SO = lazy_pattern(r"으?로\s(?:평가|매기|부여|판단)\w{0,6}[.\s]*\Z")
 # ### Rating: In view of all this:
@@ -508,6 +577,10 @@ _MINE = lazy_pattern(r"(?i)\A\s?(?:from\sme|it\sis)[.!]?(?=\s*\Z)")
 _COMPARES = lazy_pattern(
     rf"(?i)\b({TEXTS}|assistant|model)\s(?:1|a)\b[^\n]{{0,120}}\b\1\s(?:2|b)\b"
 )
+# ok 4   solid 4
+_BRIEF = lazy_pattern(
+    r"(?:ok(?:ay)?|sure)?\s?,?\s?(?:solid|strong|clear|easy|firm|decent|weak|generous|prob(?:ably)?(?:\sa)?)?"
+)
 # it is a 4; I think this is a 4
 _SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
 _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3}\Z|[。]\W{0,3}\Z")
@@ -529,7 +602,7 @@ def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     if end is not None and end[0] == "?":
         return False
     rest = plain[at : min(stop, at + 4 * WINDOW)]
-    condition = _CONDITION.search(rest.lower())
+    condition = re.search(r"\b(?:if|unless)\b", rest.lower())
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
     return not any(bare_numbers(rest, form, strict=True))

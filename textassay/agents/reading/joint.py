@@ -211,12 +211,9 @@ def _blocks(text: str, by_key: dict[str, Aspect], form: RatingForm) -> Iterator[
 
 def _split(line: str, by_key: dict[str, Aspect]) -> list[str]:
     """Return the parts of `Relevance: 4, Flow: 3`, or the line if it is not all names."""
-    parts = _PARTS.split(line)
+    parts = re.split(r"(?<=\d)[ \t]?[,;][ \t](?=[^\W\d])", line)
     names = [_key(part.partition(":")[0], by_key) for part in parts]
     return parts if len(parts) > 1 and all(name in by_key for name in names) else [line]
-
-
-_PARTS = lazy_pattern(r"(?<=\d)[ \t]?[,;][ \t](?=[^\W\d])")
 
 
 def _entry(

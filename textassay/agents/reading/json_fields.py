@@ -103,7 +103,7 @@ def read_json_fields(
         elif len(objects) > 1:
             objects = []
         for one in objects:
-            for key, value, holder in _without_totals(list(_rating_fields(one, own)), own):
+            for key, value, holder in _without_totals(one, own):
                 number = rating_of_field(value, scale, form, labels)
                 if number is None and _is_remark(key, value, one, scale, own, form, labels):
                     continue
@@ -118,10 +118,10 @@ def read_json_fields(
                         not is_shown
                         and (
                             before.lower() in ("", "json")
-                            or _CALL.fullmatch(before) is not None
+                            or re.fullmatch(r"[\w. ]{2,60}\(", before) is not None
                             or _leads_up(before, own)
                         ),
-                        other_scale_in(holder, scale) or other_scale_in(one, scale),
+                        other_scale_in(holder, scale, own) or other_scale_in(one, scale, own),
                     )
                 )
     return fields
@@ -158,18 +158,28 @@ def _is_remark(
 _OF_ALL = lazy_pattern(r"(?:overall|total|average|mean)(?: .*)?")
 
 
-def _without_totals(
-    fields: list[tuple[str, Any, JsonObject]], own: str
-) -> list[tuple[str, Any, JsonObject]]:
-    """Return the fields without the overall score beside one of the asked aspect's name."""
+def _without_totals(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the fields of ratings without the overall score beside those of single aspects.
+
+    Beside several scores of other names the overall one rates no single aspect, either.
+    """
+    fields = _rating_fields(held, own)
     names = [_words_of(key) for key, *_ in fields]
-    if not own or not any(re.fullmatch(own, name) for name in names):
+    of_others = [key for key in held if _OF_ONE.fullmatch(_words_of(key))]
+    is_named = bool(own) and any(re.fullmatch(own, name) for name in names)
+    is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
+    if not is_named and (is_of_all or len(of_others) < (1 if own.endswith("score") else 2)):
         return fields
     return [
         field
         for field, name in zip(fields, names, strict=True)
         if re.fullmatch(own, name) or not _OF_ALL.fullmatch(name)
     ]
+
+
+_OF_ONE = lazy_pattern(
+    r"(?!overall|total|final|judge|max|min|average|mean|confidence|revised|my\b).* (?:score|rating)"
+)
 
 
 def _leads_up(before: str, own: str) -> bool:
@@ -180,13 +190,12 @@ def _leads_up(before: str, own: str) -> bool:
 
 
 # Here is the JSON:
-_ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+_ANNOUNCED = lazy_pattern(rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z")
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
 )
 # record_evaluation({...})
-_CALL = lazy_pattern(r"[\w. ]{2,60}\(")
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
 
@@ -201,36 +210,58 @@ def subject_of(held: JsonObject) -> str | None:
     return None
 
 
-def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
-    """Yield key, value and object of each field that is named like a rating."""
+def _rating_fields(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return key, value and object of each field that is named like a rating.
+
+    Final or revised ones take the place of the others.
+    """
+    fields = list(_named_fields(held, own))
+    final = [field for is_final, *field in fields if is_final]
+    return [(key, value, holder) for key, value, holder in final or [f for _, *f in fields]]
+
+
+def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, JsonObject]]:
+    """Yield whether a field is final, its key, value and object, for each named like a rating."""
     named = re.compile(
-        r"(?:(?:final|overall|my|the|total|revised|corrected|updated|adjusted) )*"
-        rf"(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
+        r"(?P<final>(?:(?:final|revised)(?: |\Z))*)"
+        r"(?:(?:overall|my|the|total|corrected|updated|adjusted|judge|gpt|llm) )*"
+        rf"(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
     )
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)
-        if not named.fullmatch(name) and name not in _WRAPPERS:
+        match = named.fullmatch(name)
+        wraps = name in ("response", "output", "data", "json", "arguments", "parameters")
+        if match is None and not wraps:
             continue
-        inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
+        is_final = bool(match and match["final"])
+        inside = _fields_inside(value, own)
         if inside:
-            yield from inside
-        elif name in _WRAPPERS:
-            continue
-        elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
-            yield key, value, held
+            yield from ((is_final, *field) for field in inside)
+        elif (
+            match
+            and match["noun"]
+            and (not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value))
+        ):
+            yield is_final, key, value, held
 
 
-_WRAPPERS = frozenset({"response", "output", "data", "json", "arguments", "parameters"})
-
-
-def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
-    """Return the scores, ratings and fields of the aspect's name in an object under such a name."""
-    subject = subject_of(held)
+def _fields_inside(value: object, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the scores, ratings and fields of the aspect's name inside a field of such a name."""
+    if isinstance(value, list):
+        # [{"fluency": 4}, {"style": 2}]
+        objects = [one for one in value if isinstance(one, JsonObject)] if own else []
+        fields = [field for one in objects for field in _rating_fields(one, own)]
+        return [field for field in fields if re.fullmatch(own, _words_of(field[0]))]
+    if not isinstance(value, JsonObject):
+        return []
+    subject = subject_of(value)
     if subject is not None and not re.fullmatch(own, subject):
         return []
-    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|{own or '(?!)'}")
-    fields = _rating_fields(held, own)
-    return [one for one in fields if one[2] is not held or named.fullmatch(one[0])]
+    named = re.compile(rf"(?i)(?:\w+ )?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
+    fields = _rating_fields(value, own)
+    return [
+        field for field in fields if field[2] is not value or named.fullmatch(_words_of(field[0]))
+    ]
 
 
 # an assessment or an evaluation is as often a text as a number
@@ -247,28 +278,36 @@ def _is_short(text: str) -> bool:
 
 _SCALE_WORDS = {
     *("max", "maximum", "highest", "top", "best", "upper", "full", "out", "possible", "total"),
-    *("min", "minimum", "lowest", "bound", "point", "points", "scale", "range", "denominator"),
+    *("min", "minimum", "lowest", "bound", "scale", "range", "denominator"),
 }
-_BESIDE_SCALE = {"score", "rating", "value", "mark", "marks", "of", "the", "grading"}
+_BESIDE_SCALE = {
+    *("score", "rating", "value", "mark", "marks", "point", "points"),
+    "of",
+    "the",
+    "grading",
+}
 
 
 # maxScore, finalRating
-_CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _words_of(key: str) -> str:
     """Return the words of a key with spaces between them."""
-    return normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
+    return normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
 
 
-def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
+def other_scale_in(held: JsonObject, scale: tuple[float, float], own: str = "") -> str:
     """Return the field of an object that names another scale than the one asked; empty for none."""
     for key, value in held.items():
         words = set(_words_of(key).split())
+        if own and re.fullmatch(own, _words_of(key)):
+            continue
         if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
             continue
         numbers = numbers_of(value)
         is_low = words & {"min", "minimum", "lowest"}
+        if "total" in words and numbers == [sum(numbers_of(list(held.values()))) - numbers[0]]:
+            continue  # of the scores beside it
         if numbers and not is_scale(numbers, (scale[0], scale[0]) if is_low else scale):
             return f"{key}: {value}"
     return ""

@@ -117,7 +117,7 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
             written = json.dumps(written)
         elif kind == "double":
             # quotation marks within: "It is "good""
-            written = '"' + _INNER.sub(r'\\"', written[1:-1]) + '"'
+            written = '"' + re.sub(r"(?<!\\)\"", r'\\"', written[1:-1]) + '"'
         if kind != "space":
             pieces.append(written)
         if kind == "close" and not closing:
@@ -129,7 +129,6 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
     return _decoded([*pieces[:kept], *reversed(opened)], len(text)) if kept else None
 
 
-_INNER = lazy_pattern(r"(?<!\\)\"")
 _TRAILING = lazy_pattern(r"\s*[}\]]")
 # a text or a number that nothing ends
 _CUT_OFF = lazy_pattern(r"[\"'][^\"]*\Z|-?[\d.]*\Z|\w*\Z")

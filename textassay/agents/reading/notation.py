@@ -18,8 +18,6 @@ _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:
 _KEYCAP = lazy_pattern("\ufe0f?\u20e3")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
-_FRACTION = lazy_pattern(r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])")
-_INTEGERS = lazy_pattern(r"\d+(?:\.\d+)?")
 # Score: 40%
 _PERCENT = lazy_pattern(r"(?m)((?:^|[:=])[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
@@ -50,18 +48,24 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
     if form == "letters":
         return plain
     if "⁄" in plain:
-        plain = _FRACTION.sub(
-            lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
+        plain = re.sub(
+            r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])",
+            lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS),
+            plain,
         )
     if scale[1] == 100 and "%" in plain:
-        alone = len(_INTEGERS.findall(plain)) == 1
+        alone = len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1
         plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
     if "\u20e3" in plain:
         plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
+    if "\n===" in plain:
+        plain = re.sub(r"(?m)^=+[ \t]*$", lambda match: " " * len(match[0]), plain)
     if "..." in plain or "___" in plain:
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
+    if "[" in plain:
+        plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
     if "[" in plain or "(" in plain:
         plain = _ROW.sub(_chosen_of_row, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
@@ -69,9 +73,17 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
     return plain
 
 
+# [Fluency] 4
+_BRACKETED_NAME = lazy_pattern(
+    r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d|:[ \t]*\[?\d)"
+)
+
+
 def _counted(match: re.Match[str], high: float) -> str:
     full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
     room = len(match[0])
+    if full == 1 and _NAME_NEXT.match(match.string, match.end()):
+        return " " * room  # an ornament
     if not full or (not empty and high != 5):
         return match[0]
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -85,6 +97,7 @@ def _counted(match: re.Match[str], high: float) -> str:
     return written.ljust(room) if len(written) <= room else match[0]
 
 
+_NAME_NEXT = lazy_pattern(r"\s?[^\W\d_]{2}[^\n:：]{0,40}[:：]")
 _NUMBER_NEXT = lazy_pattern(r"\s{0,4}\d")
 # 1 --- 2 --- 3 --- [4] --- 5
 _STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
@@ -138,7 +151,6 @@ _MARKUP = lazy_pattern(
 # fullwidth and other forms of the same signs
 _SAME = str.maketrans("➡➔➜➤\ufe0f（）：／＝【】０１２３４５６７８９", "→→→→ ():/= :0123456789")
 # Rating: <3>
-_IN_ANGLES = lazy_pattern(r"<(\s?\d{1,3}(?:\.\d)?\s?)>")
 # <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
 _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
@@ -154,7 +166,7 @@ def plain_text(text: str) -> str:
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
     if "<" in text or "[" in text:
-        text = _IN_ANGLES.sub(r" \1 ", text)
+        text = re.sub(r"<(\s?\d{1,3}(?:\.\d)?\s?)>", r" \1 ", text)
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
@@ -172,7 +184,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    name = "" if match["close"] else f"{match[0].strip('<[]>')}:"
+    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
 
 
@@ -182,6 +194,31 @@ def _blanked(match: re.Match[str]) -> str:
         return " " * len(match[0])
     before = match.start("boxed") - match.start()
     return " " * before + boxed + " " * (match.end() - match.end("boxed"))
+
+
+# (1) ...   Step 2: ...   Part (c): ...   Step 4 (rating): 2
+_ENUMERATED = lazy_pattern(
+    r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?"
+    r"(?:step|part|criterion|check|question|item|aspect|task|stage)[ \t]?[(]?(?P<step>\d{1,2})[)]?"
+    r"(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
+    r"|[(](?P<number>\d{1,2})[)])(?=[ \t])"
+)
+
+
+def without_enumeration(plain: str) -> str:
+    """Return the text without the numbers of its steps or items, if they count from 1."""
+    marks = list(_ENUMERATED.finditer(plain)) if "1" in plain else []
+    numbers = [int(mark["step"] or mark["number"]) for mark in marks]
+    if len(marks) < 2 or numbers != [*range(1, len(marks) + 1)]:
+        return plain
+    spans = [
+        (mark.start(), mark.start("titled") if mark["titled"] else mark.end()) for mark in marks
+    ]
+    if marks[-1]["titled"]:
+        title = marks[-1]["titled"].strip(" \t()")
+        start = plain.index(title, marks[-1].start("titled"))
+        spans[-1:] = [(spans[-1][0], start), (start + len(title), start + len(title) + 1)]
+    return blank_out(plain, spans)
 
 
 def blank_out(plain: str, spans: Iterable[tuple[int, int]]) -> str:

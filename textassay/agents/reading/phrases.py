@@ -80,7 +80,7 @@ def grammar_of(own: str) -> RatingGrammar:
     noun += rf"(?:{NOUN}|maximum)(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}"
     noun += rf"(?:\s{MANNER})?"
     end_of_scale = (
-        r"the\s(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
+        r"(?:the\s)?(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
         rf"(?:\s(?:for|on)\s{text})?(?:\s?(?:,|:|\sof))?(?:\swhich\sis)?"
     )
     number = rf"(?:{noun}|{end_of_scale}|{MANNER}|)"
@@ -95,7 +95,7 @@ def grammar_of(own: str) -> RatingGrammar:
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
     changing = (
-        rf"(?:(?:(?:i|we)(?:['’](?:m|ve))?|let\sme)(?:\s{MODAL})?(?:\s{SO})?\s)?{CHANGE}"
+        rf"(?:(?:(?:i|we)(?:['’](?:m|ve))?|let\sme)(?:\s(?!can\b){MODAL})?(?:\s{SO})?\s)?{CHANGE}"
         rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
     )
     think = (
@@ -170,7 +170,7 @@ def grammar_of(own: str) -> RatingGrammar:
             + r")(?!\w)"
         ),
         lazy_pattern(
-            r"(?:if(?!\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
+            r"(?:if(?!\s\d+\s(?:is|means)\s[^,]*\sand\s\d|\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
             r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
             r"|to|according|at|during|from"
             r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"

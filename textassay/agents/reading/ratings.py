@@ -9,6 +9,7 @@ none of ours. Everything else is no rating, and is asked for again with a remind
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +17,12 @@ from functools import lru_cache
 from textassay.agents.reading.aspects import own_name, without_other_aspects
 from textassay.agents.reading.grammar import statements_in
 from textassay.agents.reading.json_fields import read_json_fields
-from textassay.agents.reading.notation import blank_out, plain_text, write_as_numbers
+from textassay.agents.reading.notation import (
+    blank_out,
+    plain_text,
+    without_enumeration,
+    write_as_numbers,
+)
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import (
@@ -83,7 +89,7 @@ def _parse(
 ) -> Rating | NoRating:
     if _WITHDRAWN.search(text):
         return NoRating("NoScoreFound", "the answer takes its rating back")
-    own, whole = own_name(aspect), write_as_numbers(plain_text(text), scale, form)
+    own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
     if (rest := _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)).strip():
         whole = rest
     fields = read_json_fields(whole, scale, form, own, labels)
@@ -96,31 +102,49 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
-    plain = _KEY.sub(r" \1 ", plain)
-    plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
     stated = [field for field in fields if field.statement is not None]
-    prose = list(statements_in(plain, form, own, scale[0]))
+    prose, in_words = list[Statement](), ""
+    if not fields or plain.strip():
+        plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
+        plain, in_words = without_scales(plain, scale, own)
+        plain = without_enumeration(plain)
+        prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
-    statements = [
-        *(f.statement for f in stated if f.statement),
-        *_without_replaced(plain, prose, own),
-    ]
+    statements = [f.statement for f in stated if f.statement]
+    statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     return _settled(plain, statements, end, scale, form, other or in_words)
 
 
+def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
+    """Return the last rating alone if the others are the parts that it is the sum of."""
+    if len(statements) < 3:
+        return statements
+    *parts, total = statements
+    points = sum(part.value for part in parts), sum(part.top or math.inf for part in parts)
+    return [total] if points == (total.value, high) == (total.value, total.top) else statements
+
+
+# Hold on: ... So it is below.   3
+_LAST_WORD = lazy_pattern(
+    r"(?i)\b(?:but|hold\son|wait|hmm+|actually)\b[^\n]*\n\s*\n[ \t]*\d{1,3}(?:\.\d)?[ \t.]*\Z"
+)
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
-    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new)"
+    r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
     r"\b(?![^\n]*\b(?:would|could|might|may|if)\b)[^\n.!?(),]{0,60}\Z"
 )
 
 
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
+    if len(statements) < 2:
+        return statements
+    if _LAST_WORD.search(plain, statements[0].end):
+        return statements[-1:]
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
     if not any(last) or not last[-1]:
@@ -134,7 +158,6 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
 # A judge who says no more than `4` or `Rating: 4` says it many times.
 _parse_again = lru_cache(maxsize=1024)(_parse)
 # "score": 4 outside of an object
-_KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
 
 
 def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
@@ -199,7 +222,7 @@ def _settled(
     if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
         return NoRating("Contradictory", "several lines of the answer are different ratings")
     # `[[9]], [[5]]`, of two texts
-    if len(set(_MARKED.findall(plain))) > 1:
+    if len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
         return NoRating("Contradictory", "the answer marks more than one rating")
     if other:
         return NoRating(
@@ -214,7 +237,8 @@ def _settled(
         )
     if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
-    for number in bare_numbers(plain[end:], form, low):
+    behind = _HYPOTHETICAL.sub(" ", plain[end:]) if plain[end:].strip() else ""
+    for number in bare_numbers(behind, form, low):
         if low <= number <= high and number != rating.value:
             return NoRating(
                 "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
@@ -222,9 +246,14 @@ def _settled(
     return Rating(rating.value, rating.span)
 
 
+# With an end, it could easily become a 5.
+_HYPOTHETICAL = lazy_pattern(
+    r"(?i)(?<=[.!?\n…])(?!\s*(?:on\ssecond|actually|no\b|wait))[^.!?\n…]*(?:\b(?:would|could|might)\s(?:have|easily|well|also|then|probably)?\s?"
+    r"(?:been|become|be\s\w+ed|get|reach|earn|turn|move|rise|score|gone?|given|merit|deserve)\b"
+    r"|\bif\b(?!\s(?:i|we)\b)|\breserved?\b|\b(?:to|for)\s(?:get|reach|bring|make|raise|push|move|earn|improve|lift)\b)[^.!?\n…]*"
+)
 # Score - 1
 _DASH = lazy_pattern(r"[-–—]\s*\Z")
-_MARKED = lazy_pattern(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]")
 
 
 def _missing(plain: str, statements: list[Statement]) -> NoRating:

@@ -59,6 +59,7 @@ _SCALES = (
         r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skala|[ée]chelle|escala|scala|шкале|schaal)"
         rf"\s(?:von|de|da|от|van)\s(?P<numbers>{_RANGE})",
     ),
+    (("段階",), r"(?P<numbers>\d{1,3})段階(?:中|評価で|で)?"),
     (("点満点",), rf"(?P<numbers>{NUMBER})満点(?:中|で)?"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
     (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),
@@ -80,9 +81,10 @@ _SCALES = (
     # the maximum is 10, best possible score: 10
     (
         ("max", "highest", "best", "top", "full", "perfect"),
+        r"(?<!hence\sthe\s)(?<!thus\sthe\s)(?<!so\sthe\s)(?<!deserves\sthe\s)(?<!deserves\s)"
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
-        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/)",
+        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right|appropriate)\b)",
     ),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
@@ -101,7 +103,9 @@ _SCALES = (
     # Score: 4 [1-10]
     (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
 )
-_SCALE_WORDING = tuple((words, lazy_pattern(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
+_SCALE_WORDING = tuple(
+    (words, lazy_pattern(rf"(?i){pattern}(?![^\W\d])")) for words, pattern in _SCALES
+)
 
 
 @lru_cache(maxsize=256)
@@ -110,7 +114,7 @@ def _beside_name(own: str) -> re.Pattern[str]:
     name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
     return re.compile(
         rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
-        r"(?=\s?(?:[:：=|→–-]|is\b|\d))"
+        r"(?=\s?(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
     )
 
 

@@ -126,9 +126,18 @@ _WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
-_DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
+_PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
+# 15 * 4 = 60   1 = not toxic, 5 = toxic
+_IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
+_DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
+# where 1 is not helpful and 5 is very helpful
+_OF_SCALE = lazy_pattern(
+    r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
+)
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
+_REQUIRES = lazy_pattern(
+    rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b"
+)
 
 
 def bare_numbers(
@@ -160,13 +169,21 @@ def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool 
         return False
     if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
         return False
-    if (match["value"] or "").lower() == "one" and not _VALUED.search(before):
+    if (match["value"] or "").lower() == "one" and (
+        not _VALUED.search(before) or _PRONOUN.match(text, end)
+    ):
         return False
-    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
+    if _IN_SUM.search(before) or _DEFINES.match(text, end) or re.fullmatch(r"[12]\d{3}", match[0]):
+        return False
+    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 8]):
+        return False
+    if _OF_SCALE.search(text[max(0, start - 80) : start]) and re.match(
+        r"\s(?:is|being|means)\s", text[end : end + 9]
+    ):
         return False
     if _REJECTED.search(before) or _REQUIRES.match(text, end):
         return False
-    if not strict and _DENIED.search(before):
+    if not strict and re.search(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z", before):
         return False
     if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
         return False

@@ -32,7 +32,7 @@ NUMBER = (
     # 四分
     r"|[一二三四五六七八九十](?=分|星))"
     # 4分, 4点, 4점 are written without a space
-    r"(?![^\W分点點점])"
+    r"(?!(?!です)[^\W分点點점])"
 )
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
@@ -40,7 +40,7 @@ _UNITS = any_of(
 UNIT = rf"(?:[ \t-]?{_UNITS})?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|von|sur|su|sobre|de|из)\s{{1,3}}"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|od|iz|din|من|में\s?से)\s{{1,3}}"
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 
@@ -61,13 +61,21 @@ FOREIGN = (
         " pontua[çc][ãa]o avalia[çc][ãa]o classifica[çc][ãa]o"
         " punteggio voto valutazione giudizio"
         " оценка балл рейтинг"
+        # Dutch, Swedish, Danish, Norwegian, Polish, Czech, Slovak, Croatian, Romanian, Hungarian,
+        # Finnish, Turkish, Indonesian, Vietnamese, Ukrainian, Bulgarian, Greek, Arabic, Persian,
+        # Hebrew, Hindi, Bengali, Thai
+        " beoordeling cijfer waardering betyg bedömning omdöme karakter vurdering bedømmelse poäng"
+        " ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
+        " értékelés pontszám osztályzat arvosana pisteet arvio puan skor nilai peringkat điểm"
+        " đánh_giá оцінка бал оценка βαθμ[όο]ς βαθμολογία αξιολόγηση الدرجة درجة التقييم تقييم"
+        " النتيجة امتیاز نمره ציון דירוג रेटिंग स्कोर अंक মূল্যায়ন স্কোর রেটিং คะแนน"
     )
     + rf"|[{CJK}]{{0,12}}"
     + any_of(
         "得分 评分 評分 分数 分數 打分 总分 总评 评级 等级 结果 スコア 評価 点数 評点 得点"
         " 점수 평점 평가 등급"
     )
-    + r")(?:\s(?:finale?|totale?|globale?|g[ée]n[ée]rale?|general))?"
+    + r")(?:\s(?:finale?|totale?|globale?|complessiv[ao]|geral|g[ée]n[ée]rale?|general))?"
 )
 """Names of a rating in other languages than English, in which a judge may answer."""
 KIND = any_of(
@@ -103,6 +111,32 @@ GIVE = any_of(
     " place call consider settl(?:e|ing)(?:_on)? estimate land conclude"
     " (?:stay|stick|keep)(?:_(?:with|at|to))? (?:arrive|finish|end_up)_at"
 )
+SETS = any_of(
+    "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went"
+    " opt(?:ed|ing)? come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing)"
+    " scor(?:e|ed|ing) giv(?:e|ing|en) gave"
+    " assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
+    " judg(?:e|ed|ing) call(?:ed|ing)? say(?:ing)? think deem(?:ed)? peg believe feel consider"
+    " pick(?:ed|ing)? cho(?:ose|sen?) select(?:ed)? set leave leaving stand rest vot(?:e|ing)"
+    " estimate assess(?:ed)? evaluat(?:e|ed) conclud(?:e|ed) arriv(?:e|ed) keep(?:ing)? rank(?:ed)?"
+)
+"""Verbs by which a judge sets a level."""
+ONLY_MENTIONED = any_of(
+    # negated, compared, bounded
+    r"not never no cannot \w+n['’]t hardly barely neither nor without than between below above over"
+    " beyond under least most almost nearly up_to short less more as_(?:low|high)_as"
+    # hypothetical, wished, or weighed before
+    " if unless were had could might may should ought perhaps maybe possibly potentially would_have"
+    r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
+    r" initially (?:at_)?first earlier originally previously was about_to reserve[ds]? refus\w+"
+    r" doubt want\w* wish\w* hop(?:e|ed|ing) love need\w* expect\w* usually often always"
+    " normally sometimes"
+    # said by somebody, or of something else
+    " says said claims stat(?:e|es|ed) mentions? asks? asked t(?:ell|old) you he she they who"
+    " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
+    f" ideal other source second third half {OTHERS}"
+)
+"""Words of a clause that does not assert its number."""
 CHANGE = any_of("lower rais reduc increas revis chang adjust") + "(?:ed|e|ing)?"
 GET = (
     r"(?:(?:(?:is|be|being)\s)?"
@@ -142,6 +176,7 @@ _RULE = any_of("criteri(?:on|a) rubric definition standard scale guidelines? des
 SO = any_of(
     "and so thus hence therefore then but overall ultimately finally accordingly consequently"
     " altogether all_in_all all_things_considered on_(?:balance|the_whole|reflection)"
+    " (?:for|to)_me with_(?:this|that|all_that)_in_mind"
     " (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
     " as_(?:a_result|such|it_stands|is|written)"
     " for_(?:this|these|that)_reasons? after_(?:\\w+_)?(?:thought|consideration|reflection)"
@@ -161,6 +196,7 @@ MANNER += ")?"
 GOES_ON = any_of(
     "because as since due given but which while although though based considering indicating"
     " reflecting meaning showing suggesting where so however overall here and with mainly primarily"
+    " (?:i_|i['’]d_)(?:think|guess|suppose|believe|say) imh?o"
     " (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
     " for_(?:the_following|these|several|two|three)"
     # German, French, Spanish, Portuguese, Italian, Dutch
@@ -184,6 +220,10 @@ _GIVING_ELSEWHERE = any_of(
     " je_(?:lui_)?(?:donne|mets|donnerais|mettrais|dirais) j['’](?:attribue|attribuerais)"
     " (?:yo_)?le_(?:doy|daría|pongo|otorgo|asigno) doy otorgo asigno"
     " (?:eu_)?(?:dou|daria|atribuo) (?:gli_)?(?:do|darei|assegno)"
+    " (?:(?:der|die|dieser|diese|le|la|ce|cette|el|este|esta|il|questo|o|a|de|deze)_)?"
+    "(?:(?:text|antwort|zusammenfassung|texte|réponse|texto|resumen|respuesta|testo|risposta|resumo"
+    "|resposta|tekst|antwoord|samenvatting)_)?(?:erhält|bekommt|verdient|obtient|mérite|reçoit|recibe"
+    "|merece|obtiene|merita|ottiene|riceve|recebe|krijgt)"
     " (?:я_)?(?:ставлю|даю|бы_поставил) ik_(?:geef|beoordeel)"
 )
 _THEREFORE_ELSEWHERE = any_of(
@@ -195,6 +235,8 @@ OTHERWISE = (
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
         " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
+        " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio"
+        " m[aá]xim\\w+ massim\\w+ minim\\w+ максимальн[а-я]+ средн[а-я]+"
         " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
     )
     + r"\b|.*"
@@ -208,14 +250,14 @@ OTHERWISE = (
 )
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
-    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
-    r"(?:\s(?:für|auf|pour|de|du|des|del|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
+    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|minha|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
+    r"(?:\s(?:für|auf|pour|de|du|des|della?|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
     rf"|(?:{_THEREFORE_ELSEWHERE}\s?,?\s)?(?:{_THEREFORE_ELSEWHERE}\s)?{_GIVING_ELSEWHERE}"
     r"(?:\s[^\W\d]\D{0,50}?)?"
     # この文章の明瞭さは
-    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予)[{CJK}]{{0,12}})"
+    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予|应得|得)[{CJK}]{{0,12}})"
     r"(?:\s(?:eine|mit|une|un|uma|um|una|een))?\s?"
     # ich gebe ihm recht in 3 Punkten
     r"(?<!\sin)(?<!\szu)(?<!\saus)(?<!\snach)(?<!\sen)(?<!\sem)(?<!\sdans)"
