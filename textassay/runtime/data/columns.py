@@ -244,7 +244,7 @@ class FieldReader:
             raise FieldError(
                 _key_of("context", layout),
                 f"is {context!r}, which usually marks a missing value; declare"
-                f" missing=({context!r},)",
+                f" missing=({context!r},), or write it as a list if it is a text: [{context!r}]",
             )
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
@@ -666,8 +666,6 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         problem = _problem(first["type"], first["input"], first["msg"])
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
-        elif name in ("human", "metrics") and first["type"] == "dict_type":
-            problem += f"; the column of one aspect is {name}.ASPECT, such as {name}.quality"
         elif name == "annotators" and first["type"] == "tuple_type":
             problem += "; the column of one rater is annotators.ASPECT.RATER"
         elif first["type"] == "dict_type":
