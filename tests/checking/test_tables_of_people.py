@@ -251,6 +251,18 @@ def test_a_column_of_the_best_system_does_not_hide_who_wrote_the_text(tmp_path):
     assert len(set(only_row(table).pair.systems.tolist())) == 4
 
 
+@pytest.mark.parametrize(("name", "further", "last"), [
+    ("a.csv", [], "t,4,4"), ("a.csv", ["human"], "t,4,4,4"), ("a.csv", [], "mean,4,4"),
+    ("a.txt", [], "t,4,4"),
+])  # fmt: skip
+def test_a_command_is_proposed_only_if_it_reads_the_same_table(tmp_path, name, further, last):
+    table = written(tmp_path / name, ["id", "judge", "human", *further], lambda t: (
+        f"t{t.number}", t.judge, t.raters[0], *([t.raters[1]] if further else [])))  # fmt: skip
+    table.write_text(f"{table.read_text(encoding='utf-8')}{last}\n", encoding="utf-8")
+    others = [one for one in textassay.check(table).next if not one.startswith("textassay check")]
+    assert bool(others) == (name == "a.csv" and not further and last != "mean,4,4")
+
+
 def test_a_file_of_one_column_says_what_separates_columns(tmp_path):
     (tmp_path / "a.txt").write_text("judge human\n4 5\n3 3\n")
     with pytest.raises(ConfigurationError, match="commas, semicolons, tabs or bars separate"):

@@ -429,6 +429,6 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         for one in names
     }
     return RawTable(
-        table.name, joined, table.decimal, (*table.notes, note), is_joined=True,
+        table.name, joined, table.decimal, (*table.notes, note), is_own=True,
         shown={**table.shown, **shown},
     )  # fmt: skip

@@ -79,8 +79,9 @@ class RawTable:
     """Decimal mark of numbers that are written as text."""
     notes: tuple[str, ...] = ()
     """What is unusual about how the table was read."""
-    is_joined: bool = False
-    """Whether several rows were joined to one, as a check alone does."""
+    is_own: bool = False
+    """Whether it differs from the table that other commands read: rows were joined or left out,
+    columns renamed."""
     shown: Mapping[str, str] = field(default_factory=dict)
     """What results call columns that were made of several rows: the rater, or the judge."""
 
@@ -116,10 +117,13 @@ def read_table(source: Any) -> RawTable:
     if isinstance(table, Csv):
         _refuse_header(table.name, list(rows[0]))
     notes = list(table.notices)
+    names = rows[0].keys()
+    is_own = any(f"{name} (2)" in names for name in names)
     while len(rows) > 1 and (word := _total(rows)):
         rows.pop()
         notes.append(f"{table.name}: the last row ({word!r}) sums up the others and is left out")
-    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes))
+        is_own = True
+    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes), is_own)
 
 
 def _total(rows: Sequence[Mapping[str, Any]]) -> str:
