@@ -366,7 +366,7 @@ def _has_steps(cells: CellReader) -> bool:
 
 
 def _numbers(cells: CellReader, steps: Mapping[str, float]) -> list[float | str | None]:
-    return [value if value is None else steps.get(str(value), value) for value in cells.values]
+    return [steps.get(str(value), value) for value in cells.values]
 
 
 def _steps_of(columns: Sequence[set[str]]) -> Mapping[str, float]:

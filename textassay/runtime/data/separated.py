@@ -457,10 +457,10 @@ class _BrokenRows:
 
 def _without_markdown(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines, of a table in Markdown without blanks around bars and the rule below names."""
-    is_markdown = None
+    is_below_header = is_markdown = False
     for line in lines:
-        if is_markdown is None and "|" in line:
-            is_markdown = line.startswith("|") and line.rstrip().endswith("|")
+        if not is_below_header and "|" in line:
+            is_below_header, is_markdown = True, line[0] == line.rstrip()[-1] == "|"
         if not is_markdown or not line.startswith("|"):
             yield line
         elif line.strip(" |:-\r\n"):
