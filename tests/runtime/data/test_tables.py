@@ -615,6 +615,11 @@ def test_quotation_marks_in_files_with_tabs_are_text_or_enclose_cells(
     assert bool(notes) == are_text
 
 
+def test_quotation_marks_of_a_quoted_header_enclose_all_cells(tmp_path: Path) -> None:
+    table = '"id"\t"output"\n"a"\t"he said ""so"""\n"b"\t"not "so" "\n'
+    assert "line 3: broken CSV" in complaint(saved(tmp_path, table, "data.tsv"))
+
+
 @pytest.mark.parametrize("content", [
     {"id": {"0": "a", "1": "b"}, "output": {"0": "x", "1": "y"}},
     {"0": {"id": "a", "output": "x"}, "1": {"id": "b", "output": "y"}},

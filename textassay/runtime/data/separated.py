@@ -329,14 +329,16 @@ class Csv(TableFile):
     def _quoting(self) -> Literal[0, 3]:
         """Whether quotation marks enclose cells, or are text, as in most files with tabs.
 
-        They are text if every line has as many cells as the header, and a cell begins with one that
-        is not the other one's.
+        They are text if every line has as many cells as the header, which has none, and a cell
+        begins with one that is not the other one's.
         """
         if self._delimiter != "\t":
             return csv.QUOTE_MINIMAL
         width, are_text = 0, False
         for line in self._text_lines():
             cells = line.rstrip("\r\n").split("\t")
+            if not width and any(map(_begins_quoted, cells)):
+                return csv.QUOTE_MINIMAL
             width = width or len(cells)
             if len(cells) != width and line.strip():
                 return csv.QUOTE_MINIMAL
@@ -428,7 +430,9 @@ class _BrokenRows:
         self._begin_with_ids = True
         """Whether no whole row above begins with a text of several words."""
         self._texts: set[int] = set()
-        """Columns in which a whole row above has such a text."""
+        """Columns in which one of the first whole rows has such a text."""
+        self._looked_at = 0
+        """Whole rows whose columns are in `_texts`; a hundred suffice, and all would take time."""
 
     def add(self, cells: Sequence[str]) -> bool:
         """Return whether a row seems to continue the row above, or the short ones above it."""
@@ -444,7 +448,9 @@ class _BrokenRows:
             return True
         if len(cells) == self._width:
             self._begin_with_ids &= not has_words
-            self._texts.update(at for at, cell in enumerate(cells) if " " in cell.strip())
+            if self._looked_at < 100:
+                self._looked_at += 1
+                self._texts.update(at for at, cell in enumerate(cells) if " " in cell.strip())
         elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
             # the text in the last cell of a whole row may have been cut, too
             return True
