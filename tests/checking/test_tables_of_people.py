@@ -225,6 +225,44 @@ def test_a_list_in_an_object_is_the_table_whatever_its_key(tmp_path, key):
     assert only_row(tmp_path / "a.json").n == N
 
 
+@pytest.mark.parametrize("words", [
+    ("poor", "fair", "good", "very good", "excellent"), ("f", "d", "c", "b", "a+"), LIKERT,
+])  # fmt: skip
+@pytest.mark.parametrize("has_numbers", [True, False])
+def test_every_word_of_a_scale_is_a_step_of_its_own(tmp_path, words, has_numbers):
+    table = written(tmp_path / "a.csv", ["judge", "human"], lambda t: (
+        t.judge if has_numbers else words[t.judge - 1], words[t.raters[0] - 1]))  # fmt: skip
+    pair = only_row(table).pair
+    assert pair.scores.tolist() == [t.judge for t in texts()]
+    assert pair.ratings.tolist() == [t.raters[0] for t in texts()]
+
+
+def test_words_of_a_finer_scale_than_any_known_one_are_labels(tmp_path):
+    words = ("ok", "good", "great", "perfect", "bad")
+    table = written(tmp_path / "a.csv", ["judge", "human"], lambda t: (
+        words[t.judge - 1], words[t.raters[0] - 1]))  # fmt: skip
+    assert set(only_row(table).pair.labels) == set(words)
+
+
+def test_a_column_of_the_best_system_does_not_hide_who_wrote_the_text(tmp_path):
+    systems = ("claude", "gpt-4o", "llama", "mistral")
+    table = written(tmp_path / "a.csv", ["model", "judge", "human", "best_model"], lambda t: (
+        systems[t.number % 4], t.judge, t.raters[0], systems[t.number * 7 % 4]))  # fmt: skip
+    assert len(set(only_row(table).pair.systems.tolist())) == 4
+
+
+@pytest.mark.parametrize(("name", "further", "last"), [
+    ("a.csv", [], "t,4,4"), ("a.csv", ["human"], "t,4,4,4"), ("a.csv", [], "mean,4,4"),
+    ("a.txt", [], "t,4,4"),
+])  # fmt: skip
+def test_a_command_is_proposed_only_if_it_reads_the_same_table(tmp_path, name, further, last):
+    table = written(tmp_path / name, ["id", "judge", "human", *further], lambda t: (
+        f"t{t.number}", t.judge, t.raters[0], *([t.raters[1]] if further else [])))  # fmt: skip
+    table.write_text(f"{table.read_text(encoding='utf-8')}{last}\n", encoding="utf-8")
+    others = [one for one in textassay.check(table).next if not one.startswith("textassay check")]
+    assert bool(others) == (name == "a.csv" and not further and last != "mean,4,4")
+
+
 def test_a_file_of_one_column_says_what_separates_columns(tmp_path):
     (tmp_path / "a.txt").write_text("judge human\n4 5\n3 3\n")
     with pytest.raises(ConfigurationError, match="commas, semicolons, tabs or bars separate"):

@@ -118,6 +118,11 @@ def test_a_file_in_the_place_of_a_command_is_answered_with_the_command(table):
     )
 
 
+def test_only_the_outermost_command_proposes_a_check(table, tmp_path):
+    textassay(tmp_path).ends(2, "is a folder, not a command")
+    textassay("tools", table).ends(2, "No such command")
+
+
 def test_a_folder_that_is_no_run_is_called_so(tmp_path):
     textassay("check", tmp_path).ends(2, f"{tmp_path}: is a folder without scores")
 

@@ -89,7 +89,8 @@ def _rooms(
 ) -> tuple[str, ...]:
     # the other commands read numbers, yes and no, and distinguish texts by an id or by their words
     used = [judge, *people]
-    if table.is_joined or not all(is_plain(table.columns[name]) for name in used):
+    is_read = not table.is_own and path.suffix.lower() not in (".txt", ".md")
+    if not is_read or not all(is_plain(table.columns[name]) for name in used):
         return ()
     if judge.startswith("metrics.") and all(
         name.startswith(("human.", "annotators.")) for name in people

@@ -116,10 +116,10 @@ def _repeats(cells: Sequence[object]) -> bool:
 def _is_name_of_systems(name: str, columns: dict[str, CellReader]) -> bool:
     cells = columns[name]
     known = set(cells.filled)
-    # a column of yes and no may be called `bot`, too, and one of grades that people give as well
-    if not _are_names(cells) or any(
-        known & set(other.filled) for own, other in columns.items() if own != name
-    ):
+    # a column of yes and no may be called `bot`, too, and one of grades that people give as well;
+    # other columns may say which system is the best
+    sharing = [one for one in columns if one != name and known & set(columns[one].filled)]
+    if not _are_names(cells) or (sharing and all(side_of(one)[0] != "judge" for one in sharing)):
         return False
     return 2 <= len(known) <= max(2, len(cells.filled) // 2)
 
@@ -429,6 +429,6 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         for one in names
     }
     return RawTable(
-        table.name, joined, table.decimal, (*table.notes, note), is_joined=True,
+        table.name, joined, table.decimal, (*table.notes, note), is_own=True,
         shown={**table.shown, **shown},
     )  # fmt: skip

@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -78,8 +79,9 @@ class RawTable:
     """Decimal mark of numbers that are written as text."""
     notes: tuple[str, ...] = ()
     """What is unusual about how the table was read."""
-    is_joined: bool = False
-    """Whether several rows were joined to one, as a check alone does."""
+    is_own: bool = False
+    """Whether it differs from the table that other commands read: rows were joined or left out,
+    columns renamed."""
     shown: Mapping[str, str] = field(default_factory=dict)
     """What results call columns that were made of several rows: the rater, or the judge."""
 
@@ -115,10 +117,13 @@ def read_table(source: Any) -> RawTable:
     if isinstance(table, Csv):
         _refuse_header(table.name, list(rows[0]))
     notes = list(table.notices)
+    names = rows[0].keys()
+    is_own = any(f"{name} (2)" in names for name in names)
     while len(rows) > 1 and (word := _total(rows)):
         rows.pop()
         notes.append(f"{table.name}: the last row ({word!r}) sums up the others and is left out")
-    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes))
+        is_own = True
+    return RawTable(table.name, _flattened(rows), table.decimal or ".", tuple(notes), is_own)
 
 
 def _total(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -341,30 +346,45 @@ def read_steps(columns: Sequence[CellReader]) -> WordSteps:
     """Return columns of words such as `agree` or `B+` as numbers from 1 to 5.
 
     All of them are words of one scale, and three words at least: of two nobody knows how far apart
-    they are.
+    they are. Beside them there may be columns of numbers from 1 to 5.
     """
-    words = {str(value) for one in columns if one.kind == "words" for value in one.filled}
-    steps = _steps_of(words)
-    if len(words) < 3 or not steps or any(one.kind != "words" for one in columns):
+    in_words = [{str(value) for value in one.filled} for one in columns if one.kind == "words"]
+    words = set().union(*in_words)
+    steps = _steps_of(in_words)
+    if len(words) < 3 or not steps or not all(map(_has_steps, columns)):
         return WordSteps(columns)
     shown = ", ".join(f"{word!r} {steps[word]:g}" for word in sorted(words, key=steps.__getitem__))
-    numbers = [
-        replace(
-            one, kind="number", top=5.0,
-            values=[None if value is None else steps[str(value)] for value in one.values],
-        )
-        for one in columns
-    ]  # fmt: skip
+    numbers = [replace(one, kind="number", top=5.0, values=_numbers(one, steps)) for one in columns]
     return WordSteps(numbers, f"words are read as steps from 1 to 5: {shown}")
 
 
-def _steps_of(words: set[str]) -> Mapping[str, float]:
-    """Return the step of each word on the scale that has all of them; nothing if there is none."""
-    # `a`, `b` and `c` alone may be answers among which somebody chose
+def _has_steps(cells: CellReader) -> bool:
+    """Return whether cells are words, or may be steps that are written as numbers."""
+    if cells.kind != "number":
+        return cells.kind == "words"
+    return all(1 <= float(value) <= 5 for value in cells.filled)
+
+
+def _numbers(cells: CellReader, steps: Mapping[str, float]) -> list[float | str | None]:
+    return [steps.get(str(value), value) for value in cells.values]
+
+
+def _steps_of(columns: Sequence[set[str]]) -> Mapping[str, float]:
+    """Return the step of each word on the scale that has all of them; nothing if there is none.
+
+    No column has two words for one step: they would be steps of a finer scale.
+    """
+    words = set().union(*columns)
     grades = vocabulary.grades()
+    # `a`, `b` and `c` alone may be answers among which somebody chose
     if words <= grades.keys() and any(word == "f" or word[1:] for word in words):
         return grades
-    return next((scale for scale in vocabulary.scales() if words <= scale.keys()), {})
+    fitting = (scale for scale in vocabulary.scales() if words <= scale.keys())
+    return next((one for one in fitting if all(map(partial(_differ, one), columns))), {})
+
+
+def _differ(scale: Mapping[str, int], words: set[str]) -> bool:
+    return len({scale[word] for word in words}) == len(words)
 
 
 def _plain_word(word: str) -> str:

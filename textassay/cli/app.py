@@ -98,9 +98,10 @@ class Commands(_PlainSwitches, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; suggest the one that is meant rather than all that look alike."""
         if self.get_command(ctx, args[0]) is None:
-            if Path(args[0]).exists():
+            if ctx.parent is None and Path(args[0]).exists():
+                kind = "folder" if Path(args[0]).is_dir() else "file"
                 typed = shlex.join(["textassay", "check", *args])
-                ctx.fail(f"{args[0]!r} is a file, not a command. Did you mean: {typed}")
+                ctx.fail(f"{args[0]!r} is a {kind}, not a command. Did you mean: {typed}")
             if near := nearest(args[0], self.commands):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)

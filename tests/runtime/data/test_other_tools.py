@@ -402,10 +402,11 @@ def test_scores_with_one_name_are_all_kept(tmp_path: Path) -> None:
     one |= {"score": 0.5, "namedScores": {"own": 0.7}}
     (row,) = read_results("promptfoo", written(tmp_path, summary)).rows
     assert row["metrics"] == {"score": 0.5, "llm-rubric": 1, "llm-rubric 2": 0, "own": 0.7}
-    metrics = [{"name": "Tone", "score": 0.9}, {"name": "Tone", "score": 0.1}]
+    scores = (("Tone", 0.9), ("Tone", 0.1), ("Tone 2", 0.3))
+    metrics = [{"name": name, "score": score} for name, score in scores]
     case = {"name": "a", "input": "Q?", "actualOutput": "A.", "metricsData": metrics}
     (row,) = read_results("deepeval", written(tmp_path, {"testCases": [case]})).rows
-    assert row["metrics"] == {"Tone": 0.9, "Tone 2": 0.1}
+    assert row["metrics"] == {"Tone": 0.9, "Tone 2": 0.1, "Tone 2 2": 0.3}
 
 
 def test_repeated_tests_without_variables_are_one_group_by_their_prompt(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def test_numbers_on_two_scales_are_refused_and_other_scales_stay() -> None:
     assert [one.human["overall"] for one in read(rated(0, 0.5, 1))] == [0.0, 0.5, 1.0]
     assert [one.human["overall"] for one in read(rated(-3, 2, 1))] == [-3.0, 2.0, 1.0]
     assert "a number from 0 to 1 in another row" in complaint(rated(0, 2))
+    # a 2 was read as the second text before the 3 came
+    assert "is 3, and a number from 1 to 2 in another row" in complaint(rated(1, 2, 3))
 
 
 @pytest.mark.parametrize(("values", "said"), [
@@ -103,3 +105,9 @@ def test_pairs_that_differ_in_their_second_text_have_ids_of_their_own() -> None:
 def test_verdicts_with_verbs_and_adverbs_are_preferences(word: str, preference: float) -> None:
     row = {"output": "x", "output_b": "y", "system": "m", "system_b": "n", "human.overall": word}
     assert read([row])[0].human == {"overall": preference}
+
+
+@pytest.mark.parametrize("word", ["A is not better", "A is no better", "A hardly better"])
+def test_a_denied_preference_is_none(word: str) -> None:
+    row = {"output": "x", "output_b": "y", "human.overall": word}
+    assert "should be a number" in complaint([row])

@@ -468,6 +468,11 @@ def test_unusual_readings_are_said(
         ("cp1253", "άνθρωπος, ναι ή όχι"), ("cp1254", "doğru yanlış ışık"),
         ("cp1257", "žmogaus įvertinimas"), ("cp932", "人間評価 はい いいえ"),
         ("cp949", "사람 평가 예 아니오"), ("gb2312", "人工评分 是 否"),
+        # names of several languages, lone letters and signs in texts of the West
+        ("cp1252", "Mr Sørensen met a friend of his near the old harbor of Málaga"),
+        ("cp1252", "Muñoz, Inês"), ("cp1252", "naïve, Málaga"), ("cp1252", "É bom"),
+        ("cp1252", "à"), ("cp1252", "50 m² and 3 m³"), ("cp1252", "5 µm, ½ cup, 2º"),
+        ("cp1252", "Björk Guðmundsdóttir"),
     ],
 )  # fmt: skip
 def test_files_of_many_countries_are_read_in_their_encoding(
@@ -481,6 +486,18 @@ def test_rows_that_begin_with_a_text_may_lack_their_last_verdicts(tmp_path: Path
     rows = "this is fine,yes,no\nnot so good,yes\nbad answer here,no\nmore words here,yes,yes\n"
     path = saved(tmp_path, f"output,human.a,human.b\n{rows}", "data.csv")
     assert [len(one.human) for one in read(path)] == [2, 1, 1, 2]
+
+
+def test_a_line_break_in_a_column_whose_first_cell_is_a_word_is_found(tmp_path: Path) -> None:
+    rows = "so it is,ok\nthis is well,not as good\nthis one was cut,in the second\ncell of it,yes\n"
+    text = "".join(f"{row},yes\n" for row in rows.splitlines()[:2])
+    path = saved(tmp_path, f"output,why,human.c\n{text}{rows.split('good', 1)[1][1:]}", "data.csv")
+    assert "line 5: seems to continue a text of the line above" in complaint(path)
+
+
+def test_bars_within_a_quoted_cell_are_text(tmp_path: Path) -> None:
+    (one, _) = read(saved(tmp_path, 'id|output\na|"x\n|y  |  z"\nb|w\n', "data.csv"))
+    assert one.output == "x\n|y  |  z"
 
 
 def test_a_table_in_markdown_is_read(tmp_path: Path) -> None:
@@ -598,6 +615,11 @@ def test_quotation_marks_in_files_with_tabs_are_text_or_enclose_cells(
     assert bool(notes) == are_text
 
 
+def test_quotation_marks_of_a_quoted_header_enclose_all_cells(tmp_path: Path) -> None:
+    table = '"id"\t"output"\n"a"\t"he said ""so"""\n"b"\t"not "so" "\n'
+    assert "line 3: broken CSV" in complaint(saved(tmp_path, table, "data.tsv"))
+
+
 @pytest.mark.parametrize("content", [
     {"id": {"0": "a", "1": "b"}, "output": {"0": "x", "1": "y"}},
     {"0": {"id": "a", "output": "x"}, "1": {"id": "b", "output": "y"}},
@@ -605,6 +627,7 @@ def test_quotation_marks_in_files_with_tabs_are_text_or_enclose_cells(
     {"response": {"a": "x", "b": "y"}, "id": {"a": "a", "b": "b"}},
     {"columns": ["id", "output"], "index": [0, 1], "data": [["a", "x"], ["b", "y"]]},
     {"schema": {"fields": []}, "data": [{"id": "a", "output": "x"}, {"id": "b", "output": "y"}]},
+    {"documents": [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}]},
 ])  # fmt: skip
 def test_json_is_read_as_pandas_writes_it(tmp_path: Path, content: dict[str, Any]) -> None:
     """By column, by index, apart from the names; and texts by id."""
@@ -612,8 +635,16 @@ def test_json_is_read_as_pandas_writes_it(tmp_path: Path, content: dict[str, Any
     assert [(one.id, one.output) for one in rows] == [("a", "x"), ("b", "y")]
 
 
+def test_no_row_of_a_column_of_json_is_lost(tmp_path: Path) -> None:
+    columns = {"input": {"1": "p"}, "output": {"1": "x", "2": "y"}}
+    rows = read(saved(tmp_path, json.dumps(columns), "data.json"))
+    assert [(one.source, one.output) for one in rows] == [("p", "x"), (None, "y")]
+
+
 @pytest.mark.parametrize("content", [
     {"meta": {"model": "m"}, "info": {"a": 1}}, {"columns": ["id"], "data": [["a", "x"]]},
+    {"turns": [{"speaker": "A", "text": "x"}]}, {"conversations": [{"from": "gpt", "value": "x"}]},
+    {"id": "a", "passages": [{"text": "x"}]}, {"references": [{"text": "x"}]},
 ])  # fmt: skip
 def test_other_objects_are_no_tables(tmp_path: Path, content: dict[str, Any]) -> None:
     assert "is not a list of objects" in complaint(saved(tmp_path, json.dumps(content), "d.json"))

@@ -244,7 +244,7 @@ class FieldReader:
             raise FieldError(
                 _key_of("context", layout),
                 f"is {context!r}, which usually marks a missing value; declare"
-                f" missing=({context!r},)",
+                f" missing=({context!r},), or write it as a list if it is a text: [{context!r}]",
             )
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))

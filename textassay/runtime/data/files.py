@@ -187,12 +187,20 @@ def _rows_of_frame(items: dict[str, Any]) -> list[dict[str, Any]]:
     if not inner or len(inner) < len(items):
         return []
     if all(map(str.isdecimal, inner[0])) or _names_output(items):
-        return [{name: column.get(at) for name, column in items.items()} for at in inner[0]]
+        index = dict.fromkeys(chain(*inner))
+        return [{name: column.get(at) for name, column in items.items()} for at in index]
     return [{"id": name, **row} for name, row in items.items()] if _names_output(inner[0]) else []
 
 
 def _names_output(keys: Iterable[str]) -> bool:
     return any(meaning_of(key)[0] == "output" for key in keys)
+
+
+def _is_part(item: Any) -> bool:
+    """Return whether an item may be a message, a passage or the like."""
+    return isinstance(item, dict) and not item.keys().isdisjoint(
+        ("text", "content", "role", "from")
+    )
 
 
 def _iter_lists(items: Any) -> Any:
@@ -205,13 +213,14 @@ def _iter_lists(items: Any) -> Any:
     lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
     if not any(lists):
         # such as `data` of SQuAD; beside another list nothing says which has the examples, and an
-        # object with messages, or with passages and an output or a source, is an example itself
+        # object with messages or passages is an example itself
         named = {key: value for key, value in inner.items() if value and isinstance(value, list)}
         lists = list(named.values())
-        is_field = any(meaning_of(key)[0] for key in named)
-        has_text = any(meaning_of(key)[0] in ("output", "source") for key in {*inner} - {*named})
-        has_role = any(isinstance(one, dict) and "role" in one for one in chain(*lists))
-        is_example = is_field and (has_text or has_role)
+        fields = {meaning_of(key)[0] for key in named} - {""}
+        others = {meaning_of(key)[0] for key in inner.keys() - named}
+        # `documents` and `outputs` may hold examples as well
+        has_parts = fields.isdisjoint(("context", "output")) and any(map(_is_part, chain(*lists)))
+        is_example = fields and (has_parts or not others.isdisjoint(("id", "output", "source")))
         if len(lists) != 1 or is_example or not all(isinstance(item, dict) for item in lists[0]):
             return items
     return [item for one in lists for item in one] if any(lists) else items

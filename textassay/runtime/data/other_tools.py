@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -484,10 +485,9 @@ def _prompt_fields(prompt: Any) -> dict[str, Any]:
 def _by_name(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return values by name; the second value of a name is called `NAME 2`."""
     found: dict[str, Any] = {}
-    counts: Counter[str] = Counter()
     for name, value in named:
-        counts[name] += 1
-        found[name if counts[name] == 1 else f"{name} {counts[name]}"] = value
+        numbered = chain([name], (f"{name} {number}" for number in count(2)))
+        found[next(one for one in numbered if one not in found)] = value
     return found
 
 

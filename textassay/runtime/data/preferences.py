@@ -16,7 +16,11 @@ _SIDE = lazy_pattern(
     r"|candidate|translation)[ _-]?)?(?:(?P<first>a|1|one)|(?P<second>b|2|two))"
     r"|(?P<former>first|1st)|(?P<latter>second|2nd)"
 )
-_VERB = lazy_pattern(r"\s+(?:(?:is )?(?:[a-z]+ )?better|wins?|won|is preferred)$")
+_VERB = lazy_pattern(
+    r"\s+(?:(?:is )?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally|moderately"
+    r"|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
+)
+"""What may follow the name of the better text; `A is not better` and `hardly better` do not."""
 _RELATION = lazy_pattern(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)")
 _NEITHER = frozenset({
     "tie", "tied", "ties", "draw", "equal", "equally good", "same", "about the same", "both",
@@ -90,9 +94,11 @@ class PreferenceReader:
             return value
         scale = "0 to 1" if 0 <= value < 1 else "1 to 2" if 1 < value <= 2 else "another"
         seen = self._scales.setdefault(name, set())
+        before = frozenset(seen)
         seen.add(scale)
-        if seen == {"0 to 1", "1 to 2"}:
-            known = next(one for one in seen if one != scale)
+        # a 2 above was read as the name of the second text
+        if seen == {"0 to 1", "1 to 2"} or (before == {"1 to 2"} and scale == "another"):
+            (known,) = before
             raise FieldError(
                 f"human.{name}",
                 f"is {value!r}, and a number from {known} in another row; write 1 if the first text"

@@ -191,7 +191,8 @@ _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 _LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
 _OTHER_ENCODING = lazy_pattern(
     r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„№]+[^\W\d_]|[À-ÖØ-öø-ÿ]{4}|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]"
-    r"|[a-z][Ͱ-ӿ]|[Ͱ-ӿ][a-z]|[ά-ώ][Ά-Ω]|[а-ё][Ѐ-Я]|·[Ͱ-ӿ]|\b[ьъЬЪ]|[a-z][ぁ-힣]+[a-z]|[\x80-\x9f�]"
+    r"|[a-z][Ͱ-ӿ]|[Ͱ-ӿ][a-z]|[ά-ώ][Ά-Ω]|[а-ё][Ѐ-Я]|·[Ͱ-ӿ]|‚.‚|[a-z][ŠŒŽŸ]|\b[ьъЬЪ]"
+    r"|[a-z][ぁ-힣]+[a-z]|[\x80-\x9f\ue000-\uf8ff�]"
 )
 """What no text has if it is read in its own encoding: signs, accented capitals, runs of accented
 letters and letters of two scripts within a word. Read in another one it is full of them."""
@@ -210,24 +211,38 @@ _LETTERS = (
 )  # fmt: skip
 """Encodings that spreadsheets write, each with the letters beyond ASCII of its languages; Icelandic
 comes last, since Turkish looks like it."""
-_WORD_BEYOND_ASCII = lazy_pattern(r"[^\W\d_]*[^\W\d_a-zA-Z][^\W\d_]*")
+_WORD = lazy_pattern(r"(?:(?<!\d)[ªº¹²³¼½¾](?=[a-z])|[^\W\d_ªº¹²³¼½¾µ])+")
+"""Words; the signs of 2º, 5 µm², ½ and a footnote¹ are no letters."""
 
 
 def _guess_encoding(head: bytes) -> str:
     """Return the encoding in which all letters beyond ASCII belong to one language.
 
-    Windows-1252 if there is none, as in texts of several languages.
+    In Windows-1252 each word may belong to another one, such as names in an English text.
     """
     for encoding, *alphabets in _LETTERS:
         text = head.decode(encoding, "replace")
-        words = "".join(_WORD_BEYOND_ASCII.findall(text)).lower()
-        letters = "".join({letter for letter in words if not letter.isascii()})
+        every = _WORD.findall(text)
+        words = [word.lower() for word in every if not word.isascii()]
+        letters = "".join(words)
         # of the letters in such a word of a Latin script a third is plain at least
-        is_plain = alphabets[0] > "Ͱ" or 3 * sum(map(str.isascii, words)) >= len(words)
-        fits = any(re.fullmatch(f"[{alphabet}]*", letters) for alphabet in alphabets)
+        long = "".join(word for word in words if len(word) > 1)
+        is_plain = alphabets[0] > "Ͱ" or 3 * sum(map(str.isascii, long)) >= len(long)
+        fits = _belongs(letters, alphabets)
+        if encoding == "cp1252" and not fits:
+            # Czech is full of words that might be Danish or Italian by their letters, so that these
+            # count only where such words are rare
+            known = alphabets if 6 * len(words) <= len(every) else alphabets[:3]
+            fits = all(_belongs(word, known) for word in words)
         if fits and is_plain and not _OTHER_ENCODING.search(text):
             return encoding
     return "cp1252"
+
+
+def _belongs(letters: str, alphabets: Iterable[str]) -> bool:
+    """Return whether one alphabet has all letters beyond ASCII."""
+    beyond = "".join({letter for letter in letters if not letter.isascii()})
+    return any(re.fullmatch(f"[{alphabet}]*", beyond) for alphabet in alphabets)
 
 
 _HEAD = 6
@@ -298,8 +313,9 @@ class Csv(TableFile):
     def _local_encoding(self) -> str:
         lines = [*islice((line for _, line in self._lines() if not line.isascii()), 200)]
         encoding = _guess_encoding(b"".join(lines))
-        word = _WORD_BEYOND_ASCII.search(lines[0].decode(encoding, "replace"))
-        shown = f" ({word[0]!r})" if word else ""
+        words = _WORD.findall(b"".join(lines).decode(encoding, "replace"))
+        word = next((word for word in words if not word.isascii()), "")
+        shown = f" ({word!r})" if word else ""
         name = encoding.replace("cp125", "Windows-125")
         self._notes[f"not UTF-8, read as {name}{shown}; if that is wrong, save it as UTF-8"] = None
         return encoding
@@ -313,14 +329,16 @@ class Csv(TableFile):
     def _quoting(self) -> Literal[0, 3]:
         """Whether quotation marks enclose cells, or are text, as in most files with tabs.
 
-        They are text if every line has as many cells as the header, and a cell begins with one that
-        is not the other one's.
+        They are text if every line has as many cells as the header, which has none, and a cell
+        begins with one that is not the other one's.
         """
         if self._delimiter != "\t":
             return csv.QUOTE_MINIMAL
         width, are_text = 0, False
         for line in self._text_lines():
             cells = line.rstrip("\r\n").split("\t")
+            if not width and any(map(_begins_quoted, cells)):
+                return csv.QUOTE_MINIMAL
             width = width or len(cells)
             if len(cells) != width and line.strip():
                 return csv.QUOTE_MINIMAL
@@ -412,7 +430,9 @@ class _BrokenRows:
         self._begin_with_ids = True
         """Whether no whole row above begins with a text of several words."""
         self._texts: set[int] = set()
-        """Columns in which the first whole row with such texts has them."""
+        """Columns in which one of the first whole rows has such a text."""
+        self._looked_at = 0
+        """Whole rows whose columns are in `_texts`; a hundred suffice, and all would take time."""
 
     def add(self, cells: Sequence[str]) -> bool:
         """Return whether a row seems to continue the row above, or the short ones above it."""
@@ -428,8 +448,9 @@ class _BrokenRows:
             return True
         if len(cells) == self._width:
             self._begin_with_ids &= not has_words
-            if not self._texts:
-                self._texts = {at for at, cell in enumerate(cells) if " " in cell.strip()}
+            if self._looked_at < 100:
+                self._looked_at += 1
+                self._texts.update(at for at, cell in enumerate(cells) if " " in cell.strip())
         elif goes_on and not self._joined and self._begin_with_ids and self._end.strip():
             # the text in the last cell of a whole row may have been cut, too
             return True
@@ -442,11 +463,14 @@ class _BrokenRows:
 
 def _without_markdown(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines, of a table in Markdown without blanks around bars and the rule below names."""
+    is_below_header = is_markdown = False
     for line in lines:
-        if line.startswith("|") and line.strip(" |:-\r\n"):
-            yield "|".join(map(str.strip, line.split("|")))
-        elif not line.startswith("|"):
+        if not is_below_header and "|" in line:
+            is_below_header, is_markdown = True, line[0] == line.rstrip()[-1] == "|"
+        if not is_markdown or not line.startswith("|"):
             yield line
+        elif line.strip(" |:-\r\n"):
+            yield "|".join(map(str.strip, line.split("|")))
 
 
 def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
