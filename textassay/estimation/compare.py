@@ -194,7 +194,8 @@ class _Options:
 
     def _paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Pair what has a counterpart, and compare the rest as independent samples."""
-        shared = [id_ for id_ in a.values if id_ in b.values]
+        # in an order of their own: judges answer in any order, and random flips depend on it
+        shared = sorted(a.values.keys() & b.values.keys())
         # a text that one run left unscored is left out on both sides: counting it on one would
         # compare means over different texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
