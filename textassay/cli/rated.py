@@ -137,10 +137,11 @@ class RatedInput:
             read_scores(self.source(reader), LabelReader(own)),
             people,
             own,
-            self._lower_is_better(),
+            self.lower_is_better,
         )
 
-    def _lower_is_better(self) -> frozenset[str]:
+    @cached_property
+    def lower_is_better(self) -> frozenset[str]:
         """Return the aspects of the run and of the task on which a low score is a good one."""
         from textassay.estimation.run_comparison import lower_is_better
         from textassay.methods.library import tasks
