@@ -142,13 +142,14 @@ class RatedInput:
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
-        """Return the aspects of the run and of the task on which a low score is a good one."""
-        from textassay.estimation.run_comparison import lower_is_better
+        """The aspects on which a low score is a good one, as the run says, or else the task."""
+        from textassay.estimation.run_comparison import higher_is_better
         from textassay.methods.library import tasks
 
         of_task = () if self._task is None else tasks.load(self._task).aspects
-        of_run = lower_is_better({} if self._run is None else read_manifest(self.scores))
-        return of_run | {aspect.name for aspect in of_task if not aspect.higher_is_better}
+        of_run = {} if self._run is None else higher_is_better(read_manifest(self.scores))
+        rises = {aspect.name: aspect.higher_is_better for aspect in of_task} | of_run
+        return frozenset(name for name in rises if not rises[name])
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
