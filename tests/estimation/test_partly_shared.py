@@ -145,6 +145,25 @@ def test_runs_that_share_nothing_and_whose_sources_are_not_known_are_refused():
         compare_runs(a, b)
 
 
+@pytest.mark.parametrize("source", ["", "s"], ids=["shared id", "shared source"])
+def test_a_shared_text_without_a_score_throws_no_other_text_away(source):
+    """One of two runs failed on all that both have: the others are independent samples."""
+    a, b, rows = draw(np.random.default_rng(3), 0, 40, 30, 0)
+    before = compared(a, b, rows)
+    shared = ("left", "right") if source else ("both", "both")
+    rows += [
+        {"id": id_, "output": id_} | ({"group": source} if source else {})
+        for id_ in dict.fromkeys(shared)
+    ]
+    a["x"].values[shared[0]], b["x"].values[shared[1]] = 4.0, None
+    row = compared(a, b, rows)
+    assert (row.paired_by, row.n, row.unscored) == (None, 70, 1)
+    assert row.difference.value == pytest.approx(before.difference.value)
+    assert row.difference.low == pytest.approx(before.difference.low)
+    with pytest.raises(DataError, match="no text has a score of 'x' in both runs"):
+        compare_runs(a, b, People(rows))
+
+
 @pytest.mark.parametrize("texts", [1, 3])
 def test_the_order_of_scores_changes_no_figure(texts):
     """Judges answer in any order, and a p-value of random flips must not depend on it."""
