@@ -96,7 +96,7 @@ class RatedInput:
         from textassay.evaluation.run import Run
 
         people = People(self._read[1], by=self._by)
-        if self.data is not None and self.own_data is not None and not people.has_groups:
+        if self.data and self.own_data and not people.has_groups:
             sources = sources_by_id(Run(self.scores).examples())
             people.groups = [sources.get(id_) for id_ in people.ids]
         return people
