@@ -11,8 +11,16 @@ from benchmarks.coverage.agreement import Uneven, World, correlations, equal_jud
 from benchmarks.coverage.tally import tally
 from tests.benchmark_data import benchmark
 from textassay import agreement
-from textassay.agreement.correlation import Coefficient, kendall, pair_up, pearson, spearman
+from textassay.agreement.correlation import (
+    Coefficient,
+    kendall,
+    pair_up,
+    pearson,
+    spearman,
+    system_means,
+)
 from textassay.agreement.intervals import (
+    chance_covariance,
     coefficient_interval,
     draw_counts,
     resample,
@@ -334,6 +342,56 @@ def test_systems_with_texts_of_different_sources_have_noise_in_their_means_too()
         level="system", bootstrap=1,
     )  # fmt: skip
     assert "40 rows behind the systems, found 30" in found.note
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own sources", "shared sources"])
+def test_repeated_texts_of_a_source_are_no_further_sources(shared):
+    """Systems that do not differ: their means differ by sources, of which each has five texts."""
+    rng, given = np.random.default_rng(5), 0
+    sources = 48 if shared else 12
+    systems, groups, _ = (one.ravel() for one in np.indices((8, sources, 5)))
+    for _ in range(60):
+        both = rng.normal(size=(8, sources))[systems, groups]
+        scores, human = (both + 0.3 * rng.normal(size=len(both)) for _ in range(2))
+        own = groups if shared else groups + sources * systems
+        found = agreement.correlate(
+            scores, human, groups=own, systems=systems, level="system", bootstrap=1
+        )
+        given += found.ci["pearson"] is not None
+    assert given <= 9
+
+
+def test_the_noise_of_systems_is_the_variance_of_their_means():
+    """Systems answer from 5 to 40 sources that they share in part, up to three times each."""
+    rng = np.random.default_rng(6)
+    rows = [
+        (system, source)
+        for system in range(7)
+        for source in rng.permutation(40)[: 5 + 5 * system]
+        for _ in range(rng.integers(1, 4))
+    ]
+    systems, groups = np.array(rows).T
+    noise, spread = [], []
+    for _ in range(600):
+        source, cell = rng.normal(size=40), rng.normal(size=(7, 40))
+        human = source[groups] + cell[systems, groups] + rng.normal(size=len(rows))
+        scores = cell[systems, groups] + rng.normal(size=len(rows))
+        pairs = pair_up(scores, human, groups=groups, systems=systems, level="system")
+        means = system_means(pairs)
+        noise.append(chance_covariance(pairs, *means))
+        spread.append(np.cov(*means))
+    assert np.mean(noise, axis=0) == pytest.approx(np.mean(spread, axis=0), rel=0.1)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_groups_that_all_agree_have_one_interval_however_they_round(size):
+    scores = np.random.default_rng(1).normal(size=20 * size)
+    groups = np.arange(20 * size) // size
+    for human in (scores, 0.1 * scores + 0.3, 3.7 * scores + 1 / 3):
+        found = agreement.correlate(scores, human, groups=groups, level="group", bootstrap=1)
+        for name in COEFFICIENTS:
+            # Jeffreys' interval of 20 hits of 20
+            assert found.ci[name] == pytest.approx((2 * 0.88336 - 1, 1), abs=1e-4)
 
 
 def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():

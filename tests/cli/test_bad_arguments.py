@@ -99,6 +99,13 @@ def test_unknown_names_and_values_say_what_there_is(data, run, flags, message):
     assert message in refused(data, run, *MODEL, *flags.split())
 
 
+@pytest.mark.parametrize("price", ["-1,2", "1,-1", "0,1,-1"])
+def test_a_wrong_price_has_one_line(data, run, price):
+    shown = refused(data, run, *MODEL, "--price", price)
+    assert shown.count("error:") == shown.count("--price") == 1
+    assert "--price: Input should be greater than or equal to 0 (given: -1.0)" in shown
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

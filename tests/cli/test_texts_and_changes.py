@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.harness import document, served, textassay
 from tests.report.test_two_texts import rows, write_run
-from textassay import evaluate_sync, fit_sync
+from textassay import Run, evaluate_sync, fit_sync
 from textassay.runtime.settings import Settings
 
 
@@ -133,3 +133,20 @@ def test_a_run_has_no_other_formats(runs, tmp_path):
     new, *_ = runs
     done = textassay("report", new, "--out", tmp_path / "x.tex", "--format", "latex")
     done.ends(2, "is for the folder of a fitted evaluator")
+
+
+def test_a_table_of_ratings_is_read_with_the_sources_of_the_run(tmp_path):
+    """So the command finds what `Run.compare` does, and what the run's own data give."""
+    data = [{**row, "group": f"g{at // 4}"} for at, row in enumerate(rows("Old"))]
+    values = [1.0 + at % 5 for at in range(40)]
+    new = write_run(tmp_path, "new", data, [5.0, 1.0, 4.0, *values[3:]])
+    old = write_run(tmp_path, "old", data, values)
+    ratings = tmp_path / "ratings.csv"
+    cells = [f"{row['id']},{1 + at % 5}" for at, row in enumerate(data)]
+    ratings.write_text("\n".join(["id,human.fluency", *cells]))
+    found = document("compare", new, old, ratings)
+    assert found["rows"] == document("compare", new, old)["rows"]
+    assert found["rows"][0]["groups"] == 10
+    in_python = Run(new).compare(Run(old), human=ratings).as_dict()
+    assert found["rows"] == in_python["rows"]
+    assert found["agreement"] == in_python["agreement"]

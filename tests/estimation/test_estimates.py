@@ -406,3 +406,15 @@ def test_a_second_plan_knows_what_is_rated_and_has_no_score(known):
     rated = {row["id"]: row["sampling_probability"] for row in rows if row["rated"]}
     assert set(rated) == {columns.ids[at] for at in given}
     assert rated[columns.ids[lost]] == pytest.approx(0.25 if known else 0.3, abs=0.05)
+
+
+@pytest.mark.parametrize(("falling", "best"), [((), "b"), (("tone",), "a"), (("other",), "b")])
+def test_rank_1_is_the_best_system_where_low_is_good_too(falling, best):
+    rng = np.random.default_rng(2)
+    groups, systems = np.arange(120) // 2, ["a", "b"] * 60
+    ratings = np.clip(np.round(2 + 1.5 * (np.arange(120) % 2) + rng.normal(size=120)), 1, 5)
+    columns = columns_of(ratings, ratings, groups, systems=systems)
+    found = estimate_means(columns, scales=SCALES, by_system=True, lower_is_better=falling)
+    ranks = {row.system: row.rank for row in found.rows[1:]}
+    assert ranks[best] == (1, 1)
+    assert sorted(ranks.values()) == [(1, 1), (2, 2)]

@@ -143,3 +143,39 @@ def test_runs_that_share_nothing_and_whose_sources_are_not_known_are_refused():
     a, b = ({"x": Judged(values={f"{name}{i}": 1.0 for i in range(3)})} for name in "ab")
     with pytest.raises(DataError, match="share no id"):
         compare_runs(a, b)
+
+
+@pytest.mark.parametrize("source", ["", "s"], ids=["shared id", "shared source"])
+def test_a_shared_text_without_a_score_throws_no_other_text_away(source):
+    """One of two runs failed on all that both have: the others are independent samples."""
+    a, b, rows = draw(np.random.default_rng(3), 0, 40, 30, 0)
+    before = compared(a, b, rows)
+    shared = ("left", "right") if source else ("both", "both")
+    rows += [
+        {"id": id_, "output": id_} | ({"group": source} if source else {})
+        for id_ in dict.fromkeys(shared)
+    ]
+    a["x"].values[shared[0]], b["x"].values[shared[1]] = 4.0, None
+    row = compared(a, b, rows)
+    assert (row.paired_by, row.n, row.unscored) == (None, 70, 1)
+    assert row.difference.value == pytest.approx(before.difference.value)
+    assert row.difference.low == pytest.approx(before.difference.low)
+    with pytest.raises(DataError, match="no text has a score of 'x' in both runs"):
+        compare_runs(a, b, People(rows))
+
+
+@pytest.mark.parametrize("texts", [1, 3])
+def test_the_order_of_scores_changes_no_figure(texts):
+    """Judges answer in any order, and a p-value of random flips must not depend on it."""
+    rng = np.random.default_rng(8)
+    ids = [f"{source}.{text}" for source in range(40) for text in range(texts)]
+    rows = [{"id": id_, "output": id_, "group": id_.split(".")[0]} for id_ in ids]
+    a, b = (dict(zip(ids, rng.normal(size=len(ids)), strict=True)) for _ in range(2))
+    found = []
+    for _ in range(4):
+        sides = (
+            {"x": Judged(values={ids[at]: side[ids[at]] for at in rng.permutation(len(ids))})}
+            for side in (a, b)
+        )
+        found.append(compare_runs(*sides, People(rows)))
+    assert found[1:] == found[:-1]

@@ -166,6 +166,31 @@ async def test_where_a_low_score_is_good_a_rise_is_the_loss(tmp_path):
         check_mean(bad, "harm", 0.2)
 
 
+async def test_a_high_score_of_a_pair_is_good_whatever_its_aspect():
+    """It says how often the first text is the better one, so a fall is the loss here too."""
+    errors = Aspect(name="errors", definition="How many errors.", higher_is_better=False)
+    rows = [{"id": f"t{at}", "output": f"New {at}.", "output_b": "Old."} for at in range(30)]
+    runs = []
+    for prefers in ("New", "Old"):
+        model = ScriptedModel(
+            lambda request, prefers=prefers: (
+                f"Answer: {'A' if _shown_first(request.text) == prefers else 'B'}"
+            )
+        )
+        runs.append(
+            await textassay.evaluate(rows, method="pairwise", aspects=[errors], model=model)
+        )
+    better, worse = runs
+    assert [run.scores[0].value for run in runs] == [1, 0]
+    assert check_mean(better, "errors", 0.5).verdict == "holds"
+    assert check_not_worse(worse, better, by=0.1)[0].verdict == "fails"
+    assert check_not_worse(better, worse, by=0.1)[0].verdict == "holds"
+
+
+def _shown_first(prompt):
+    return "New" if 0 <= prompt.find("New ") < prompt.find("Old.") else "Old"
+
+
 def test_not_worse_is_paired():
     """Differences within the margin hold although the texts differ widely; a fall fails."""
     rng = np.random.default_rng(3)

@@ -48,7 +48,6 @@ from textassay.agreement.correlation import (
     Level,
     Pairs,
     group_coefficients,
-    rows_by_code,
     system_means,
 )
 from textassay.runtime.errors import ConfigurationError
@@ -333,7 +332,9 @@ def _around_mean(coefficients: Floats) -> Interval:
     low, high = mean - half, mean + half
     # of small groups most coefficients are 1 and few are -1, as hits and misses
     share = (mean + 1) / 2
-    number = share * (1 - share) / (error / 2) ** 2 if error > 0 else float(groups)
+    # coefficients that differ by rounding alone are equal
+    is_equal = error <= _PRECISE
+    number = float(groups) if is_equal else share * (1 - share) / (error / 2) ** 2
     # the mean of more misses is as good as normal
     if min(share, 1 - share) * number < 30:
         below, above = jeffreys(share, number)
@@ -395,7 +396,7 @@ class _NoiseOfMeans(NamedTuple):
 
 def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
     """Return what noise does to the coefficient of the means; `None` if there is only noise."""
-    (noise_x, together), (_, noise_y) = _noise(pairs)
+    (noise_x, together), (_, noise_y) = chance_covariance(pairs, x, y)
     (spread_x, covariance), (_, spread_y) = np.cov(x, y)
     # the F test of systems against rows: without a difference there is nothing to correct for
     from scipy.special import chdtri  # heavy, so on first use
@@ -416,21 +417,26 @@ def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
     return _NoiseOfMeans(hidden, made)
 
 
-def _noise(pairs: Pairs) -> Floats:
-    """Return the mean covariance of a system's mean score and mean rating, shape (2, 2).
+def chance_covariance(pairs: Pairs, x: Floats, y: Floats) -> Floats:
+    """Return what chance adds to the covariance of the means of systems, shape (2, 2).
 
-    Without what all systems of a group share: how hard a source is moves all systems alike and does
-    not blur their order.
+    Groups are the sampled unit. How hard a group is moves all systems that answer it alike, which
+    does not blur their order; it does blur it where each system has groups of its own.
     """
-    sides = np.stack([pairs.scores, pairs.human])
-    for rows in rows_by_code(pairs.groups):
-        if len(rows) > 1:
-            own = sides[:, rows] - sides[:, rows].mean(axis=1, keepdims=True)
-            # the mean of few rows takes a part of what differs among them with it
-            sides[:, rows] = own * math.sqrt(len(rows) / (len(rows) - 1))
-    of_systems = rows_by_code(pairs.systems)
-    noise = [np.cov(sides[:, rows]) / len(rows) for rows in of_systems if len(rows) > 1]
-    return np.mean(noise, axis=0) if noise else np.zeros((2, 2))
+    systems, sizes = len(x), np.bincount(pairs.systems)
+    apart = np.stack([pairs.scores - x[pairs.systems], pairs.human - y[pairs.systems]])
+    apart /= sizes[pairs.systems]
+    # how far the rows of a group move the mean of a system
+    cells, of_row = np.unique(pairs.groups * systems + pairs.systems, return_inverse=True)
+    moved = np.stack([np.bincount(of_row, side) for side in apart])
+    groups_behind = np.bincount(cells % systems)
+    # distances from the mean of few groups are too small, and those of one group show nothing
+    moved *= np.sqrt(groups_behind / np.maximum(groups_behind - 1, 1))[cells % systems]
+    if not (shown := np.count_nonzero(groups_behind > 1)):
+        return np.zeros((2, 2))
+    together = np.stack([np.bincount(cells // systems, side) for side in moved])
+    noise = (moved @ moved.T - together @ together.T / systems) / (systems - 1)
+    return np.asarray(noise * systems / shown, float)
 
 
 def resample(pairs: Pairs, level: Level, *, resamples: int, seed: int) -> dict[Coefficient, Floats]:

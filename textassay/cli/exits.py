@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -120,7 +120,7 @@ def exits() -> Iterator[None]:
         say("interrupted", style="yellow")
         raise typer.Exit(Status.STOPPED) from None
     except _validation_error() as error:
-        for problem in error.errors(include_url=False):
+        for problem in _innermost(error.errors(include_url=False)):
             say(f"error: {_flag(problem['loc'])}{_reason(problem)}", style="red")
         raise typer.Exit(Status.BAD_REQUEST) from None
     except TextassayError as error:
@@ -134,6 +134,12 @@ def exits() -> Iterator[None]:
             style="red",
         )
         raise typer.Exit(Status.STOPPED) from None
+
+
+def _innermost(problems: Sequence[Any]) -> Iterator[Any]:
+    """Yield the problems without those of a list whose members have problems, which cause them."""
+    parents = {problem["loc"][:-1] for problem in problems}
+    return (problem for problem in problems if problem["loc"] not in parents - {()})
 
 
 def _flag(place: tuple[int | str, ...]) -> str:

@@ -14,7 +14,7 @@ from textassay.cli.console import say, warn
 from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, Paired
-from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -91,10 +91,15 @@ class RatedInput:
 
     @cached_property
     def people(self) -> People:
-        """The human ratings."""
+        """The human ratings; of a table without sources, with the sources of the run's own data."""
         from textassay.agreement.joined import People
+        from textassay.evaluation.run import Run
 
-        return People(self._read[1], by=self._by)
+        people = People(self._read[1], by=self._by)
+        if self.data and self.own_data and not people.has_groups:
+            sources = sources_by_id(Run(self.scores).examples())
+            people.groups = [sources.get(id_) for id_ in people.ids]
+        return people
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -137,17 +142,19 @@ class RatedInput:
             read_scores(self.source(reader), LabelReader(own)),
             people,
             own,
-            self._lower_is_better(),
+            self.lower_is_better,
         )
 
-    def _lower_is_better(self) -> frozenset[str]:
-        """Return the aspects of the run and of the task on which a low score is a good one."""
-        from textassay.estimation.run_comparison import lower_is_better
+    @cached_property
+    def lower_is_better(self) -> frozenset[str]:
+        """The aspects on which a low score is a good one, as the run says, or else the task."""
+        from textassay.estimation.run_comparison import higher_is_better
         from textassay.methods.library import tasks
 
         of_task = () if self._task is None else tasks.load(self._task).aspects
-        of_run = lower_is_better({} if self._run is None else read_manifest(self.scores))
-        return of_run | {aspect.name for aspect in of_task if not aspect.higher_is_better}
+        of_run = {} if self._run is None else higher_is_better(read_manifest(self.scores))
+        rises = {aspect.name: aspect.higher_is_better for aspect in of_task} | of_run
+        return frozenset(name for name in rises if not rises[name])
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:

@@ -519,7 +519,7 @@ def annotator_test(
 ) -> AnnotatorTest:
     """Test whether the judge may stand in for a rater on one aspect.
 
-    With `replace`, for these raters at once, by name, or by number if the data have no names.
+    With `replace`, for these raters at once, by name or by their number from 1.
 
     Scores on another scale than the raters' are moved to theirs by the two scales' ends.
 
@@ -527,9 +527,7 @@ def annotator_test(
         DataError: There are no single ratings, the scale is unbounded, or as `alt_test`.
     """
     scores, names = _on_raters_scale(columns, scales), columns.rater_names
-    for name in replace:
-        if name not in names:
-            raise UnknownName(f"rater of {columns.human!r}", name, names)
+    replaced = [_column_of(name, names, columns.human) for name in dict.fromkeys(replace)]
     test = alt_test(
         scores,
         columns.raters,
@@ -538,7 +536,7 @@ def annotator_test(
         metric=metric,
         # exact matches need labels; a number of words read as a rating is not one
         measures={} if metric == "match" else _length(columns, scales, seed),
-        replaced=[names.index(name) for name in dict.fromkeys(replace)],
+        replaced=list(dict.fromkeys(replaced)),
         confidence=confidence,
         seed=seed,
     )
@@ -551,8 +549,19 @@ def annotator_test(
     # labels without an order have no ranks; `textassay agreement --raters` shows theirs
     agreement = None if columns.labels else rater_agreement(columns.raters, judge=scores)
     return AnnotatorTest(
-        columns.score, columns.human, test, epsilon, metric, agreement, names, tuple(replace)
-    )
+        columns.score, columns.human, test, epsilon, metric, agreement, names,
+        tuple(names[column] for column in dict.fromkeys(replaced)),
+    )  # fmt: skip
+
+
+def _column_of(rater: str, names: Sequence[str], human: str) -> int:
+    """Return the column of a rater, by name or by number from 1."""
+    if rater in names:
+        return names.index(rater)
+    numbers = [str(number) for number in range(1, len(names) + 1)]
+    if rater not in numbers:
+        raise UnknownName(f"rater of {human!r}", rater, names)
+    return numbers.index(rater)
 
 
 def pooled_annotator_test(

@@ -55,9 +55,8 @@ def of_ids(scores: Mapping[str, Judged], ids: Container[str]) -> dict[str, Judge
 
 def can_compare(a: Judged, b: Judged) -> bool:
     """Return whether two runs have scores that can be compared."""
-    first, second = _scored(a), _scored(b)
-    is_paired = not a.values.keys().isdisjoint(b.values)
-    return not first.keys().isdisjoint(second) if is_paired else bool(first and second)
+    is_paired = not _scored(a).keys().isdisjoint(_scored(b))
+    return is_paired or bool(_scored(a, b) and _scored(b, a))
 
 
 def compare_runs(
@@ -182,7 +181,8 @@ class _Options:
         first, second = _by_source(a, self.sources), _by_source(b, self.sources)
         if first.values.keys() & second.values.keys():
             by_source = replace(self, sources={}, weight="sources")
-            return replace(by_source._paired(aspect, first, second), paired_by="source")
+            row = by_source._paired(aspect, first, second)
+            return replace(row, paired_by="source") if row.paired_by else row
         if self.unpaired:
             return self._independent(aspect, a, b)
         raise DataError(
@@ -194,11 +194,19 @@ class _Options:
 
     def _paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Pair what has a counterpart, and compare the rest as independent samples."""
-        shared = [id_ for id_ in a.values if id_ in b.values]
+        # in an order of their own: judges answer in any order, and random flips depend on it
+        shared = sorted(a.values.keys() & b.values.keys())
         # a text that one run left unscored is left out on both sides: counting it on one would
         # compare means over different texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
         pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
+        alone = [_scored(one, other) for one, other in ((a, b), (b, a))]
+        if not pairs and self.unpaired and all(alone):
+            first, second = (
+                replace(one, values=dict[str, float | None](own))
+                for one, own in zip((a, b), alone, strict=True)
+            )
+            return replace(self._independent(aspect, first, second), unscored=len(shared))
         if not pairs:
             raise DataError(
                 f"no text has a score of {aspect!r} in both runs; all are unscored in one"
@@ -212,7 +220,6 @@ class _Options:
             ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
             **self._about(a, b),
         )  # fmt: skip
-        alone = [_scored(one, other) for one, other in ((a, b), (b, a))]
         # texts of a source that is paired depend on it: they are no sample of their own
         used = {source for id_, *_ in pairs if (source := self.sources.get(id_)) is not None}
         rest = [

@@ -159,8 +159,8 @@ def _notes(row: CompareRow) -> Iterator[Note]:
         yield Note(f"{row.aspect}: no id is on both sides, so means of {paired} sources are paired")
     elif row.paired_by is None:
         yield Note(
-            f"{row.aspect}: no id and no source is on both sides, so these are two independent"
-            " samples: a difference may be one of their texts",
+            f"{row.aspect}: no id and no source has a score on both sides, so these are two"
+            " independent samples: a difference may be one of their texts",
             warning=True,
         )
     if row.paired_by and row.unpaired.total:

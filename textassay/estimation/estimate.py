@@ -13,7 +13,7 @@ for ratings that were chosen by hand.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -129,7 +129,8 @@ class EstimateRow(ResultRow):
     rank: tuple[int, int] | None = field(
         default=None, metadata=column("rank", "number", cell=lambda row: rank_range(row.rank))
     )
-    """Best and worst rank among the systems that the tests leave open; `None` if not ranked."""
+    """Best and worst rank among the systems that the tests leave open, 1 for the best; `None` if
+    not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,7 @@ def estimate_means(
     map_kind: str = "auto",
     seed: int = 0,
     weight: Weight = "sources",
+    lower_is_better: Collection[str] = (),
 ) -> Estimates:
     """Estimate what people would say on average.
 
@@ -233,6 +235,8 @@ def estimate_means(
         seed: Seed of the folds.
         weight: What the means are over: `sources`, each counting the same however many texts it
             has, or `texts`.
+        lower_is_better: Human aspects on which a low rating is a good one: there rank 1 is of the
+            lowest mean.
 
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
@@ -245,7 +249,10 @@ def estimate_means(
         differences = work.differences(
             {name: point for name, (_, point) in estimates.items() if point is not None}
         )
-        rows += _add_ranks([row for row, _ in estimates.values()], differences)
+        rows += _add_ranks(
+            [row for row, _ in estimates.values()], differences,
+            falls=columns.human in lower_is_better,
+        )  # fmt: skip
     notes = assumptions(columns, chosen=chosen)
     return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
@@ -542,13 +549,16 @@ def _shows_spread(mean: Linearized) -> bool:
     return mean.variance > 0
 
 
-def _add_ranks(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:
+def _add_ranks(
+    rows: list[EstimateRow], differences: list[SystemDifference], *, falls: bool
+) -> list[EstimateRow]:
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
     # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
-    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests)
+    up = -1 if falls else 1
+    ranks = paired_ranks([up * (row.corrected.value or 0.0) for row in ranked], tests)
     if ranks is None:
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}

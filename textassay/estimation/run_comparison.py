@@ -427,10 +427,15 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
 
 def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
     """Return the aspects of a run on which a low score is a good one, as its manifest says."""
+    return frozenset(name for name, rises in higher_is_better(manifest).items() if not rises)
+
+
+def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
+    """Return by aspect of a run whether a high score is a good one, as its manifest says."""
     described = manifest.get("method")
     aspects = described.get("aspects") if isinstance(described, Mapping) else None
-    return frozenset(
-        str(one.get("name"))
+    return {
+        str(one.get("name")): bool(one.get("higher_is_better", True))
         for one in aspects or ()
-        if isinstance(one, Mapping) and not one.get("higher_is_better", True)
-    )
+        if isinstance(one, Mapping)
+    }

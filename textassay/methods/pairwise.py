@@ -82,6 +82,12 @@ class Pairwise(PromptMethod):
             self.name, self.prompt_digest, orders=options.orders, ties=options.ties, **sampling
         )
 
+    def describe_task(self) -> dict[str, Any]:
+        """Return task and aspects; of each a high score prefers `output`, as the better text."""
+        described = super().describe_task()
+        rising = [aspect | {"higher_is_better": True} for aspect in described["aspects"]]
+        return described | {"aspects": rising}
+
     def nodes(self) -> list[Node]:
         """Compare in each order at the same time, and make one score of both."""
         # a node per order: the graph asks both at the same time, and each is cached for itself

@@ -112,7 +112,7 @@ def estimate_sections(
         tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
         if calibration is not None and not at:
             section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
-        run = _OneRun(section, "AB"[at], several)
+        run = _OneRun(section, runs[at], "AB"[at], several)
         estimates.append(stack_tables(run.each(tables, "Estimate", run.estimate)))
         rated = [columns for columns in tables if columns.raters.shape[1]]
         tests.append(stack_tables(run.each(rated, STAND_IN, run.test_against_raters)))
@@ -135,6 +135,7 @@ class _OneRun:
     """What the scores of one run show; figures and reasons are kept in the section."""
 
     section: EstimateSections
+    source: RunSource
     letter: str
     is_one_of_two: bool
 
@@ -166,7 +167,8 @@ class _OneRun:
         """Return means by system and their differences."""
         by_system = len({system for system in columns.systems if system is not None}) > 1
         scales = scales_of(columns, {})
-        made = estimate_means(columns, scales=scales, by_system=by_system)
+        falls = () if self.source.higher_is_better(columns.human) else (columns.human,)
+        made = estimate_means(columns, scales=scales, by_system=by_system, lower_is_better=falls)
         self.section.of_systems += [(self.letter, one) for one in made.differences]
         if any(row.method == "borrowed" for row in made.rows):
             self.section.assumes[columns.score] = "if the judge errs on all systems alike"

@@ -91,6 +91,7 @@ def estimate(
                 map_kind=method,
                 seed=seed,
                 weight=over,
+                lower_is_better=rated.lower_is_better,
             )
         )
     document = {
