@@ -140,7 +140,9 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return patterns.object.fullmatch(judge["tail"]) is not None
     if patterns.label.fullmatch(lead):
         return not _REQUESTS.match(lead)
-    if ends and patterns.being.fullmatch(clause):
+    # correct this and the text would be a 5
+    is_consequence = before and "would be" in clause
+    if ends and not is_consequence and patterns.being.fullmatch(clause):
         return _COUNTED.search(clause) is None
     if re.search(r"\bwould\b", clause):
         return False

@@ -20,6 +20,7 @@ from textassay.agents.reading.words import (
     MANNER,
     MODAL,
     NOUN,
+    OF_TEXT,
     OTHERS,
     POSSIBLY,
     SIGN,
@@ -69,7 +70,7 @@ def grammar_of(own: str) -> RatingGrammar:
     stem = rf"{own[: max(5, len(own) - 4)]}\w{{0,6}}" if own.isalpha() and len(own) > 5 else own
     mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
     scale = r"(?:\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
-    its_own = rf"|(?:(?:the|its|their)\s)?(?:\w{{4,12}}\s)?{own}(?:\sof\s{TEXT})?" if own else ""
+    its_own = rf"|(?:(?:the|its|their)\s)?(?:\w{{4,12}}\s)?{own}(?:{OF_TEXT})?" if own else ""
     text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
     # my overall rating for this summary   the fluency score   evaluation score
     name = (

@@ -99,6 +99,11 @@ TEXT = (
     r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
     rf"(?:['’]s)?)?\s{TEXTS}(?:['’]s)?|this\sone|it|this|that)"
 )
+OF_TEXT = (
+    rf"\sof\s(?:{TEXT}|(?:the|this)\s(?!{OTHERS}\b|(?:source|second|third|other|next|prompt)\b)"
+    r"[a-z-]{3,20}(?:\s(?!of\b)[a-z-]{3,20})?)"
+)
+"""Behind the name of the asked aspect any noun is the text: `the creativity of this poem`."""
 MODAL = any_of(
     "would will can must should shall am are have(?:_to)? (?:like|going|inclined|no_choice_but)_to"
     " do therefore thus hence so only just now also overall personally then finally consequently"
@@ -257,7 +262,7 @@ FOREIGN_LEAD = (
     rf"|(?:{_THEREFORE_ELSEWHERE}\s?,?\s)?(?:{_THEREFORE_ELSEWHERE}\s)?{_GIVING_ELSEWHERE}"
     r"(?:\s[^\W\d]\D{0,50}?)?"
     # この文章の明瞭さは
-    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，]{{0,24}}(?:给|打|评|評|给出|评为|给予|应得|得)[{CJK}]{{0,12}})"
+    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，,]{{0,24}}(?:给|打|评|評|给出|评为|给予|应得|得)[{CJK}]{{0,12}})"
     r"(?:\s(?:eine|mit|une|un|uma|um|una|een))?\s?"
     # ich gebe ihm recht in 3 Punkten
     r"(?<!\sin)(?<!\szu)(?<!\saus)(?<!\snach)(?<!\sen)(?<!\sem)(?<!\sdans)"
