@@ -1,4 +1,4 @@
-r"""Finds what an answer says of the asked aspect among its ratings of several ones."""
+"""Finds what an answer says about the asked aspect among its ratings of several aspects."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
             shorter.append(last)
         if re.fullmatch(_VAGUE, last):
             labels += [last, *([beside] if beside else rest)]
-        labels += [name[: -len(end)] for end in ("ness",) if name.endswith("ingness")]
-        labels += [f"{name[:-5]}le" for end in ("bility",) if name.endswith(end)]
+        if name.endswith("ingness"):
+            labels.append(name.removesuffix("ness"))
+        if name.endswith("bility"):
+            labels.append(f"{name.removesuffix('ility')}le")
     # a name in the plural is a count: `Citations: 4`
     labels = [name for name in labels if not name.endswith("s") or name.endswith("ness")]
     anywhere = (

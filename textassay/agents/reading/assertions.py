@@ -146,8 +146,7 @@ def asserts_level(before: str, lead: str, plain: str, end: int, own: str, *, end
         return _COUNTED.search(clause) is None
     if re.search(r"\bwould\b", clause):
         return False
-    asserts = patterns.merit.fullmatch(clause) or (ends and patterns.result.fullmatch(clause))
-    return asserts is not None and asserts is not False
+    return bool(patterns.merit.fullmatch(clause) or (ends and patterns.result.fullmatch(clause)))
 
 
 def sets_condition(before: str) -> bool:

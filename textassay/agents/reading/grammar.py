@@ -339,7 +339,7 @@ class _Candidate(NamedTuple):
         if only_so:
             return None
         if not self._is_strong() and grammar.weak.fullmatch(lead):
-            return "named" if _REASON.match(before) else "nothing"
+            return "nothing"
         if not lead or not grammar.consequence.fullmatch(lead):
             return None
         goes_on = plain[max(0, self.begin - WINDOW) : self.begin].lower()
@@ -548,9 +548,6 @@ _WEIGHED = lazy_pattern(
     r"|(?:could|might|would)\shave)\b"
 )
 _ONLY_SO = lazy_pattern(rf"(?:{SO}\s?,?\s?)*")
-_REASON = lazy_pattern(
-    r"(?:based|given|considering|taking|because|since|although|though|while|despite|due|overall)\b"
-)
 _SENTENCE = 5
 """Words before a colon that are more than a name."""
 # key people mentioned: yes (2 of 2)

@@ -150,7 +150,6 @@ _MARKUP = lazy_pattern(
 )
 # fullwidth and other forms of the same signs
 _SAME = str.maketrans("➡➔➜➤\ufe0f（）：／＝【】０１２３４５６７８９", "→→→→ ():/= :0123456789")
-# Rating: <3>
 # <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
 _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
@@ -166,6 +165,7 @@ def plain_text(text: str) -> str:
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
     if "<" in text or "[" in text:
+        # Rating: <3>
         text = re.sub(r"<(\s?\d{1,3}(?:\.\d)?\s?)>", r" \1 ", text)
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one

@@ -157,7 +157,6 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
 
 # A judge who says no more than `4` or `Rating: 4` says it many times.
 _parse_again = lru_cache(maxsize=1024)(_parse)
-# "score": 4 outside of an object
 
 
 def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
