@@ -14,6 +14,11 @@ from textassay.agents.reading.ratings import parse_rating
 FIVE = (1.0, 5.0)
 
 TRAPS = {
+    "another number behind the rating": [
+        "Score: 4\n4 - 1 = 3", "Rating: 4. Less one for length = 3.",
+        "Rating: 4. That was for style; for fluency = 2", "Fluency: 2/5 ⭐⭐⭐",
+        "Score: 4. On reflection, = 3",
+    ],
     "counts": [
         "It has one flaw and 3 typos.", "Errors: 4", "Number of errors: 3", "Total errors: 3",
         "I count 4.", "I counted three.", "The text has 5 sentences, so 5 verbs.",

@@ -87,7 +87,7 @@ def _counted(match: re.Match[str], high: float) -> str:
     if not full or (not empty and high != 5):
         return match[0]
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    if line.strip() and not empty and (full == 1 or re.search(r"\d[ ]?/[ ]?\d+\W*\Z", line)):
+    if line.strip() and not empty and (full == 1 or re.search(rf"\b{full}[ ]?/[ ]?\d+\W*\Z", line)):
         return " " * room  # an ornament
     if _NUMBER_NEXT.match(match.string, match.end()):
         return " " * room  # an ornament

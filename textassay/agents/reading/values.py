@@ -128,7 +128,7 @@ _VALUED = lazy_pattern(
 )
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
 # 15 * 4 = 60   1 = not toxic, 5 = toxic
-_IN_SUM = lazy_pattern(r"[+×÷=]\s{0,2}\Z|\d\s{1,3}\Z")
+_IN_SUM = lazy_pattern(r"[+×÷]\s{0,2}\Z|\d\s{1,3}\Z")
 _DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
 # where 1 is not helpful and 5 is very helpful
 _OF_SCALE = lazy_pattern(

@@ -40,7 +40,7 @@ _UNITS = any_of(
 UNIT = rf"(?:[ \t-]?{_UNITS})?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|od|iz|din|من|में\s?से)\s{{1,3}}"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 
@@ -255,7 +255,7 @@ OTHERWISE = (
 )
 # die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
 FOREIGN_LEAD = (
-    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|minha|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
+    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
     r"(?:\s(?:für|auf|pour|de|du|des|della?|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
     r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
     r"(?:\s(?:von|de|di))?[:：]?)?"
