@@ -385,25 +385,31 @@ def texts(output: str) -> tuple[NamedText, ...]:
     return (NamedText(name="summary", text=output),)
 
 
+class HeldModel(ScriptedModel):
+    """Answers yes with .75 once its gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions]
+        )
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def decide(self, request: Any) -> Any:
+        self.begun.set()
+        await self.gate.wait()
+        return await super().decide(request)
+
+
 async def test_a_cancelled_leader_hands_over_to_those_who_wait():
-    requests, begun, gate = list[Any](), asyncio.Event(), asyncio.Event()
-
-    class Slow(ScriptedModel):
-        async def decide(self, request: Any) -> Any:
-            requests.append(request)
-            begun.set()
-            await gate.wait()
-            return await super().decide(request)
-
-    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    model = HeldModel()
     batcher = QuestionBatcher(model)
     first, second = Question.yes_no("First?"), Question.yes_no("Second?")
     leader = asyncio.ensure_future(batcher.ask(first, texts("It slept.")))
     follower = asyncio.ensure_future(batcher.ask(second, texts("It slept.")))
-    await begun.wait()
+    await model.begun.wait()
     leader.cancel()
     await asyncio.sleep(0)
-    gate.set()
+    model.gate.set()
     answered = await asyncio.wait_for(follower, 5)
     assert answered.answer.p_yes == 0.75
     assert answered.usage.calls == 1  # paid for once, by who is left
@@ -412,43 +418,27 @@ async def test_a_cancelled_leader_hands_over_to_those_who_wait():
 
 
 async def test_a_question_that_comes_late_gets_a_request_of_its_own():
-    begun, gate = asyncio.Event(), asyncio.Event()
-
-    class Slow(ScriptedModel):
-        async def decide(self, request: Any) -> Any:
-            begun.set()
-            await gate.wait()
-            return await super().decide(request)
-
-    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    model = HeldModel()
     batcher = QuestionBatcher(model)
     first = asyncio.ensure_future(batcher.ask(Question.yes_no("First?"), texts("A.")))
-    await begun.wait()
+    await model.begun.wait()
     late = asyncio.ensure_future(batcher.ask(Question.yes_no("Late?"), texts("A.")))
     await asyncio.sleep(0)
-    gate.set()
+    model.gate.set()
     answered = [await first, await late]
     assert [one.usage.calls for one in answered] == [1, 1]
     assert [[q.text for q in r.questions] for r in model.requests] == [["First?"], ["Late?"]]
 
 
 async def test_only_the_questions_that_are_not_under_way_get_a_further_request():
-    begun, gate = asyncio.Event(), asyncio.Event()
-
-    class Slow(ScriptedModel):
-        async def decide(self, request: Any) -> Any:
-            begun.set()
-            await gate.wait()
-            return await super().decide(request)
-
-    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    model = HeldModel()
     batcher = QuestionBatcher(model)
     one, two, three = (Question.yes_no(f"{name}?") for name in ("One", "Two", "Three"))
     first = asyncio.ensure_future(batcher.ask_all([one, two], texts("A.")))
-    await begun.wait()
+    await model.begun.wait()
     late = asyncio.ensure_future(batcher.ask_all([three, two, three], texts("A.")))
     await asyncio.sleep(0)
-    gate.set()
+    model.gate.set()
     answered = [*await first, *await late]
     assert [[q.text for q in r.questions] for r in model.requests] == [["One?", "Two?"], ["Three?"]]
     assert [reply.answer.p_yes for reply in answered] == [0.75] * 5
