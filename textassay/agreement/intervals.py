@@ -390,8 +390,10 @@ def _z_of_means(value: float) -> float:
 class _NoiseOfMeans(NamedTuple):
     """How far noise in the means of systems may have moved Pearson's z."""
 
-    hidden: float  # toward 0, as noise hides agreement
-    made: float  # away from 0, by texts that judge and people err on alike
+    hidden: float
+    """Toward 0, as noise hides agreement."""
+    made: float
+    """Away from 0, by texts that judge and people err on alike."""
 
 
 def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
