@@ -246,11 +246,15 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
                 assert parent.poll() is None
                 return server.counters.requests >= requests
 
+            def has_noticed(kills: int) -> bool:
+                return said.read_text().count("ended with status -9; its ") == kills
+
             kills = 1  # the last one, of all
             for requests in (10, 40):
                 server.options.hold_after = requests
                 until(lambda: have_asked(requests))  # noqa: B023  # called in this turn only
                 kill_one(parent.pid, rng)
+                until(lambda: has_noticed(kills))  # noqa: B023
                 kills += 1
             server.options.hold_after = 60
             until(lambda: have_asked(60))

@@ -102,6 +102,7 @@ async def _export(
                 file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
                 count += 1
                 missing += exchange.answers is None
+        file.flush()  # the requests are counted once a reader or the disk has taken them
     finally:
         if out is not None:
             file.close()
