@@ -39,6 +39,7 @@ def main() -> None:
             "install",
             "--quiet",
             "--disable-pip-version-check",
+            "--no-cache-dir",
         ]
         for lock in ("core", "llamacpp"):
             requirements = ROOT / "requirements" / f"{lock}.lock"
