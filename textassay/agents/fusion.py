@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
@@ -28,10 +28,8 @@ from textassay.agents.aggregation import (
     from_samples,
 )
 from textassay.agents.ask import (
-    REMINDER,
     Ask,
     Parsed,
-    never_cut,
     refuse_filtered,
     truncation_note,
 )
@@ -84,11 +82,6 @@ class AssistantDescription(Message):
         """Its range in words, such as `0 to 1, higher is better`."""
         ends = "no fixed ends" if self.scale is None else f"{self.scale[0]:g} to {self.scale[1]:g}"
         return f"{ends}, {'higher' if self.higher_is_better else 'lower'} is better"
-
-
-def assistants_of(tools: Iterable[Tool]) -> tuple[AssistantDescription, ...]:
-    """Describe several tools."""
-    return tuple(AssistantDescription.of(tool) for tool in tools)
 
 
 def reading_of(score: Score) -> str:
@@ -322,21 +315,17 @@ class ToolAverage:
             parts.append(direct)
         on_unit = aspect.model_copy(update={"scale": UNIT})
         average = Average(self.signature, self.required)
-        if weights is None:
+        if not weights:
             fused = await average(example, on_unit, parts)
-        else:
-            names = [one["text"] for one in entries]
-            parts = [_reverse(part, weights, name) for part, name in zip(parts, names, strict=True)]
-            entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
-            # a scorer that does not vary with the ratings is not missed either
-            weighing = [at for at, name in enumerate(names) if weights.weight(name)]
-            fused = await average(
-                example,
-                on_unit,
-                [parts[at] for at in weighing],
-                [weights.weight(names[at]) for at in weighing],
-            )
-        return fused.model_copy(update={"evidence": tuple(entries)})
+            return fused.model_copy(update={"evidence": tuple(entries)})
+        named = [(entry["text"], part) for entry, part in zip(entries, parts, strict=True)]
+        # a scorer that does not vary with the ratings is not missed either
+        weighed = [(_reverse(part, weights, n), w) for n, part in named if (w := weights.weight(n))]
+        fused = await average(
+            example, on_unit, [part for part, _ in weighed], [w for _, w in weighed]
+        )
+        evidence = (one | {"correlation": weights.correlations[one["text"]]} for one in entries)
+        return fused.model_copy(update={"evidence": tuple(evidence)})
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
@@ -454,16 +443,10 @@ class LLMFuser:
         answers = await self._answers(self._prompt(example, assistance, plan))
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
-        scores = [
-            self._score(
-                identity,
-                self._place(aspect),
-                samples,
-                read,
-                assistance_on(aspect, assistance, plan),
-            )
-            for identity, aspect in zip(identities, aspects, strict=True)
-        ]
+        scores = []
+        for identity, aspect in zip(identities, aspects, strict=True):
+            evidence = assistance_on(aspect, assistance, plan)
+            scores.append(self._score(identity, self._place(aspect), samples, read, evidence))
         invented = _count_notes([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         # notes on the whole answer are attached to the first score
@@ -514,37 +497,27 @@ class LLMFuser:
 
     async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
         """Ask for `n` samples; a single incomplete sample is asked for again."""
-        aspects = len(self.ask.task.aspects)
-        answers = [
-            await self.ask.answer(
-                prompt,
-                self._read,
-                n=self.ask.n,
-                # a rating with a few sentences for each aspect, and some words around them
-                max_tokens=self.max_tokens or 128 + 160 * aspects,
-                dry_run_answer=self._dry_run_answer,
-            )
-        ]
+        request: dict[str, Any] = {
+            # a rating with a few sentences for each aspect, and some words around them
+            "max_tokens": self.max_tokens or 128 + 160 * len(self.ask.task.aspects),
+            "dry_run_answer": self._dry_run_answer,
+        }
         if self.ask.n > 1:
-            return answers
-        for _ in range(self.parse_retries):
-            ratings = answers[-1].read[0].ratings[:aspects]
-            problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
-            # a judge that declines has answered; only omissions are worth another call
-            if not problems or problems == {DECLINED}:
-                break
-            text = answers[-1].samples[0].text.strip()
-            prompt = prompt.append_turn(text, REMINDER, form="ratings")
-            answers.append(
-                await self.ask.answer(
-                    prompt,
-                    self._read,
-                    max_tokens=answers[-1].max_tokens,  # has shown what room an answer needs
-                    is_cut=never_cut,
-                    dry_run_answer=self._dry_run_answer,
-                )
-            )
-        return answers
+            return [await self.ask.answer(prompt, self._read, n=self.ask.n, **request)]
+        return await self.ask.until_usable(
+            prompt,
+            self._read,
+            self._problem,
+            retries=self.parse_retries,
+            form="ratings",
+            **request,
+        )
+
+    def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
+        ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
+        # only omissions are worth another call
+        problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
+        return next(iter(problems - {DECLINED} or problems), None)
 
     def _read(self, sample: Sample) -> JointAnswer:
         read = parse_joint(whole_lines(sample), self._rated)

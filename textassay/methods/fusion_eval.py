@@ -21,7 +21,6 @@ from textassay.agents.fusion import (
     ScorerWeights,
     ToolAverage,
     TypedFuser,
-    assistants_of,
     is_overall,
     on_unit_scale,
     weights_from,
@@ -111,7 +110,7 @@ class FusionEval(PromptMethod):
 
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
-        self.assistants = assistants_of(self.tools)
+        self.assistants = tuple(map(AssistantDescription.of, self.tools))
         # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
@@ -334,7 +333,7 @@ def planner_of(
         max_tokens=1024, what="a plan",
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
-    return Planner(ask, assistants_of(tools))
+    return Planner(ask, tuple(map(AssistantDescription.of, tools)))
 
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
