@@ -214,7 +214,6 @@ class Ask:
                 break
             answer = answers[-1].samples[0].text.strip()
             prompt = prompt.append_turn(answer, REMINDER, form=form, labels=labels)
-            request["max_tokens"] = answers[-1].max_tokens  # has shown what room an answer needs
         return answers
 
     def wording(

@@ -27,12 +27,7 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
 )
-from textassay.agents.ask import (
-    Ask,
-    Parsed,
-    refuse_filtered,
-    truncation_note,
-)
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
@@ -43,6 +38,7 @@ from textassay.agreement.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import (
+    NO_USAGE,
     Aspect,
     Example,
     Failure,
@@ -51,7 +47,6 @@ from textassay.runtime.messages import (
     Plan,
     Scale,
     Score,
-    Usage,
 )
 from textassay.runtime.model import Json, Sample, thought_note
 from textassay.runtime.questions import NamedText
@@ -340,7 +335,7 @@ class ToolAverage:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
                 entries[-1]["mapped"] = mapped.value
                 # a tool's cost serves all aspects: none claims it
-                parts.append(mapped.model_copy(update={"usage": Usage()}))
+                parts.append(mapped.model_copy(update={"usage": NO_USAGE}))
         return entries, parts
 
 
@@ -476,12 +471,10 @@ class LLMFuser:
         return next((aspect for aspect in aspects if aspect not in self._criteria), None)
 
     def _prompt(self, example: Example, assistance: list[Score], plan: Plan | None) -> Prompt:
+        readings = [{"label": f"{s.aspect} Score", "text": reading_of(s)} for s in assistance]
         return self.ask.render(
             example,
-            readings=[
-                {"label": f"{score.aspect} Score", "text": reading_of(score)}
-                for score in assistance
-            ],
+            readings=readings,
             criteria=self._criteria,
             overall=self._overall,
             assistants=self.assistants,
@@ -612,20 +605,17 @@ class TypedFuser:
                 for aspect in aspects
             ]
         assert not isinstance(plan, RefusedPlan)
-        beside = tuple(
-            NamedText(
-                name=f"{assistant.name} score",
-                text=f"{reading_of(score)} ({assistant.description}; {assistant.range})",
-            )
-            for assistant, score in zip(self.assistants, assistance, strict=True)
-        )
+        measured = {
+            f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"
+            for one, score in zip(self.assistants, assistance, strict=True)
+        }
+        beside = tuple(NamedText(name=name, text=text) for name, text in measured.items())
         steps = tuple(_steps_of(aspect, plan) for aspect in aspects)
         scores = await self.scorer.score_all(example, aspects, beside, steps=steps)
+        evidence = [assistance_on(aspect, assistance, plan) for aspect in aspects]
         return [
-            score.model_copy(
-                update={"evidence": (*assistance_on(aspect, assistance, plan), *score.evidence)}
-            )
-            for score, aspect in zip(scores, aspects, strict=True)
+            score.model_copy(update={"evidence": (*more, *score.evidence)})
+            for score, more in zip(scores, evidence, strict=True)
         ]
 
 
@@ -658,10 +648,7 @@ def _explanation(text: str) -> str:
 def _count_notes(notes: list[Json]) -> list[Json]:
     """Return notes on several samples, each once with how often it came."""
     counts = Counter((note["text"], note["problem"]) for note in notes)
-    return [
-        {"text": text, "problem": problem, "samples": count}
-        for (text, problem), count in counts.items()
-    ]
+    return [{"text": text, "problem": why, "samples": n} for (text, why), n in counts.items()]
 
 
 def _dry_run_rating(aspect: Aspect) -> str:

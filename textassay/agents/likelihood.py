@@ -21,7 +21,7 @@ from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 from textassay.tools.tool import premise, references
 
@@ -216,10 +216,8 @@ class Protocols(Message):
         if not own:
             noun = task.output_name.lower()
             return self.default.model_copy(update={"noun": noun, "question": question})
-        update = {
-            "templates": {**self.default.templates, **own.templates},
-            "question": own.question or question,
-        }
+        templates = self.default.templates | own.templates
+        update = {"templates": templates, "question": own.question or question}
         return own.model_copy(update=update)
 
 
@@ -382,9 +380,8 @@ class PassageWriter:
                 raise ConfigurationError(
                     f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
                 )
-            shown.append(
-                {"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts}
-            )
+            pair = pairs[0]
+            shown.append({"given": pair.given, "scored": pair.scored, "bare": pair.texts})
         return shown
 
     def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
@@ -441,22 +438,16 @@ class PassageWriter:
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
             task = self.template.task
-            named = (("source", task.source_name), ("context", task.context_name))
-            parts = [
-                (part, label, text)
-                for part, label in named
-                if (text := getattr(example, part) or "").strip()
-            ]
+            given = {"source": example.source or "", "context": example.context or ""}
+            labels = {"source": task.source_name, "context": task.context_name}
+            parts = [(part, labels[part], text) for part, text in given.items() if text.strip()]
             parts.append(("output", task.output_name, example.output))
+        bare = [{"label": label, "text": text.strip()} for _, label, text in parts]
         return self.template.render_text(
             plain_texts(example),
             instruction=self.words.question if self.instruct else "",
             question=question,
-            texts=(
-                [{"label": label, "text": text.strip()} for _, label, text in parts]
-                if self.printed
-                else fence_texts(parts)
-            ),
+            texts=bare if self.printed else fence_texts(parts),
             demonstrations=demonstrations,
         )
 
@@ -532,7 +523,7 @@ class Likelihood(Message):
     """Sum over its tokens of `surprise_reduction`, if the probability alone was asked for."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
         """Return the weighted sum of log-probabilities, minus the text's own if it is known."""
@@ -561,18 +552,19 @@ class LikelihoodReader:
         return await gather(map(self._read, passages.items))
 
     async def _read(self, passage: ScoredText) -> Likelihood:
-        scored = {"continuation": passage.scored}
+        scored = passage.scored
         requests = [
-            ContinuationRequest(prompt=passage.prompt, truncatable=passage.source, **scored)
+            ContinuationRequest(
+                prompt=passage.prompt, truncatable=passage.source, continuation=scored
+            )
         ]
         if passage.alone is not None:
-            requests.append(ContinuationRequest(prompt=passage.alone, **scored))
+            requests.append(ContinuationRequest(prompt=passage.alone, continuation=scored))
         model = scoring(self.model, "continuation")
-        given, *others = await gather([model.continuation(request) for request in requests])
+        given, *others = await gather(map(model.continuation, requests))
         rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
         without: Json = {}
-        if others:
-            alone = others[0]
+        for alone in others:
             without = {"alone": alone.logprob, "alone_tokens": len(alone.tokens)}
             without["explained"] = _sum_reduction(given, alone)
         return Likelihood(
@@ -581,7 +573,7 @@ class LikelihoodReader:
             tokens=len(given.tokens),
             unlikeliest=tuple((token.token, token.logprob) for token in rarest),
             truncated_tokens=given.truncated_tokens,
-            usage=sum((answer.usage for answer in (given, *others)), Usage()),
+            usage=sum((answer.usage for answer in (given, *others)), NO_USAGE),
             **without,
         )
 
@@ -616,7 +608,7 @@ class LikelihoodScorer:
             example, aspect, how="loglikelihood", signature=self.signature, scale=None
         )
         about["evidence"] = tuple(self._as_evidence(item) for item in likelihoods)
-        about["usage"] = sum((item.usage for item in likelihoods), Usage())
+        about["usage"] = sum((item.usage for item in likelihoods), NO_USAGE)
         if passages.missing:
             return Score(outcome="abstained", error=passages.missing, **about)
         return Score(value=self._value(likelihoods), **about)
@@ -625,9 +617,8 @@ class LikelihoodScorer:
         # directions under each reference first, then references: two kinds of mean do not commute
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
-            by_reference.setdefault(item.passage.reference, []).append(
-                item.value(self.weights, self.normalized)
-            )
+            value = item.value(self.weights, self.normalized)
+            by_reference.setdefault(item.passage.reference, []).append(value)
         together = _harmonic if self.over_directions == "harmonic" else fmean
         values = [together(each) for each in by_reference.values()]
         if self.over_references == "max":
@@ -636,15 +627,14 @@ class LikelihoodScorer:
 
     def _as_evidence(self, item: Likelihood) -> Json:
         passage = item.passage
+        rarest = [{"token": token, "logprob": logprob} for token, logprob in item.unlikeliest]
         piece: Json = {
             "text": passage.question or "(no instruction)",
             "direction": passage.direction,
             "value": item.value(self.weights, self.normalized),
             "logprob": item.logprob,
             "tokens": item.tokens,
-            "unlikeliest": [
-                {"token": token, "logprob": logprob} for token, logprob in item.unlikeliest
-            ],
+            "unlikeliest": rarest,
         }
         if passage.reference is not None:
             piece["reference"] = passage.reference

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -222,7 +223,8 @@ class Profile(Message):
         source, context, output = example.source, example.context, example.output
         if source and talk:
             source, output = _drop_speakers(source, output)
-            source = self._turns(source)
+            turns = map(self.prepare_text, filter(str.strip, source.splitlines()))
+            source = "\n".join(f"- {turn}" for turn in turns)
         elif source:
             source = self.prepare_text(source)
         return example.model_copy(
@@ -237,11 +239,6 @@ class Profile(Message):
     def prepare_text(self, text: str) -> str:
         """Return one text as the model is shown it."""
         return _prepare(text, self.text, self.lines)
-
-    def _turns(self, source: str) -> str:
-        return "\n".join(
-            f"- {self.prepare_text(turn)}" for turn in source.splitlines() if turn.strip()
-        )
 
 
 NO_PROFILE = Profile()
@@ -258,17 +255,14 @@ def _prepare(text: str, how: Text, lines: Lines) -> str:
 def _drop_speakers(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, if every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
-    labels = [_SPEAKER.match(turn) for turn in turns]
-    present = [label for label in labels if label]
+    labels = [label for turn in turns if (label := _SPEAKER.match(turn))]
     # nothing is removed if a line has no label: it is the rest of a turn, or the text no dialogue
-    if not turns or len(present) < len(turns):
+    if not turns or len(labels) < len(turns):
         return source, output
     named = _SPEAKER.match(output)
-    if named and named[1] in {label[1] for label in present}:
+    if named and named[1] in {label[1] for label in labels}:
         output = output[named.end() :]
-    return "\n".join(
-        turn[label.end() :] for turn, label in zip(turns, present, strict=True)
-    ), output
+    return "\n".join(label.string[label.end() :] for label in labels), output
 
 
 Layout = Literal["paper", "shared-prefix"]
@@ -308,17 +302,14 @@ class Prompt(NamedTuple):
         if not sample.native:
             return continued
         *before, turn, result = continued.messages
+        contents = chain([result.content], repeat("Not done: call one function at a time."))
         results = tuple(
-            {
-                "role": "tool",
-                "tool_call_id": call.get("id"),
-                "content": ("Not done: call one function at a time." if number else result.content),
-            }
-            for number, call in enumerate(sample.native["tool_calls"])
+            {"role": "tool", "tool_call_id": call.get("id"), "content": content}
+            for call, content in zip(sample.native["tool_calls"], contents, strict=False)
         )
-        natives = ((turn, (sample.native,)), (result, results))
-        ending = (one.model_copy(update={"native": native}) for one, native in natives)
-        return continued._replace(messages=(*before, *ending))
+        turn = turn.model_copy(update={"native": (sample.native,)})
+        result = result.model_copy(update={"native": results})
+        return continued._replace(messages=(*before, turn, result))
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,7 @@ from textassay.agents.aggregation import (
     from_samples,
     from_text,
 )
-from textassay.agents.ask import (
-    REMINDER,
-    Ask,
-    Parsed,
-    never_cut,
-    refuse_filtered,
-    truncation_note,
-)
+from textassay.agents.ask import REMINDER, Ask, Parsed, never_cut, refuse_filtered, truncation_note
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
@@ -59,7 +52,7 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import Aspect, Example, How, Message, Scale, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Message, Scale, Score, Usage
 from textassay.runtime.model import Json, Model, Sample, scoring, thought_note
 from textassay.runtime.questions import Question
 
@@ -199,7 +192,7 @@ class Scorer:
             CapabilityError: Token probabilities are wanted and the server sends none.
         """
         if self.how == "auto":
-            return await self._either_way(example, aspect, shown)
+            return await self._rate_either_way(example, aspect, shown)
         # before the test for an empty text, as preparing can leave nothing of it
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
@@ -213,19 +206,17 @@ class Scorer:
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
-    async def _either_way(self, example: Example, aspect: Aspect, shown: dict[str, Any]) -> Score:
+    async def _rate_either_way(
+        self, example: Example, aspect: Aspect, shown: dict[str, Any]
+    ) -> Score:
         """Return the score from log-probabilities, or from samples of a model that sends none."""
-
-        async def rated_by(scorer: Scorer) -> Score:
-            return await scorer(example, aspect, **shown)
-
         score = await self._choice.first(
-            lambda: rated_by(self._by_logprobs), lambda score: score.error != EMPTY
+            lambda: self._by_logprobs(example, aspect, **shown), lambda score: score.error != EMPTY
         )
         if score:
             return score
-        n = await self._choice.samples(lambda: rated_by(self._by_one_sample))
-        return await rated_by(self._by_samples(n))
+        n = await self._choice.samples(lambda: self._by_one_sample(example, aspect, **shown))
+        return await self._by_samples(n)(example, aspect, **shown)
 
     @cached_property
     def _choice(self) -> LogprobsOrSamples:
@@ -272,13 +263,11 @@ class Scorer:
 
     def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
         """Return the prompt for an aspect, with further values for it."""
-        scale, ask = self._asked_scale(aspect), self.ask
-        if aspect.labels and self.labels_prompt:
-            ask = self._ask_for_labels
+        ask = self._ask_for_labels if aspect.labels else self.ask
         return ask.template.bind(
             aspect=aspect,
             points=self._points(aspect),
-            whole=is_whole(scale),
+            whole=is_whole(self._asked_scale(aspect)),
             form=form_for(aspect, self.form),
             structured=self.asks_for_json,
             **optional,
@@ -320,11 +309,10 @@ class Scorer:
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = self._rating(sample, aspect)
-        if sample.finish_reason == "filtered":
-            if isinstance(rating, NoRating):
-                refuse_filtered(sample, "the answer before its rating")
-            elif _ends_at(sample, rating):  # "1" may have become "10"
-                refuse_filtered(sample, "the answer at its rating")
+        if isinstance(rating, NoRating):
+            refuse_filtered(sample, "the answer before its rating")
+        elif _ends_at(sample, rating):  # "1" may have become "10"
+            refuse_filtered(sample, "the answer at its rating")
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
@@ -363,14 +351,11 @@ class Scorer:
         expected = expectation(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.type, expected.message, **about)
-        names = list(aspect.labels) or [point.label for point in points]
         shares = list(expected.probabilities.values())
-        about["evidence"] += tuple(
-            {"text": name, "probability": share} for name, share in zip(names, shares, strict=True)
-        )
-        value = expected.value
-        if aspect.is_nominal:  # their numbers have no mean
-            value = float(max(range(len(shares)), key=shares.__getitem__))
+        named = zip(aspect.labels or expected.probabilities, shares, strict=True)
+        about["evidence"] += tuple({"text": name, "probability": share} for name, share in named)
+        # the numbers of labels without an order have no mean
+        value = float(shares.index(max(shares))) if aspect.is_nominal else expected.value
         return Score(value=value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
@@ -381,8 +366,8 @@ class Scorer:
             isinstance(rating, Rating) for rating in answer.read
         ):
             refuse_filtered(answer.samples[0], "every sample before its rating")
-        samples, ratings, usage = list(answer.samples), list(answer.read), answer.usage
-        notes = list[Json]()
+        samples, ratings = list(answer.samples), list(answer.read)
+        usage, notes = answer.usage, list[Json]()
         # samples that cannot be read differ from the rest: leaving them out would shift the mean
         unread = [
             at
@@ -392,16 +377,12 @@ class Scorer:
         calls = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
         for at, again in zip(unread, await gather(calls), strict=True):
             usage += again.usage
-            notes.append(
-                {"text": samples[at].text.strip()[:MAX_QUOTED], "problem": "it was asked again"}
-            )
+            text = samples[at].text.strip()[:MAX_QUOTED]
+            notes.append({"text": text, "problem": "it was asked again"})
             samples[at], ratings[at] = again.samples[0], again.read[0]
         voted = tuple(aspect.labels) if aspect.is_nominal else ()
         score = from_samples(samples, ratings, labels=voted, usage=usage, **about)
-        notes += (
-            *truncation_note(answer.truncated_tokens),
-            *thought_note(samples),
-        )
+        notes += (*truncation_note(answer.truncated_tokens), *thought_note(samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
 
     async def _again(
@@ -554,8 +535,8 @@ def scorer_for(ask: Ask, **fields: Any) -> Scorer:
 
 def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     """Return a rating mapped from the scale in the prompt onto the aspect's."""
-    share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
-    return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])
+    (own_low, own_high), (low, high) = own_scale, scale
+    return min(max(low + (rating - own_low) / (own_high - own_low) * (high - low), low), high)
 
 
 class JointScores(Message, defer_build=True):
@@ -566,7 +547,7 @@ class JointScores(Message, defer_build=True):
     notes: tuple[dict[str, Any], ...] = ()
     """`{text, problem}` for answers that left out an aspect, and for aspects that were not
     requested."""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """Cost of all of them."""
 
 
@@ -602,12 +583,11 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            fields = [common_fields(example, aspect, how="text") for aspect in aspects]
-            empty = (Score.unscored(EMPTY.type, EMPTY.message, **about) for about in fields)
-            return JointScores(scores=tuple(empty))
+            nothing = NoRating(EMPTY.type, EMPTY.message)
+            return JointScores(scores=tuple(_score(example, a, nothing) for a in aspects))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left, truncated = Usage(), aspects, 0
+        usage, left, truncated = NO_USAGE, aspects, 0
         again = "json" if self.asks_for_json else "ratings"
         prompt = self._prompt(example, left)
         for _ in range(self.parse_retries + 1):
@@ -662,19 +642,14 @@ class JointScorer:
         return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:
-        labels = [points_of(aspect.scale, self.form) for aspect in aspects]
-        middles = [points[len(points) // 2].label for points in labels]
+        scales = [points_of(aspect.scale, self.form) for aspect in aspects]
+        middles = [points[len(points) // 2].label for points in scales]
+        rated = list(zip(aspects, middles, strict=True))
         if self.asks_for_json:
             quote = '"' if self.form == "letters" else ""
-            pairs = (
-                f'"{_key(a)}": {quote}{label}{quote}'
-                for a, label in zip(aspects, middles, strict=True)
-            )
-            return "{" + ", ".join(pairs) + "}"
+            return "{" + ", ".join(f'"{_key(a)}": {quote}{m}{quote}' for a, m in rated) + "}"
         stars = " stars" if self.form == "stars" else ""
-        return "\n".join(
-            f"{a.name}: {label}{stars}" for a, label in zip(aspects, middles, strict=True)
-        )
+        return "\n".join(f"{a.name}: {m}{stars}" for a, m in rated)
 
 
 def whole_lines(sample: Sample) -> str:
@@ -739,11 +714,11 @@ class IndividualScorer:
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
         """Return a score for each aspect, in order; only the whole has a usage."""
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
-        usage = sum((score.usage for score in scores), Usage())
+        usage = sum((score.usage for score in scores), NO_USAGE)
         cut = max(
             (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
             default=0,
         )
         # only the whole has the cost; with costs of the scores as well, sums would count it twice
-        freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
+        freed = tuple(score.model_copy(update={"usage": NO_USAGE}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from operator import mul
 from typing import Any, NamedTuple
 
@@ -28,14 +28,7 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    How,
-    Score,
-    Usage,
-)
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.questions import (
     DecisionRequest,
@@ -230,14 +223,10 @@ class QuestionScorer:
             shown: Further values for the questions, such as `steps`, each for every aspect; `None`
                 is left out.
         """
-        example = self.ask.prepare(example)
-        signature = self.signature
+        example, signature = self.ask.prepare(example), self.signature
         if not example.output.strip():
-            about = [
-                common_fields(example, aspect, how="decision", signature=signature)
-                for aspect in aspects
-            ]
-            return [Score.unscored(EMPTY.type, EMPTY.message, **fields) for fields in about]
+            about = partial(common_fields, example, how="decision", signature=signature)
+            return [Score.unscored(EMPTY.type, EMPTY.message, **about(one)) for one in aspects]
         material = {label: text for _, label, text in material_texts(self.ask.task, example)}
         texts = name_texts(self.ask.task, material)
         results = await self._batcher.ask_all(

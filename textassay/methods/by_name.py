@@ -115,9 +115,8 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     selected = tuple(tools)
     if not takes_tools(name):
         if selected:
-            raise ConfigurationError(
-                f"{name} takes no tools; those that do: {', '.join(_with_tools())}"
-            )
+            taking = [one for one in (*METHODS, TOOLS) if takes_tools(one)]
+            raise ConfigurationError(f"{name} takes no tools; those that do: {', '.join(taking)}")
         return ()
     from textassay.tools.registry import build as build_tools
 
@@ -217,7 +216,3 @@ def _build_fitted(
             f"{folder} was fitted on recorded scores and asks no model; leave out model="
         )
     return FittedMethod(evaluator, aspects, LearnedOptions.read(options))
-
-
-def _with_tools() -> list[str]:
-    return [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), TOOLS]

@@ -39,6 +39,7 @@ from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
+from textassay.runtime.model import Json
 
 BY_RUBRIC = "rubric"
 """Value of the option `checklist`."""
@@ -111,8 +112,8 @@ class Checklist(PromptMethod):
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
-        writes = bool(self._writing)
-        self._writer = writer_for(self.models, self._task, self.options) if writes else None
+        if self._writing:
+            self._writer = writer_for(self.models, self._task, self.options)
         # written once per run: every example must get the same questions
         self._write = once(self._write_questions)
         self._ask = self._make_ask()
@@ -150,7 +151,7 @@ class Checklist(PromptMethod):
     def _sign(self) -> None:
         """Set the digest of the prompts and the signature."""
         ask, options = self._ask, self.options
-        writer = self._writer.digest if self._writer else ""
+        writer = self._writer.digest if self._writing else ""
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, (writer, self._required)
         )
@@ -291,7 +292,6 @@ class Checklist(PromptMethod):
         return await self._write(aspect)
 
     async def _write_questions(self, aspect: Aspect) -> Decomposition:
-        assert self._writer  # made where questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
@@ -413,30 +413,24 @@ def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Decomposition:
     """Return a model's list as questions; lines without a question are left out and noted."""
-    # a statement cannot be answered with yes or no
-    asking = [part for part in written if part.definition.rstrip().endswith("?")]
-    if not asking:
+    items, dropped = list[Aspect](), list[Json]()
+    for part in written:
+        if part.definition.rstrip().endswith("?"):
+            items.append(part.model_copy(update={"question": part.definition}))
+        else:  # a statement cannot be answered with yes or no
+            text = f"{part.name}: {part.definition}"
+            dropped.append({"text": text, "problem": "no question"})
+    if not items:
         raise MalformedResponse(
             f"the model was asked for yes/no questions on {aspect.name!r} and wrote none"
         )
-    dropped = tuple(
-        {"text": f"{part.name}: {part.definition}", "problem": "no question"}
-        for part in written
-        if part not in asking
-    )
-    items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
-    return Decomposition(of=aspect, aspects=items, notes=(*notes, *dropped))
+    return Decomposition(of=aspect, aspects=tuple(items), notes=(*notes, *dropped))
 
 
 def _own_question(aspect: Aspect) -> Aspect:
     """Return the one question about an aspect with two labels: its own."""
-    return Aspect(
-        name="question",
-        definition=aspect.definition,
-        question=aspect.question,
-        parent=aspect.id,
-        scale=(0.0, 1.0),
-    )
+    fields = {"definition": aspect.definition, "question": aspect.question, "parent": aspect.id}
+    return Aspect(name="question", scale=(0.0, 1.0), **fields)
 
 
 def _judged_aspect(task: Task) -> Aspect:

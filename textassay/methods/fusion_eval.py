@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import UNIT
+from textassay.agents.aggregation import UNIT, broken_part
 from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
@@ -272,24 +272,15 @@ class FusionEval(PromptMethod):
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
     def _direct(self) -> GEval:
-        options = self.options
         if self.decides:
-            return GEval(self.models, self._task, GEvalOptions(profile=options.profile))
-        return GEval(
-            self.models,
-            self._task,
-            GEvalOptions(
-                n=options.n,
-                # the fused signature cannot say which of two ways it was
-                reading="logprob" if options.n == 1 else "auto",
-                # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
-                temperature=options.temperature,
-                seed=options.seed,
-                parse_retries=options.parse_retries,
-                prompt_layout=options.prompt_layout,
-                profile=options.profile,
-            ),
-        )
+            given = GEvalOptions(profile=self.options.profile)
+        else:
+            # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
+            names = {"n", "temperature", "seed", "parse_retries", "prompt_layout", "profile"}
+            # the fused signature cannot say which of two ways it was
+            reading = "logprob" if self.options.n == 1 else "auto"
+            given = GEvalOptions(**self.options.model_dump(include=names), reading=reading)
+        return GEval(self.models, self._task, given)
 
     @property
     def _plan_wire(self) -> dict[str, str]:
@@ -433,7 +424,8 @@ class RatedWeights:
                 for place, assistant in enumerate(self._assistants)
             }
             if self._direct:
-                values[DIRECT] = [_direct_value(row[at]) for row in judged]
+                direct = [_read_measured("the direct evaluator", row[at]) for row in judged]
+                values[DIRECT] = [score.unit_value for score in direct]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
@@ -448,22 +440,15 @@ class RatedWeights:
     def _on_unit(
         self, score: Score, assistant: AssistantDescription, aspect: Aspect
     ) -> float | None:
-        _refuse_error(assistant.name, score)
-        return on_unit_scale(score, assistant, aspect, self._ranges.get(assistant.name)).value
+        measured = _read_measured(assistant.name, score)
+        return on_unit_scale(measured, assistant, aspect, self._ranges.get(assistant.name)).value
 
 
-def _direct_value(score: Score | Failure) -> float | None:
-    if isinstance(score, Failure):
+def _read_measured(who: str, score: Score | Failure) -> Score:
+    """Return the score of a rated example, or raise why there is none."""
+    if error := broken_part([score]):
         raise DataError(
-            f"fusion=corrw: the direct evaluator failed on a rated example: {score.type}:"
-            f" {score.message}"
+            f"fusion=corrw: {who} failed on a rated example: {error.type}: {error.message}"
         )
-    _refuse_error("the direct evaluator", score)
-    return score.unit_value
-
-
-def _refuse_error(who: str, score: Score) -> None:
-    if score.outcome == "error" and score.error:
-        raise DataError(
-            f"fusion=corrw: {who} failed on the rated example {score.id!r}: {score.error.message}"
-        )
+    assert isinstance(score, Score)
+    return score

@@ -143,6 +143,10 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
+    most_calls: int | None = None
+    """Most requests for one score, if there may be fewer."""
+    chain: str | None = None
+    """How its questions depend on each other's answers; see `Traits`."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
@@ -297,16 +301,6 @@ class PromptMethod(TaskMethod, ABC):
             signatures=self.signatures,
             check_data=self.check_data,
         )
-
-    @property
-    def most_calls(self) -> int | None:
-        """Most requests for one score, if there may be fewer."""
-        return None
-
-    @property
-    def chain(self) -> str | None:
-        """How its questions depend on each other's answers; see `Traits`."""
-        return None
 
     @property
     def signatures(self) -> tuple[str, ...]:

@@ -35,36 +35,29 @@ class Method(Protocol):
     @property
     def name(self) -> str:
         """Name as the command line takes it."""
-        ...
 
     @property
     def task(self) -> str | None:
         """Name of the task, `None` if the method has none."""
-        ...
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The aspects, in the order of the scores."""
-        ...
 
     @property
     def how(self) -> How:
         """How its scores are obtained."""
-        ...
 
     @property
     def graph(self) -> Graph:
         """From an `Assignment` to a list of one `Score` or `Failure` per aspect, in order."""
-        ...
 
     @property
     def signature(self) -> str:
         """Signature of its scores; scores with equal signatures are comparable."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return its options and prompts as JSON values, for the manifest."""
-        ...
 
 
 def accept_data(info: DataInfo) -> None:

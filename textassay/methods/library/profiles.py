@@ -186,17 +186,15 @@ def apply_profile(
     _refuse(profile, method, options)
     ask = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     preset = ask | profile.options.get(method, {})
+    if not preset:
+        return options, profile
     given = options.model_dump(include=options.model_fields_set)
-    folder = (
-        _find(options.profile if options.profile != AUTO else profile.name) if preset else Path()
-    )
-    # the user's own options are not changed, as their paths are relative to the working folder
-    placed = {
-        key: _place_option(folder, value, task) for key, value in preset.items() if key not in given
-    }
+    folder = _find(options.profile if options.profile != AUTO else profile.name)
+    placed = {key: _place_option(folder, value, task) for key, value in preset.items()}
     overrides = {key: value for key, value in placed.items() if value is not None}
     try:
-        return type(options).read({**overrides, **given}) if overrides else options, profile
+        # the user's own options are not changed, as their paths are relative to the working folder
+        return type(options).read(overrides | given), profile
     except ConfigurationError as error:
         raise ConfigurationError(
             f"profile {profile.name!r}, [options.{method}]: {error}"
