@@ -75,7 +75,7 @@ class AssistantDescription(Message):
     @property
     def range(self) -> str:
         """Its range in words, such as `0 to 1, higher is better`."""
-        ends = "no fixed ends" if self.scale is None else f"{self.scale[0]:g} to {self.scale[1]:g}"
+        ends = f"{self.scale[0]:g} to {self.scale[1]:g}" if self.scale else "no fixed ends"
         return f"{ends}, {'higher' if self.higher_is_better else 'lower'} is better"
 
 
@@ -92,7 +92,7 @@ def on_unit_scale(
 ) -> Score:
     """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end."""
     scale = assistant.scale or span
-    if score.value is None or scale is None:
+    if score.value is None or not scale:
         return score
     low, high = scale
     # users choose the ranges of unbounded tools, so a value may be beyond them
@@ -269,7 +269,7 @@ class ToolAverage:
 
     def __post_init__(self) -> None:
         for assistant in self.assistants:
-            if assistant.scale is None and assistant.name not in self.ranges:
+            if not assistant.scale and assistant.name not in self.ranges:
                 raise ConfigurationError(
                     f"the scale of {assistant.name!r} is unbounded, so it cannot be mapped to"
                     " 0-1; leave the tool out, or say which values count as 0 and 1:"
@@ -303,7 +303,7 @@ class ToolAverage:
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
         entries, parts = self._map_tools(aspect, assistance, chosen)
-        if direct is not None:
+        if direct:
             entries.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
                 entries[-1]["mapped"] = direct.unit_value
@@ -356,15 +356,13 @@ def problem_before(
     if isinstance(plan, RefusedPlan):
         evidence = ({"text": plan.text},)
         return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
-    failed = next((score for score in assistance if score.outcome == "error"), None)
-    if failed is None or failed.error is None:
-        return {}
-    return {
-        "type": failed.error.type,
-        "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
-        "outcome": "error",
-        "evidence": tuple(as_assistance(score, None) for score in assistance),
-    }
+    for failed in assistance:
+        if failed.outcome == "error" and failed.error:
+            message = f"the assistant evaluator {failed.aspect} failed: {failed.error.message}"
+            evidence = tuple(as_assistance(score, None) for score in assistance)
+            problem = {"type": failed.error.type, "message": message, "outcome": "error"}
+            return problem | {"evidence": evidence}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -536,8 +534,7 @@ class LLMFuser:
             # the first answer that rates this aspect counts; earlier ones are quoted as unusable
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
-        explanations = [(at, _explanation(read[at].texts[place])) for at in usable]
-        explained = [(at, text) for at, text in explanations if text]
+        explained = [(at, text) for at in usable if (text := _explanation(read[at].texts[place]))]
         # no single explanation explains the mean of several samples, so all become evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]
@@ -561,11 +558,10 @@ class LLMFuser:
 
 def assistance_on(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
     """Return the assistant evaluators' scores as evidence."""
-    selected = None if plan is None else plan.assistants.get(aspect.name, ())
-    return tuple(
-        as_assistance(score, None if selected is None else score.aspect in selected)
-        for score in assistance
-    )
+    if not plan:
+        return tuple(as_assistance(score, None) for score in assistance)
+    selected = plan.assistants.get(aspect.name, ())
+    return tuple(as_assistance(score, score.aspect in selected) for score in assistance)
 
 
 @dataclass(frozen=True)
@@ -621,7 +617,7 @@ class TypedFuser:
 
 def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
     """Return the instructions of a plan for an aspect."""
-    if plan is None:
+    if not plan:
         return None
     names = " and ".join(plan.assistants.get(aspect.name, ()))
     serve = [f"Use the score of {names} for {aspect.name}."] if names else []
@@ -629,20 +625,18 @@ def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
     return "\n".join([*serve, *(steps or [plan.text])])
 
 
-# "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
-_BEFORE_WORDS = re.compile(
-    r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
-    r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
-    r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
-    r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
-)
-# The heading of the last part, which follows the explanation of the last aspect.
-_NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
-
-
 def _explanation(text: str) -> str:
     """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
-    return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
+    # "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
+    rating = (
+        r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
+        r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
+        r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
+        r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
+    )
+    # the heading of the last part, which follows the explanation of the last aspect
+    next_heading = r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z"
+    return re.sub(next_heading, "", re.sub(rating, "", text, count=1)).strip(" \t\n*_|")
 
 
 def _count_notes(notes: list[Json]) -> list[Json]:
@@ -652,9 +646,7 @@ def _count_notes(notes: list[Json]) -> list[Json]:
 
 
 def _dry_run_rating(aspect: Aspect) -> str:
-    low, high = aspect.scale
-    explanation = (
-        "The text does well in most respects and fails in some, as the assistant evaluators' scores"
-        " suggest too."
+    return (
+        f"Score: {sum(aspect.scale) / 2:g} Explanation: The text does well in most respects and"
+        " fails in some, as the assistant evaluators' scores suggest too."
     )
-    return f"Score: {(low + high) / 2:g} Explanation: {explanation}"

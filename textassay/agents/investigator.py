@@ -166,7 +166,7 @@ class CitationCheck:
         )
         about["evidence"] = (*steps, *inquiry.notes)
         verdict = inquiry.verdict
-        if verdict is None:
+        if not verdict:
             return Score.unscored(inquiry.problem.type, inquiry.problem.message, **about)
         checked = verify(verdict, aspect, material, inquiry.excerpts, inquiry.absent)
         findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
@@ -237,7 +237,7 @@ def _locate(
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
     place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
-    if place is None:
+    if not place:
         return Citation(None)
     span = ordered[int(place)]
     literal = re.compile(r"\s+".join(map(re.escape, quote.split())), re.IGNORECASE)
@@ -251,7 +251,7 @@ def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
     merged = list[Excerpt]()
     for one in sorted(excerpts, key=lambda one: (one.section, one.start)):
         last = merged[-1] if merged else None
-        if last is None or last.section != one.section or one.start > last.end:
+        if not last or last.section != one.section or one.start > last.end:
             merged.append(one)
         elif one.end > last.end:
             text = last.text + one.text[last.end - one.start :]

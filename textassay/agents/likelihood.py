@@ -509,29 +509,29 @@ class Likelihood(Message):
     """The likelihood of a scored text."""
 
     passage: ScoredText
-    logprob: float
-    """Natural log of the text's probability."""
-    tokens: int
-    """Number of its tokens."""
-    unlikeliest: tuple[tuple[str, float], ...] = ()
-    """Its least likely tokens with their log-probabilities, least likely first."""
-    alone: float | None = None
-    """Natural log of its probability without the given text, if asked for."""
-    alone_tokens: int = 0
-    """Number of its tokens there."""
-    explained: float = 0.0
-    """Sum over its tokens of `surprise_reduction`, if the probability alone was asked for."""
-    truncated_tokens: int = 0
-    """Tokens of the source that the model was not shown, if truncation was asked for."""
-    usage: Usage = NO_USAGE
+    given: ContinuationResponse
+    """The tokens of the text with their probabilities after the prompt."""
+    alone: ContinuationResponse | None = None
+    """The same after the prompt without the given text, if asked for."""
+
+    @property
+    def usage(self) -> Usage:
+        """What both answers cost."""
+        return self.given.usage + (self.alone.usage if self.alone else NO_USAGE)
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if it is known."""
-        total = self.explained if normalized else self.logprob
-        given = total / (self.tokens if weights == "mean" else 1)
-        if self.alone is None or normalized:
-            return given
-        return given - self.alone / (self.alone_tokens if weights == "mean" else 1)
+        """Return the weighted sum of log-probabilities, minus the text's own if it is known.
+
+        If `normalized`, the weighted sum of each token's `surprise_reduction` in its place.
+        """
+        if self.alone and normalized:
+            return _sum_reduction(self.given, self.alone) / _count(self.given, weights)
+        value = self.given.logprob / _count(self.given, weights)
+        return value - self.alone.logprob / _count(self.alone, weights) if self.alone else value
+
+
+def _count(answer: ContinuationResponse, weights: TokenWeights) -> int:
+    return len(answer.tokens) if weights == "mean" else 1
 
 
 @dataclass(frozen=True)
@@ -552,30 +552,13 @@ class LikelihoodReader:
         return await gather(map(self._read, passages.items))
 
     async def _read(self, passage: ScoredText) -> Likelihood:
-        scored = passage.scored
-        requests = [
-            ContinuationRequest(
-                prompt=passage.prompt, truncatable=passage.source, continuation=scored
-            )
-        ]
+        prompts: list[Json] = [{"prompt": passage.prompt, "truncatable": passage.source}]
         if passage.alone is not None:
-            requests.append(ContinuationRequest(prompt=passage.alone, continuation=scored))
+            prompts.append({"prompt": passage.alone})
+        requests = [ContinuationRequest(continuation=passage.scored, **one) for one in prompts]
         model = scoring(self.model, "continuation")
         given, *others = await gather(map(model.continuation, requests))
-        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
-        without: Json = {}
-        for alone in others:
-            without = {"alone": alone.logprob, "alone_tokens": len(alone.tokens)}
-            without["explained"] = _sum_reduction(given, alone)
-        return Likelihood(
-            passage=passage,
-            logprob=given.logprob,
-            tokens=len(given.tokens),
-            unlikeliest=tuple((token.token, token.logprob) for token in rarest),
-            truncated_tokens=given.truncated_tokens,
-            usage=sum((answer.usage for answer in (given, *others)), NO_USAGE),
-            **without,
-        )
+        return Likelihood(passage=passage, given=given, alone=others[0] if others else None)
 
 
 @dataclass(frozen=True)
@@ -626,22 +609,22 @@ class LikelihoodScorer:
         return (_harmonic if self.over_references == "harmonic" else fmean)(values)
 
     def _as_evidence(self, item: Likelihood) -> Json:
-        passage = item.passage
-        rarest = [{"token": token, "logprob": logprob} for token, logprob in item.unlikeliest]
+        passage, given = item.passage, item.given
+        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
         piece: Json = {
             "text": passage.question or "(no instruction)",
             "direction": passage.direction,
             "value": item.value(self.weights, self.normalized),
-            "logprob": item.logprob,
-            "tokens": item.tokens,
-            "unlikeliest": rarest,
+            "logprob": given.logprob,
+            "tokens": len(given.tokens),
+            "unlikeliest": [{"token": one.token, "logprob": one.logprob} for one in rarest],
         }
         if passage.reference is not None:
             piece["reference"] = passage.reference
-        if item.alone is not None:
-            piece["logprob_alone"] = item.alone
-        if item.truncated_tokens:
-            piece["truncated_tokens"] = item.truncated_tokens
+        if item.alone:
+            piece["logprob_alone"] = item.alone.logprob
+        if given.truncated_tokens:
+            piece["truncated_tokens"] = given.truncated_tokens
         return piece
 
 

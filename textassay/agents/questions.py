@@ -530,7 +530,7 @@ class AnswersInOrder:
         at_once = len(question_set.subquestions if self.order == "parallel" else questions)
         first = [self.answerer(question, question_set) for question in questions[:at_once]]
         replies = Replies(items=tuple(await gather(first)))
-        if at_once < len(questions) and replies.unanswered is None:
+        if at_once < len(questions) and not replies.unanswered:
             last = await self.answerer(questions[-1], question_set, replies.answers)
             replies = Replies(items=(*replies.items, last))
         return replies
@@ -544,7 +544,7 @@ class AnswersInOrder:
                 turns.has_next = question is not questions[-1]
                 reply = await self.answerer(question, question_set, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
-                if reply.answer is None:
+                if not reply.answer:
                     break
         return replies
 
@@ -596,7 +596,7 @@ class YesNoAggregator:
             about |= _spread(answers[-1:], replies)
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
-        is_sum = question_set.form is not None and question_set.form.value == "sum"
+        is_sum = bool(question_set.form and question_set.form.value == "sum")
         value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
         about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]

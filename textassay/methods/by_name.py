@@ -58,10 +58,6 @@ extra of the package that each needs is installed.
 TOOLS = "tools"
 """Name of the method that reports what tools measure, `ToolScores`; it asks no model."""
 
-ENTRY_POINTS = "textassay.methods"
-"""Entry-point group in which other packages name their method classes; looked at when a name is not
-in `METHODS`."""
-
 
 def build(
     name: str,
@@ -181,7 +177,8 @@ def find(name: str) -> Any:
 
 
 def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Return the method classes of other packages, which are looked at if `METHODS` has no such."""
+    return {point.name: point for point in entry_points(group="textassay.methods")}
 
 
 def _is_folder(name: str) -> bool:

@@ -229,16 +229,14 @@ def _other_aspects(task: Task) -> dict[str, Decomposition]:
 
 
 def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decomposition]:
-    chains = {}
+    chains = {target.id: tree.children(target.id) for target in task.aspects}
     for target in task.aspects:
-        chain = tree.children(target.id)
-        if not chain:
+        if not chains[target.id]:
             known = ", ".join(root.name for root in tree.roots if tree.children(root.id))
             raise ConfigurationError(
                 f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}"
             )
-        chains[target.id] = Decomposition(of=target, aspects=chain)
-    return chains
+    return {one.id: Decomposition(of=one, aspects=chains[one.id]) for one in task.aspects}
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:

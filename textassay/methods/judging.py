@@ -325,11 +325,9 @@ class PromptMethod(TaskMethod, ABC):
             **({"tools": tools} if hasattr(self, "default_tools") else {}),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
-            "profile": (
-                {"name": self.profile.name, "digest": self.profile.digest}
-                if self.profile.digest
-                else None
-            ),
+            "profile": self.profile.model_dump(include={"name", "digest"})
+            if self.profile.digest
+            else None,
         }
 
 

@@ -127,12 +127,10 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
     usable: tuple[str, ...] = (extra,) if extra else ()
     if extra == "nli" and kind not in ("unieval", "bartscore"):  # these have a decoder
         usable = ("nli", "onnx", "static") if kind == "embedding" else ("nli", "onnx")
+    shown = ("description", "scale", "higher_is_better", "needs")
     return ToolDescription(
         kind=kind,
-        description=made.description,
-        scale=made.scale,
-        higher_is_better=made.higher_is_better,
-        needs=made.needs,
+        **{name: getattr(made, name) for name in shown},
         extra=extra,
         installed=not usable or any(map(has_extra, usable)),
     )
@@ -236,7 +234,7 @@ def as_text(spec: ToolSpec) -> str:
             f"the tool {spec.name or spec.kind}: a model cannot be called {spec.model!r}"
         )
     options = urlencode({name: str(value) for name, value in spec.options.items()})
-    model = f":{spec.model}" if spec.model is not None else ""
+    model = f":{spec.model}" if spec.model else ""
     return f"{spec.name or spec.kind}={spec.kind}{model}{'?' if options else ''}{options}"
 
 
@@ -248,7 +246,7 @@ def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
     """
     options = dict(table)
     kind, model = options.pop("kind", name), options.pop("model", None)
-    if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
+    if not isinstance(kind, str) or not isinstance(model, str | None):
         raise ConfigurationError(f"[tools.{name}]: kind and model must be strings")
     return ToolSpec(kind=kind, name=name, model=model, options=options)
 

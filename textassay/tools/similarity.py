@@ -68,10 +68,8 @@ class ComparingTool(ModelTool):
         texts, against = self._targets(example)
         if texts:
             return await self.compare(await self.runner.open(), example.output, texts, against)
-        return Abstention(
-            type="MissingReferences",
-            message=f"{self.name} needs references or a source, which this example does not have",
-        )
+        message = f"{self.name} needs references or a source, which this example does not have"
+        return Abstention(type="MissingReferences", message=message)
 
     @abstractmethod
     async def compare(
@@ -91,10 +89,8 @@ class ComparingTool(ModelTool):
 
     def no_tokens(self) -> Abstention:
         """Return the abstention from a text without any token of the model."""
-        return Abstention(
-            type="NoTokens",
-            message=f"{self.name}: the model's vocabulary has no word of one of the texts",
-        )
+        message = f"{self.name}: the model's vocabulary has no word of one of the texts"
+        return Abstention(type="NoTokens", message=message)
 
 
 def split_windows(
