@@ -496,12 +496,7 @@ class LLMFuser:
         if self.ask.n > 1:
             return [await self.ask.answer(prompt, self._read, n=self.ask.n, **request)]
         return await self.ask.until_usable(
-            prompt,
-            self._read,
-            self._problem,
-            retries=self.parse_retries,
-            form="ratings",
-            **request,
+            prompt, self._read, self._problem, retries=self.parse_retries, form="ratings", **request
         )
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:

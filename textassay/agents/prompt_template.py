@@ -35,11 +35,7 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
-NEEDED = {
-    "source": "MissingSource",
-    "context": "MissingContext",
-    "references": "MissingReferences",
-}
+NEEDED = {"source": "MissingSource", "context": "MissingContext", "references": "MissingReferences"}
 """Fields that an aspect may need, and the type of the error of an example that lacks one."""
 
 

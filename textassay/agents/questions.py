@@ -446,8 +446,7 @@ class Answerer:
             result = await self._decided(question, question_set)
         else:
             result = await self._batcher.ask_in_words(
-                self._wording(question, question_set, earlier),
-                may_sample=self.reading == "auto",
+                self._wording(question, question_set, earlier), may_sample=self.reading == "auto"
             )
         return TypedReply(question=question, result=result)
 

@@ -396,10 +396,7 @@ class Scorer:
         """Ask once more, in the chat, for the rating of a sample in which none could be read."""
         constants = self._constants(aspect)
         chat = prompt.append_turn(
-            sample.text.strip(),
-            REMINDER,
-            form=form_for(aspect, self.form),
-            labels=constants.labels,
+            sample.text.strip(), REMINDER, form=form_for(aspect, self.form), labels=constants.labels
         )
         # equal samples are asked for again one by one: a cache must not answer for both
         return await self.ask.answer(

@@ -189,11 +189,7 @@ class QuestionScorer:
     """Further facts that distinguish scores; goes into the prompt digest."""
 
     async def __call__(
-        self,
-        example: Example,
-        aspect: Aspect,
-        beside: tuple[NamedText, ...] = (),
-        **shown: Any,
+        self, example: Example, aspect: Aspect, beside: tuple[NamedText, ...] = (), **shown: Any
     ) -> Score:
         """Return the score; it has no value if the output is empty or the model gives no answer.
 

@@ -255,10 +255,7 @@ class NodeRatings(RatingMethod):
 
 
 def rating_nodes(
-    name: str,
-    scorer: AspectScorer,
-    known: Mapping[str, Placed],
-    aspects: Wire = "input.aspects",
+    name: str, scorer: AspectScorer, known: Mapping[str, Placed], aspects: Wire = "input.aspects"
 ) -> list[Node]:
     """Return the nodes that rate criteria of known trees, which are given by id."""
 

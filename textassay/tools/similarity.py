@@ -50,12 +50,7 @@ class ComparingTool(ModelTool):
     """A tool with a model that compares two texts; a subclass has `compare`."""
 
     def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        against: Against = "auto",
-        **options: Unpack[ModelOptions],
+        self, name: str, model: str, *, against: Against = "auto", **options: Unpack[ModelOptions]
     ) -> None:
         super().__init__(name, model, **options)
         self.against = against

@@ -172,10 +172,7 @@ class _FittedMethod:
     """It is the evaluator's, if it has one."""
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        aspects: Iterable[str | Aspect] | None,
-        options: EvidenceOptions,
+        self, evaluator: Evaluator, aspects: Iterable[str | Aspect] | None, options: EvidenceOptions
     ) -> None:
         self._evaluator = evaluator
         self._verdicts = FittedScorer(evaluator, options)
