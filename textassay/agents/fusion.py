@@ -359,9 +359,9 @@ def problem_before(
     for failed in assistance:
         if failed.outcome == "error" and failed.error:
             message = f"the assistant evaluator {failed.aspect} failed: {failed.error.message}"
-            evidence = tuple(as_assistance(score, None) for score in assistance)
+            shown = tuple(as_assistance(score, None) for score in assistance)
             problem = {"type": failed.error.type, "message": message, "outcome": "error"}
-            return problem | {"evidence": evidence}
+            return problem | {"evidence": shown}
     return {}
 
 

@@ -34,8 +34,6 @@ from textassay.runtime.model import Function, Json, Sample, thought_note
 CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
 contexts of 32,768."""
-NOWHERE = "nowhere"
-"""Place of a text that a search did not find."""
 
 
 class Action(Message):
@@ -227,8 +225,8 @@ def _locate(
 ) -> Citation:
     """Return the place of a finding's evidence in the excerpts."""
     quote, where = finding.quote.strip(), finding.where.strip()
-    if where.casefold() in ("find", "search", NOWHERE):
-        return Citation(NOWHERE if plain(quote) in absent else None)
+    if where.casefold() in ("find", "search", "nowhere"):
+        return Citation("nowhere" if plain(quote) in absent else None)
     named = material.within(where) if where else []
     if not quote:
         whole = bool(named) and all(has_read(spans, section) for section in named)

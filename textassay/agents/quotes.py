@@ -41,16 +41,19 @@ _PLAIN = str.maketrans({
     # no width at all: soft hyphens, joiners, marks of direction
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff", ""),
 })  # fmt: skip
-# 10\u00b2 is not 102, and 5\u00bd is not 51/2, which is what NFKC makes of them
-_RAISED = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])")
-_VULGAR = re.compile(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])")
-# **bold**   _emphasis_   at the beginning of a line: "# ", "- ", "> "
-_EMPHASIS = re.compile(
-    r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)"
+_REWRITTEN = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # at the beginning of a line: "# ", "- ", "> "
+        (r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+", ""),
+        # **bold**   _emphasis_
+        (r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)", ""),
+        (r"'{2,}", "'"),
+        # did n't   can not: tokenized text, as in many news corpora
+        (r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)", ""),
+    )
 )
-_LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+")
-# did n't   can not: tokenized text, as in many news corpora
-_SPLIT_NOT = re.compile(r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)")
+"""Markup and spellings of texts in lower case, and their plain form."""
 _SHORT_NOT = re.compile(r"'t\b")
 BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
 """Signs that belong to the number after them."""
@@ -58,14 +61,17 @@ BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
 
 def plain(text: str) -> str:
     """Return a text as it is compared."""
-    if text.isascii():
-        text = text.translate(_PLAIN)
-    else:
-        text = _VULGAR.sub(" ", _RAISED.sub("^", text.translate(_PLAIN)))
+    text = text.translate(_PLAIN)
+    if not text.isascii():
+        # 10\u00b2 is not 102, and 5\u00bd is not 51/2, which is what NFKC makes of them
+        text = re.sub(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])", "^", text)
+        text = re.sub(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])", " ", text)
         # Translated twice: NFKC itself yields such marks (primes out of a quadruple prime).
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    text = _EMPHASIS.sub("", _LINE_MARK.sub("", text.casefold()))
-    return _SPLIT_NOT.sub("", re.sub("'{2,}", "'", text))
+    text = text.casefold()
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def spellings(text: str) -> Iterator[str]:

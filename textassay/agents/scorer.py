@@ -580,8 +580,9 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            nothing = NoRating(EMPTY.type, EMPTY.message)
-            return JointScores(scores=tuple(_score(example, a, nothing) for a in aspects))
+            about = [common_fields(example, aspect, how="text") for aspect in aspects]
+            empty = (Score(outcome="abstained", error=EMPTY, **fields) for fields in about)
+            return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = NO_USAGE, aspects, 0

@@ -39,8 +39,6 @@ from textassay.runtime.questions import (
     Way,
 )
 
-RATING_PROMPT, LABEL_PROMPT, YES_NO_PROMPT = "typed_rating", "typed_label", "typed_yes_no"
-
 
 class TypedAnswer(NamedTuple):
     """The answer to one question."""
@@ -183,7 +181,7 @@ class QuestionScorer:
     """Model, task and profile; the prompt asks for a rating."""
     method: str
     """Name for signatures."""
-    label_prompt: str = LABEL_PROMPT
+    label_prompt: str = "typed_label"
     """Prompt of the question about an aspect with labels."""
     variant: str = ""
     """Further facts that distinguish scores; goes into the prompt digest."""
@@ -305,7 +303,7 @@ def to_score(result: TypedAnswer, example: Example, aspect: Aspect, signature: s
     notes = (*answer.notes, *truncation_note(truncated_tokens))
     about = {"id": example.id, "usage": usage, "samples": answer.usable or None}
     about |= {"mass": answer.mass, "evidence": notes}
-    same = {"how": way.how, "signature": way.sign(signature)}
+    same: dict[str, Any] = {"how": way.how, "signature": way.sign(signature)}
     if answer.problem:
         return unanswered(answer, **about, **aspect_fields(aspect, **same))
     shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]

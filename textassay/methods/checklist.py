@@ -29,7 +29,6 @@ from textassay.agents.quoted_answerer import (
     score_quoted,
 )
 from textassay.agents.quotes import quotable
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
@@ -40,9 +39,6 @@ from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
 from textassay.runtime.model import Json
-
-BY_RUBRIC = "rubric"
-"""Value of the option `checklist`."""
 
 
 class ChecklistOptions(SourcedOptions):
@@ -130,7 +126,7 @@ class Checklist(PromptMethod):
             return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
         if options.output == "questions":
             raise ConfigurationError(
-                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                "output has no effect with options={'checklist': 'rubric'}:"
                 " criteria and points are in the data; leave it out"
             )
         return {}, (_judged_aspect(self._task),)
@@ -145,7 +141,7 @@ class Checklist(PromptMethod):
                 "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
             )
         if self.decides:
-            return self.ask(YES_NO_PROMPT, layout="shared-prefix")
+            return self.ask("typed_yes_no", layout="shared-prefix")
         return self.ask("decomp_eval")
 
     def _sign(self) -> None:
@@ -160,7 +156,7 @@ class Checklist(PromptMethod):
             self.prompt_digest,
             answers=options.answers,
             how="auto" if self._reads_choices else False,
-            questions=BY_RUBRIC if self.reads_rubrics else self.locked or "model",
+            questions="rubric" if self.reads_rubrics else self.locked or "model",
             output=options.output,
             calls=options.calls if self._asks_jointly else False,
             total=options.total if self.reads_rubrics else False,
@@ -338,7 +334,7 @@ class Checklist(PromptMethod):
     @property
     def reads_rubrics(self) -> bool:  # type: ignore[override]  # the options say it
         """Whether the criteria are those of the rows."""
-        return self.options.checklist == BY_RUBRIC
+        return self.options.checklist == "rubric"
 
     @property
     def _asks_jointly(self) -> bool:

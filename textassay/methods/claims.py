@@ -27,7 +27,6 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
 from textassay.methods.method import SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
@@ -111,7 +110,7 @@ class ClaimCheck(PromptMethod):
             self._quoter = QuotedAnswerer(ask, options.parse_retries)
             self._verify, asks = self._verify_by_quotation, [ask]
         else:
-            ask = self.ask(YES_NO_PROMPT if self.decides else "decomp_eval")
+            ask = self.ask("typed_yes_no" if self.decides else "decomp_eval")
             self._answerer, self._verify, asks = Answerer(ask), self._ask_yes_or_no, [ask]
         # tools and the sentences of a text ask no model
         asks += [splitter.ask] if isinstance(splitter, ClaimSplitter) else []

@@ -15,7 +15,6 @@ from textassay.agents.questions import (
     SentenceQuestions,
     YesNoAggregator,
 )
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
 from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions, model_for
@@ -104,7 +103,7 @@ class DecompEval(PromptMethod):
         refuse_written(model_for(self.models, self.judge), options, self.given, prompting)
         alone = not self.decides and self._alone(book)
         ask = (
-            self.ask(YES_NO_PROMPT, layout="shared-prefix")
+            self.ask("typed_yes_no", layout="shared-prefix")
             if self.decides
             else self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
         )

@@ -26,7 +26,7 @@ from textassay.agents.fusion import (
     weights_from,
 )
 from textassay.agents.prompt_template import Task
-from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import plans, profiles
@@ -233,7 +233,7 @@ class FusionEval(PromptMethod):
     def _typed_fuser(self) -> TypedFuser:
         tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
         variant = f"{tools}|{self._plan_digest}"
-        scorer = QuestionScorer(self.ask(RATING_PROMPT), self.name, variant=variant)
+        scorer = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
         return TypedFuser(scorer, self.assistants)
 
     def _averaging_nodes(self) -> tuple[list[Node], str, str]:

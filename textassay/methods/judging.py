@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
-from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.library.profiles import rating_prompt
 from textassay.methods.method import (
@@ -427,7 +427,7 @@ class RatingMethod(ScoringMethod):
         if model.capabilities.only_decides:
             names = ("n", "temperature", "seed", "form", "max_tokens")
             refuse_written(model, options, options.model_fields_set, names)
-            ask = Ask(model, options.prompt or RATING_PROMPT, task)
+            ask = Ask(model, options.prompt or "typed_rating", task)
             return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt

@@ -60,10 +60,6 @@ class Method(Protocol):
         """Return its options and prompts as JSON values, for the manifest."""
 
 
-def accept_data(info: DataInfo) -> None:
-    """Accept any data."""
-
-
 @dataclass(frozen=True)
 class Traits:
     """Properties of a method that a run takes into account before or while it asks.
@@ -87,7 +83,7 @@ class Traits:
     """The choice between log-probabilities and samples, if the first answer decides it."""
     signatures: tuple[str, ...] = ()
     """The signatures that its scores can carry, if there may be several."""
-    check_data: Callable[[DataInfo], None] = accept_data
+    check_data: Callable[[DataInfo], None] = lambda info: None
     """Raises `ConfigurationError` for data that it cannot judge, before anything is asked."""
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Fields of an example without which an aspect cannot be judged, by aspect name."""

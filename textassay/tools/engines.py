@@ -499,9 +499,9 @@ class StaticEngine(ToolEngine):
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
         rows = ids if self._rows is None else self._rows[ids].astype(np.intp)
         vectors: Array = self._table[rows].astype(np.float32)
-        if self._weights is None:
-            return vectors
-        return vectors * self._weights[ids, None].astype(np.float32)
+        if self._weights is not None:
+            vectors *= self._weights[ids, None].astype(np.float32)
+        return vectors
 
 
 _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "num_labels": 1}

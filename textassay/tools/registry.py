@@ -74,9 +74,6 @@ KINDS: dict[str, Factory] = {
 GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 """Short names for several kinds at once."""
 
-ENTRY_POINTS = "textassay.tools"
-"""Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
-
 
 class ToolSpec(Message):
     """A tool to make: its kind, name, model and options."""
@@ -309,7 +306,8 @@ def _options_of(factory: Factory) -> dict[str, Any] | None:
 
 
 def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Return the factories, or `FunctionTool`s, of other packages."""
+    return {point.name: point for point in entry_points(group="textassay.tools")}
 
 
 def _plugin(kind: str) -> Factory:
@@ -331,6 +329,6 @@ def _load(point: EntryPoint) -> Factory:
         return loaded.rename
     if not callable(loaded):
         raise ConfigurationError(
-            f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"
+            f"the entry point {point.name!r} in textassay.tools is neither a factory nor a tool"
         )
     return typing.cast(Factory, loaded)

@@ -316,11 +316,11 @@ class LearnedTree(_FittedMethod):
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
         wanted = constant(self._judge.aspects)
-        nodes = [
+        steps = [
             *rating_nodes("ratings", self._judge.scorer, self._judge.known, wanted),
             Node("scores", self._fuse, **input_, ratings="ratings"),
         ]
-        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+        self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
 
     def _refuse_change(self, before: Evaluator) -> None:
         scorer = self._judge.scorer
