@@ -230,7 +230,7 @@ class QuestionScorer:
             truncatable=self.ask.task.source_name if example.source else "",
         )
         pairs = zip(results, aspects, strict=True)
-        return [to_score(result, example, aspect, signature) for result, aspect in pairs]
+        return [self._to_score(result, example, aspect) for result, aspect in pairs]
 
     def question(self, aspect: Aspect, **shown: Any) -> Question:
         """Return the question about an aspect."""
@@ -251,6 +251,40 @@ class QuestionScorer:
             return tuple(self.question(aspect, **values) for aspect, values in pairs)
 
         return lru_cache(maxsize=1024)(questions)
+
+    def _to_score(self, result: TypedAnswer, example: Example, aspect: Aspect) -> Score:
+        answer, way, usage, truncated_tokens = result
+        notes = (*answer.notes, *truncation_note(truncated_tokens))
+        about: dict[str, Any] = {"id": example.id, "usage": usage, "mass": answer.mass}
+        about |= {"samples": answer.usable or None, "evidence": notes}
+        how, signature = way.how, way.sign(self.signature)
+        if answer.problem:
+            same = aspect_fields(aspect, how=how, signature=signature)
+            return unanswered(answer, **same, **about)
+        shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
+        about["evidence"] = (*shares, *notes)
+        if not aspect.labels:
+            low, high = aspect.scale
+            about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
+            about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
+        elif aspect.is_nominal:  # their numbers have no mean
+            about["value"] = float(list(answer.probabilities).index(answer.likeliest))
+        else:
+            about["value"] = math.fsum(map(mul, range(len(aspect.labels)), answer.shares.values()))
+        return self._sample_score(aspect, how, signature).model_copy(update=about)
+
+    @cached_property
+    def _sample_score(self) -> Callable[[Aspect, How, str], Score]:
+        """Returns a valid score on an aspect, which others are copies of.
+
+        A copy is not validated, which the engine does with every score.
+        """
+
+        def sample(aspect: Aspect, how: How, signature: str) -> Score:
+            fields = aspect_fields(aspect, how=how, signature=signature)
+            return Score(id="-", value=aspect.scale[0], **fields)
+
+        return lru_cache(maxsize=1024)(sample)
 
     @cached_property
     def _label_ask(self) -> Ask:
@@ -295,33 +329,3 @@ class QuestionScorer:
 def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
     """Return the score of a question without an answer."""
     return Score(outcome=answer.outcome, error=answer.problem, **about)
-
-
-def to_score(result: TypedAnswer, example: Example, aspect: Aspect, signature: str) -> Score:
-    """Return the score of an answer."""
-    answer, way, usage, truncated_tokens = result
-    notes = (*answer.notes, *truncation_note(truncated_tokens))
-    about = {"id": example.id, "usage": usage, "samples": answer.usable or None}
-    about |= {"mass": answer.mass, "evidence": notes}
-    same: dict[str, Any] = {"how": way.how, "signature": way.sign(signature)}
-    if answer.problem:
-        return unanswered(answer, **about, **aspect_fields(aspect, **same))
-    shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
-    about["evidence"] = (*shares, *notes)
-    if not aspect.labels:
-        low, high = aspect.scale
-        about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
-        about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
-    elif aspect.is_nominal:  # their numbers have no mean
-        about["value"] = float(list(answer.probabilities).index(answer.likeliest))
-    else:
-        about["value"] = math.fsum(map(mul, range(len(aspect.labels)), answer.shares.values()))
-    # a copy, as the engine validates every score: twice took a tenth of the time of a text
-    return _sample_score(aspect, **same).model_copy(update=about)
-
-
-@lru_cache(maxsize=1024)
-def _sample_score(aspect: Aspect, how: How, signature: str) -> Score:
-    """Return a valid score with the fields that the scores of all examples on an aspect share."""
-    fields = aspect_fields(aspect, how=how, signature=signature)
-    return Score(id="-", value=aspect.scale[0], **fields)
