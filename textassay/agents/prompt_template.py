@@ -7,7 +7,7 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
-from pydantic_core import to_json
 
 from textassay.lazy import lazy_pattern
 from textassay.prompts import (
@@ -321,9 +320,6 @@ class PromptTemplate:
     """Order of the prompt."""
     profile: Profile = NO_PROFILE
     """How the model is asked if it does not follow the papers' prompts."""
-    _bound: dict[Any, BoundPrompt] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
     _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -380,16 +376,14 @@ class PromptTemplate:
 
         Equal values give the same object.
         """
-        key: Any = (tuple(values), *values.values())
         try:
-            bound = self._bound.get(key)
-        except TypeError:  # a value cannot be hashed, such as a plan: its JSON takes its place
-            key = to_json(values)
-            bound = self._bound.get(key)
-        if not bound:
-            bound = BoundPrompt(self, values)
-            _keep(self._bound, key, bound)
-        return bound
+            return self._bind(tuple(values.items()))
+        except TypeError:  # a value cannot be hashed
+            return BoundPrompt(self, values)
+
+    @cached_property
+    def _bind(self) -> Callable[[tuple[tuple[str, Any], ...]], BoundPrompt]:
+        return lru_cache(maxsize=1024)(lambda items: BoundPrompt(self, dict(items)))
 
     def texts_of(self, example: Example) -> list[dict[str, str]]:
         """Return the texts of an example as prompts take them, see `material`."""
@@ -449,7 +443,8 @@ class BoundPrompt:
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
         self._template, self._values = template, values
-        self._frames: dict[tuple[str, ...], PromptFrame | None] = {}
+        self._frame: Callable[[tuple[str, ...]], PromptFrame | None]
+        self._frame = lru_cache(maxsize=1024)(lambda labels: template.frame(labels, values))
 
     def render(self, example: Example, readings: list[dict[str, str]] | None = None) -> Prompt:
         """Return the prompt for an example; arguments and errors as of `PromptTemplate.render`."""
@@ -462,23 +457,12 @@ class BoundPrompt:
             messages = template.chat(material=texts, bare=bare, **self._values)
             return Prompt(messages, example.source, example.images)
         # labels belong to the key: an example without a source has another prompt than one with it
-        labels = tuple([text["label"] for text in texts])
-        frame = self._frames.get(labels)
-        if not frame and labels not in self._frames:
-            frame = template.frame(labels, self._values)
-            _keep(self._frames, labels, frame)
+        frame = self._frame(tuple([text["label"] for text in texts]))
         if not frame:  # the prompt changes its texts (by a filter, say): rendered for each example
             messages = template.chat(material=texts, **self._values)
             return Prompt(messages, example.source, example.images)
         turns = frame.fill([text["text"] for text in texts])
         return Prompt(_messages(template.prompt, turns), example.source, example.images)
-
-
-def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
-    """Add to a dict of at most 1,024 entries; the oldest is dropped first."""
-    if len(kept) >= 1024:
-        del kept[next(iter(kept))]  # dicts keep the order of insertion
-    kept[key] = value
 
 
 def _is_overall(aspect: Aspect) -> bool:
