@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -62,9 +62,9 @@ class Task(Message):
     asks: Literal["response", "conversation"] | None = None
     """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
     (`response`), or the output itself (`conversation`)."""
-    steps: dict[str, tuple[str, ...]] = {}
+    steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
     """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
-    needs: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, tuple[Literal["source", "context", "references"], ...]] = {}
     """Fields of an example without which an aspect cannot be judged, of `NEEDED`, by aspect
     name."""
     published: tuple[str, ...] = ()

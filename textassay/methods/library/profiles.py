@@ -102,13 +102,8 @@ def load(profile: str, method: str | None = None) -> Profile:
 
 def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
     """Read the refusals of a profile; empty if there is no such file."""
-    if not path.is_file():
-        return {}
-    tables = read_toml(path).content
-    for method, reasons in tables.items():
-        if not isinstance(reasons, dict) or not all(isinstance(r, str) for r in reasons.values()):
-            raise problem(path, f"{method}: it must be a table of reasons by option")
-    return tables
+    refused = read_toml(path).content if path.is_file() else {}
+    return validate_as(path, {"refused": refused}, Profile).refused
 
 
 def resolve(option: str, models: Models, role: str, method: str | None = None) -> Profile:

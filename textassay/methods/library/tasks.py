@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.prompt_template import NEEDED, Task
+from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
     find_file,
     problem,
@@ -142,8 +142,8 @@ def _read(path: Path) -> Task:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise problem(path, f"two aspects are called {twice!r}")
     pairs = list(zip(read, rows, strict=True))
-    steps = {aspect.name: _steps(path, row) for aspect, row in pairs if "steps" in row}
-    needs = {aspect.name: _needs(path, row) for aspect, row in pairs if "needs" in row}
+    steps = {aspect.name: row["steps"] for aspect, row in pairs if "steps" in row}
+    needs = {aspect.name: row["needs"] for aspect, row in pairs if "needs" in row}
     content.setdefault("name", path.stem)
     # neither is in the digest: the first is in GPTScore's signature, the second a remark
     asks, measured = content.pop("asks", None), content.pop("measured", "")
@@ -166,19 +166,3 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
         raise problem(path, f"{where}optional must be true or false")
     fields = {key: value for key, value in row.items() if key not in _ASPECT_KEYS[-4:]}
     return validate_as(path, fields, Aspect, where=where)
-
-
-def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
-    steps = row["steps"]
-    if isinstance(steps, list) and all(isinstance(step, str) and step.strip() for step in steps):
-        return tuple(steps)
-    raise problem(path, f"aspect {row['name']!r}: steps must be a list of sentences, not {steps!r}")
-
-
-def _needs(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
-    needs = row["needs"]
-    if not isinstance(needs, list) or not set(map(str, needs)) <= set(NEEDED):
-        raise problem(
-            path, f"aspect {row['name']!r}: needs is a list of {', '.join(NEEDED)}, not {needs!r}"
-        )
-    return tuple(needs)
