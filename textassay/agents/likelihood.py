@@ -87,9 +87,8 @@ class Qualities(Message):
         for name in names:
             quality = own.get(name.casefold()) or self.find(name)
             if not quality:
-                raise UnknownName(
-                    "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
-                )
+                known = [*own, *(quality.name for quality in self.aspects)]
+                raise UnknownName("aspect to combine", name, known)
             qualities.append(quality)
         return tuple(qualities)
 
@@ -98,9 +97,8 @@ def describe(aspect: Aspect) -> Quality:
     """Return the quality of an aspect that is not in the table; high means much of it."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
-    return Quality(
-        name=aspect.name, definition=aspect.definition, clause=f"{does} {aspect.name} ({meaning})"
-    )
+    clause = f"{does} {aspect.name} ({meaning})"
+    return Quality(name=aspect.name, definition=aspect.definition, clause=clause)
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:

@@ -323,12 +323,11 @@ class SentenceQuestions:
         """
         text = " ".join(sentence.split())
         if self.book.quoted:
-            text = (
-                f'"{text}"'
-                # a sentence with a quotation mark could close the quotation and go on as a question
-                if '"' not in text or self.template.profile.printed
-                else fence("sentence", text, number).replace("\n", " ")
-            )
+            # a sentence with a quotation mark could close the quotation and go on as a question
+            if '"' in text and not self.template.profile.printed:
+                text = fence("sentence", text, number).replace("\n", " ")
+            else:
+                text = f'"{text}"'
         return fill_placeholders(subquestion, {"{number}": str(index + 1), "{sentence}": text})
 
 
@@ -346,10 +345,8 @@ def _texts(example: Example) -> dict[str, str]:
 def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     what = " and a ".join(missing)
     kind = "References" if missing[0] == "reference" else missing[0].capitalize()
-    return ScoreError(
-        type=f"Missing{kind}",
-        message=f"{aspect.name} needs a {what}, which this example does not have",
-    )
+    message = f"{aspect.name} needs a {what}, which this example does not have"
+    return ScoreError(type=f"Missing{kind}", message=message)
 
 
 class TypedReply(Message):

@@ -113,10 +113,8 @@ class Scorer:
 
     def _check_reading(self) -> None:
         if (self.ask.n > 1) != (self.how == "sampled"):
-            raise ConfigurationError(
-                f"how={self.how} cannot be combined with n={self.ask.n}: several samples are "
-                "how=sampled"
-            )
+            several = f"how={self.how} cannot be combined with n={self.ask.n}"
+            raise ConfigurationError(f"{several}: several samples are how=sampled")
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
 
@@ -404,11 +402,8 @@ class Scorer:
         )
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
-        return (
-            is_whole(aspect.scale)
-            and len(points) <= TOP_LOGPROBS
-            and (aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters")
-        )
+        is_plain = aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters"
+        return is_plain and is_whole(aspect.scale) and len(points) <= TOP_LOGPROBS
 
 
 def _ends_at(sample: Sample, rating: Rating) -> bool:
@@ -420,13 +415,11 @@ def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
     """Return the rating in an answer; an answer that is cut off has none."""
     if not answer.cut:
         return answer.read[0]
-    if answer.server_limit:
-        limit = (
-            f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}:"
-            " its context is full"
-        )
-    else:
-        limit = f"{answer.max_tokens} tokens, before its rating; raise max_tokens"
+    most, by_server = answer.max_tokens, answer.server_limit
+    limit = f"{most} tokens, before its rating; raise max_tokens"
+    if by_server:
+        limit = f"{by_server} tokens by the server, though max_tokens is {most}"
+        limit += ": its context is full"
     return NoRating("NoScoreFound", f"the answer was cut after {limit}")
 
 
@@ -506,10 +499,9 @@ class LabelScorer(Scorer):
         if mass < least:
             message = f"all labels together have probability {mass:.3g}, less than {least:g}"
             return Score.unscored("NoLabelMass", message, mass=mass, **about)
+        reported = {n: p for n, p in answer.shares.items() if n not in answer.unreported}
         about["evidence"] += tuple(
-            {"text": label, "probability": round(share, 6)}
-            for label, share in answer.shares.items()
-            if label not in answer.unreported
+            {"text": label, "probability": round(p, 6)} for label, p in reported.items()
         )
         rating = math.fsum(point.value * answer.shares[point.label] for point in points)
         value = _rescale(rating, (points[0].value, points[-1].value), aspect.scale)
@@ -564,9 +556,8 @@ class JointScorer:
     def digest(self) -> str:
         """6 hex digits for the words that are sent and the model's name."""
         ask = self.ask
-        return ask.digest(
-            ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
-        )
+        shape = (ask.layout, self.form, self.asks_for_json)
+        return ask.digest(*shape, ask.task.digest, ask.model.name)
 
     @property
     def asks_for_json(self) -> bool:
@@ -607,11 +598,11 @@ class JointScorer:
                 break
             # only the aspects that are left: a prompt with all of them would invite all ratings
             # again; if none was rated, the form was the problem
-            prompt = (
-                prompt.append_turn(answer.samples[0].text.strip(), REMINDER, form=again)
-                if left == requested
-                else self._prompt(example, left)
-            )
+            if left == requested:
+                text = answer.samples[0].text.strip()
+                prompt = prompt.append_turn(text, REMINDER, form=again)
+            else:
+                prompt = self._prompt(example, left)
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         notes += (*truncation_note(truncated), *thought_note(answer.samples))
         return JointScores(scores=scores, notes=tuple(notes), usage=usage)
@@ -713,10 +704,8 @@ class IndividualScorer:
         """Return a score for each aspect, in order; only the whole has a usage."""
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
         usage = sum((score.usage for score in scores), NO_USAGE)
-        cut = max(
-            (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
-            default=0,
-        )
+        pieces = (piece for score in scores for piece in score.evidence)
+        cut = max((piece.get("truncated_tokens", 0) for piece in pieces), default=0)
         # only the whole has the cost; with costs of the scores as well, sums would count it twice
         freed = tuple(score.model_copy(update={"usage": NO_USAGE}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)
