@@ -315,9 +315,9 @@ class LearnedTree(_FittedMethod):
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
-        wanted = constant(self._judge.aspects)
+        rated = constant(self._judge.aspects)
         steps = [
-            *rating_nodes("ratings", self._judge.scorer, self._judge.known, wanted),
+            *rating_nodes("ratings", self._judge.scorer, self._judge.known, rated),
             Node("scores", self._fuse, **input_, ratings="ratings"),
         ]
         self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
