@@ -53,8 +53,10 @@ def test_blocks_are_messages_in_their_order(tmp_path):
     ],
 )
 def test_a_broken_or_hostile_file_is_an_error(tmp_path, text, says):
+    # a name of its own: pytest uses the folder again, and a process reads a file once
+    path = written(tmp_path, text, f"{len(text)}-mine.jinja")
     with pytest.raises(PromptFault, match=says):
-        render(written(tmp_path, text), x=[])
+        render(path, x=[])
 
 
 def test_an_unknown_prompt_names_those_that_exist():

@@ -26,7 +26,6 @@ from textassay.runtime.messages import (
     Scale,
     Score,
     ScoreError,
-    Usage,
 )
 from textassay.runtime.model import Json, Sample
 from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisites
@@ -73,10 +72,8 @@ def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Sc
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
     if winner is None:
-        shown = ", ".join(f"{count} for {name}" for name, count in counts.items())
-        return Score.unscored(
-            "TiedVote", f"no label has most of the votes: {shown or 'none'}", **fields
-        )
+        shown = ", ".join(f"{count} for {name}" for name, count in counts.items()) or "none"
+        return Score.unscored("TiedVote", f"no label has most of the votes: {shown}", **fields)
     chosen: Json = {"text": labels[int(winner)], "votes": counts}
     return Score(value=winner, **{**fields, "evidence": (chosen, *fields.get("evidence", ()))})
 
@@ -131,14 +128,13 @@ def from_samples(
 def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) -> tuple[Json, ...]:
     values = [rating.value for rating in ratings if isinstance(rating, Rating)]
     summary: Json = {"text": f"{len(values)} of {len(samples)} samples usable", "ratings": values}
-    reasons = Counter(rating.reason for rating in ratings if isinstance(rating, NoRating))
-    if reasons:
-        summary["unusable"] = dict(reasons)
     unusable = [
         {"text": sample.text.strip()[:MAX_QUOTED], "problem": rating.reason}
         for sample, rating in zip(samples, ratings, strict=True)
         if isinstance(rating, NoRating)
     ]
+    if unusable:
+        summary["unusable"] = dict(Counter(one["problem"] for one in unusable))
     return (summary, *unusable[:3])  # the rest are counted
 
 
@@ -184,7 +180,7 @@ class Average:
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
         about = common_fields(example, aspect, how="fused", signature=self.signature)
-        about["usage"] = sum((part.usage for part in parts if isinstance(part, Score)), Usage())
+        about["usage"] = sum((part.usage for part in parts if isinstance(part, Score)), NO_USAGE)
         about["evidence"] = tuple(as_evidence(part) for part in parts)
         # Before anything is averaged: an error may go away, and a mean without this part would be
         # kept.
@@ -200,9 +196,7 @@ class Average:
             missing = len(parts) - len(values)
             return _too_few(parts, f"{missing} of {len(parts)} parts have no value", about)
         if not total:
-            raise ConfigurationError(
-                f"all parts of {aspect.name!r} that have a value have weight 0"
-            )
+            raise ConfigurationError(f"all parts of {aspect.name!r} with a value have weight 0")
         mean = math.fsum(value * weight for value, weight in weighted) / total
         # The rounding of a weighted sum can leave the range of its parts by a hair.
         mean = min(max(mean, min(values)), max(values))
@@ -212,12 +206,8 @@ class Average:
 def as_evidence(part: Score | Failure) -> Json:
     """Return one part of a fused score as evidence."""
     if isinstance(part, Failure):
-        return {
-            "text": part.node,
-            "value": None,
-            "outcome": "error",
-            "problem": f"{part.type}: {part.message}",
-        }
+        problem = f"{part.type}: {part.message}"
+        return {"text": part.node, "value": None, "outcome": "error", "problem": problem}
     evidence: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
     if part.scale:
         evidence["scale"] = list(part.scale)
@@ -337,18 +327,13 @@ class RubricTotal:
         about: dict[str, Any],
     ) -> Score:
         """Return the score where too many verdicts are missing, and what it could have been."""
-        names = [one.id for one, known in zip(rubric, met, strict=True) if known is None]
-        ends = [
-            share_of_points(
-                rubric,
-                [
-                    (one.points > 0) == best if known is None else known
-                    for one, known in zip(rubric, met, strict=True)
-                ],
-            )
-            for best in (False, True)
-        ]
-        low, high = (max(end or 0.0, 0.0) if self.total == "clipped" else end for end in ends)
+        pairs = list(zip(rubric, met, strict=True))
+        names = [one.id for one, known in pairs if known is None]
+        ends = []
+        for best in (False, True):
+            guessed = [(one.points > 0) == best if known is None else known for one, known in pairs]
+            ends.append(share_of_points(rubric, guessed) or 0.0)
+        low, high = (max(end, 0.0) if self.total == "clipped" else end for end in ends)
         message = (
             f"{len(names)} of {len(rubric)} criteria have no verdict: {', '.join(names[:10])}; the"
             f" total is between {low:.3g} and {high:.3g}"
@@ -385,9 +370,11 @@ def _as_evidence(
 
 def _sum(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> Json:
     """Return the note on what the points add up to."""
-    counted = [one for one, known in zip(rubric, met, strict=True) if known is not None]
-    earned = sum(one.points for one, known in zip(rubric, met, strict=True) if known)
-    possible = sum(one.points for one in counted if one.points > 0)
+    counted = [
+        (one.points, known) for one, known in zip(rubric, met, strict=True) if known is not None
+    ]
+    earned = sum(number for number, known in counted if known)
+    possible = sum(number for number, _ in counted if number > 0)
     text = f"{earned:g} of {possible:g} points"
     if left := len(rubric) - len(counted):
         text += f"; {left} of {len(rubric)} criteria have no verdict and are left out"

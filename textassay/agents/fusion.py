@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
@@ -27,14 +27,7 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
 )
-from textassay.agents.ask import (
-    REMINDER,
-    Ask,
-    Parsed,
-    never_cut,
-    refuse_filtered,
-    truncation_note,
-)
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
@@ -45,6 +38,7 @@ from textassay.agreement.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import (
+    NO_USAGE,
     Aspect,
     Example,
     Failure,
@@ -53,7 +47,6 @@ from textassay.runtime.messages import (
     Plan,
     Scale,
     Score,
-    Usage,
 )
 from textassay.runtime.model import Json, Sample, thought_note
 from textassay.runtime.questions import NamedText
@@ -82,13 +75,8 @@ class AssistantDescription(Message):
     @property
     def range(self) -> str:
         """Its range in words, such as `0 to 1, higher is better`."""
-        ends = "no fixed ends" if self.scale is None else f"{self.scale[0]:g} to {self.scale[1]:g}"
+        ends = f"{self.scale[0]:g} to {self.scale[1]:g}" if self.scale else "no fixed ends"
         return f"{ends}, {'higher' if self.higher_is_better else 'lower'} is better"
-
-
-def assistants_of(tools: Iterable[Tool]) -> tuple[AssistantDescription, ...]:
-    """Describe several tools."""
-    return tuple(AssistantDescription.of(tool) for tool in tools)
 
 
 def reading_of(score: Score) -> str:
@@ -104,7 +92,7 @@ def on_unit_scale(
 ) -> Score:
     """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end."""
     scale = assistant.scale or span
-    if score.value is None or scale is None:
+    if score.value is None or not scale:
         return score
     low, high = scale
     # users choose the ranges of unbounded tools, so a value may be beyond them
@@ -281,7 +269,7 @@ class ToolAverage:
 
     def __post_init__(self) -> None:
         for assistant in self.assistants:
-            if assistant.scale is None and assistant.name not in self.ranges:
+            if not assistant.scale and assistant.name not in self.ranges:
                 raise ConfigurationError(
                     f"the scale of {assistant.name!r} is unbounded, so it cannot be mapped to"
                     " 0-1; leave the tool out, or say which values count as 0 and 1:"
@@ -315,28 +303,24 @@ class ToolAverage:
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
         entries, parts = self._map_tools(aspect, assistance, chosen)
-        if direct is not None:
+        if direct:
             entries.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
                 entries[-1]["mapped"] = direct.unit_value
             parts.append(direct)
         on_unit = aspect.model_copy(update={"scale": UNIT})
         average = Average(self.signature, self.required)
-        if weights is None:
+        if not weights:
             fused = await average(example, on_unit, parts)
-        else:
-            names = [one["text"] for one in entries]
-            parts = [_reverse(part, weights, name) for part, name in zip(parts, names, strict=True)]
-            entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
-            # a scorer that does not vary with the ratings is not missed either
-            weighing = [at for at, name in enumerate(names) if weights.weight(name)]
-            fused = await average(
-                example,
-                on_unit,
-                [parts[at] for at in weighing],
-                [weights.weight(names[at]) for at in weighing],
-            )
-        return fused.model_copy(update={"evidence": tuple(entries)})
+            return fused.model_copy(update={"evidence": tuple(entries)})
+        named = [(entry["text"], part) for entry, part in zip(entries, parts, strict=True)]
+        # a scorer that does not vary with the ratings is not missed either
+        weighed = [(_reverse(part, weights, n), w) for n, part in named if (w := weights.weight(n))]
+        fused = await average(
+            example, on_unit, [part for part, _ in weighed], [w for _, w in weighed]
+        )
+        evidence = (one | {"correlation": weights.correlations[one["text"]]} for one in entries)
+        return fused.model_copy(update={"evidence": tuple(evidence)})
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
@@ -351,7 +335,7 @@ class ToolAverage:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
                 entries[-1]["mapped"] = mapped.value
                 # a tool's cost serves all aspects: none claims it
-                parts.append(mapped.model_copy(update={"usage": Usage()}))
+                parts.append(mapped.model_copy(update={"usage": NO_USAGE}))
         return entries, parts
 
 
@@ -372,15 +356,13 @@ def problem_before(
     if isinstance(plan, RefusedPlan):
         evidence = ({"text": plan.text},)
         return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
-    failed = next((score for score in assistance if score.outcome == "error"), None)
-    if failed is None or failed.error is None:
-        return {}
-    return {
-        "type": failed.error.type,
-        "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
-        "outcome": "error",
-        "evidence": tuple(as_assistance(score, None) for score in assistance),
-    }
+    for failed in assistance:
+        if failed.outcome == "error" and failed.error:
+            message = f"the assistant evaluator {failed.aspect} failed: {failed.error.message}"
+            shown = tuple(as_assistance(score, None) for score in assistance)
+            problem = {"type": failed.error.type, "message": message, "outcome": "error"}
+            return problem | {"evidence": shown}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -454,16 +436,10 @@ class LLMFuser:
         answers = await self._answers(self._prompt(example, assistance, plan))
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
-        scores = [
-            self._score(
-                identity,
-                self._place(aspect),
-                samples,
-                read,
-                assistance_on(aspect, assistance, plan),
-            )
-            for identity, aspect in zip(identities, aspects, strict=True)
-        ]
+        scores = []
+        for identity, aspect in zip(identities, aspects, strict=True):
+            evidence = assistance_on(aspect, assistance, plan)
+            scores.append(self._score(identity, self._place(aspect), samples, read, evidence))
         invented = _count_notes([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         # notes on the whole answer are attached to the first score
@@ -493,12 +469,10 @@ class LLMFuser:
         return next((aspect for aspect in aspects if aspect not in self._criteria), None)
 
     def _prompt(self, example: Example, assistance: list[Score], plan: Plan | None) -> Prompt:
+        readings = [{"label": f"{s.aspect} Score", "text": reading_of(s)} for s in assistance]
         return self.ask.render(
             example,
-            readings=[
-                {"label": f"{score.aspect} Score", "text": reading_of(score)}
-                for score in assistance
-            ],
+            readings=readings,
             criteria=self._criteria,
             overall=self._overall,
             assistants=self.assistants,
@@ -514,37 +488,22 @@ class LLMFuser:
 
     async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
         """Ask for `n` samples; a single incomplete sample is asked for again."""
-        aspects = len(self.ask.task.aspects)
-        answers = [
-            await self.ask.answer(
-                prompt,
-                self._read,
-                n=self.ask.n,
-                # a rating with a few sentences for each aspect, and some words around them
-                max_tokens=self.max_tokens or 128 + 160 * aspects,
-                dry_run_answer=self._dry_run_answer,
-            )
-        ]
+        request: dict[str, Any] = {
+            # a rating with a few sentences for each aspect, and some words around them
+            "max_tokens": self.max_tokens or 128 + 160 * len(self.ask.task.aspects),
+            "dry_run_answer": self._dry_run_answer,
+        }
         if self.ask.n > 1:
-            return answers
-        for _ in range(self.parse_retries):
-            ratings = answers[-1].read[0].ratings[:aspects]
-            problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
-            # a judge that declines has answered; only omissions are worth another call
-            if not problems or problems == {DECLINED}:
-                break
-            text = answers[-1].samples[0].text.strip()
-            prompt = prompt.append_turn(text, REMINDER, form="ratings")
-            answers.append(
-                await self.ask.answer(
-                    prompt,
-                    self._read,
-                    max_tokens=answers[-1].max_tokens,  # has shown what room an answer needs
-                    is_cut=never_cut,
-                    dry_run_answer=self._dry_run_answer,
-                )
-            )
-        return answers
+            return [await self.ask.answer(prompt, self._read, n=self.ask.n, **request)]
+        return await self.ask.until_usable(
+            prompt, self._read, self._problem, retries=self.parse_retries, form="ratings", **request
+        )
+
+    def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
+        ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
+        # only omissions are worth another call
+        problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
+        return next(iter(problems - {DECLINED} or problems), None)
 
     def _read(self, sample: Sample) -> JointAnswer:
         read = parse_joint(whole_lines(sample), self._rated)
@@ -570,8 +529,7 @@ class LLMFuser:
             # the first answer that rates this aspect counts; earlier ones are quoted as unusable
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
-        explanations = [(at, _explanation(read[at].texts[place])) for at in usable]
-        explained = [(at, text) for at, text in explanations if text]
+        explained = [(at, text) for at in usable if (text := _explanation(read[at].texts[place]))]
         # no single explanation explains the mean of several samples, so all become evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]
@@ -595,11 +553,10 @@ class LLMFuser:
 
 def assistance_on(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
     """Return the assistant evaluators' scores as evidence."""
-    selected = None if plan is None else plan.assistants.get(aspect.name, ())
-    return tuple(
-        as_assistance(score, None if selected is None else score.aspect in selected)
-        for score in assistance
-    )
+    if not plan:
+        return tuple(as_assistance(score, None) for score in assistance)
+    selected = plan.assistants.get(aspect.name, ())
+    return tuple(as_assistance(score, score.aspect in selected) for score in assistance)
 
 
 @dataclass(frozen=True)
@@ -639,26 +596,23 @@ class TypedFuser:
                 for aspect in aspects
             ]
         assert not isinstance(plan, RefusedPlan)
-        beside = tuple(
-            NamedText(
-                name=f"{assistant.name} score",
-                text=f"{reading_of(score)} ({assistant.description}; {assistant.range})",
-            )
-            for assistant, score in zip(self.assistants, assistance, strict=True)
-        )
+        measured = {
+            f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"
+            for one, score in zip(self.assistants, assistance, strict=True)
+        }
+        beside = tuple(NamedText(name=name, text=text) for name, text in measured.items())
         steps = tuple(_steps_of(aspect, plan) for aspect in aspects)
         scores = await self.scorer.score_all(example, aspects, beside, steps=steps)
+        evidence = [assistance_on(aspect, assistance, plan) for aspect in aspects]
         return [
-            score.model_copy(
-                update={"evidence": (*assistance_on(aspect, assistance, plan), *score.evidence)}
-            )
-            for score, aspect in zip(scores, aspects, strict=True)
+            score.model_copy(update={"evidence": (*more, *score.evidence)})
+            for score, more in zip(scores, evidence, strict=True)
         ]
 
 
 def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
     """Return the instructions of a plan for an aspect."""
-    if plan is None:
+    if not plan:
         return None
     names = " and ".join(plan.assistants.get(aspect.name, ()))
     serve = [f"Use the score of {names} for {aspect.name}."] if names else []
@@ -666,35 +620,28 @@ def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
     return "\n".join([*serve, *(steps or [plan.text])])
 
 
-# "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
-_BEFORE_WORDS = re.compile(
-    r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
-    r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
-    r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
-    r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
-)
-# The heading of the last part, which follows the explanation of the last aspect.
-_NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
-
-
 def _explanation(text: str) -> str:
     """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
-    return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
+    # "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
+    rating = (
+        r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
+        r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
+        r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
+        r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
+    )
+    # the heading of the last part, which follows the explanation of the last aspect
+    next_heading = r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z"
+    return re.sub(next_heading, "", re.sub(rating, "", text, count=1)).strip(" \t\n*_|")
 
 
 def _count_notes(notes: list[Json]) -> list[Json]:
     """Return notes on several samples, each once with how often it came."""
     counts = Counter((note["text"], note["problem"]) for note in notes)
-    return [
-        {"text": text, "problem": problem, "samples": count}
-        for (text, problem), count in counts.items()
-    ]
+    return [{"text": text, "problem": why, "samples": n} for (text, why), n in counts.items()]
 
 
 def _dry_run_rating(aspect: Aspect) -> str:
-    low, high = aspect.scale
-    explanation = (
-        "The text does well in most respects and fails in some, as the assistant evaluators' scores"
-        " suggest too."
+    return (
+        f"Score: {sum(aspect.scale) / 2:g} Explanation: The text does well in most respects and"
+        " fails in some, as the assistant evaluators' scores suggest too."
     )
-    return f"Score: {(low + high) / 2:g} Explanation: {explanation}"

@@ -34,8 +34,6 @@ from textassay.runtime.model import Function, Json, Sample, thought_note
 CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
 contexts of 32,768."""
-NOWHERE = "nowhere"
-"""Place of a text that a search did not find."""
 
 
 class Action(Message):
@@ -85,8 +83,8 @@ class Inquiry(Message):
     """The aspect that was judged."""
     verdict: FinalVerdict | None = None
     """The verdict, before its citations are looked up."""
-    problem: ScoreError | None = None
-    """Why there is no verdict."""
+    problem: ScoreError = EMPTY
+    """Why there is no verdict, if there is none."""
     excerpts: tuple[Excerpt, ...] = ()
     """Parts of the material that the judge was shown, word for word."""
     absent: tuple[str, ...] = ()
@@ -161,16 +159,13 @@ class CitationCheck:
         about = common_fields(example, aspect, how="text", signature=self.signature)
         about |= {"usage": inquiry.usage, "explanation": inquiry.text or None}
         steps = tuple(
-            {"text": f"step {number}: {step.text}"}
-            | ({"shown": list(step.shown)} if step.shown else {})
-            | ({"problem": step.problem} if step.problem else {})
-            for number, step in enumerate(inquiry.steps, start=1)
+            step.model_dump(mode="json", exclude_defaults=True) | {"text": f"step {n}: {step.text}"}
+            for n, step in enumerate(inquiry.steps, start=1)
         )
         about["evidence"] = (*steps, *inquiry.notes)
         verdict = inquiry.verdict
-        if verdict is None:
-            problem = inquiry.problem or EMPTY
-            return Score.unscored(problem.type, problem.message, **about)
+        if not verdict:
+            return Score.unscored(inquiry.problem.type, inquiry.problem.message, **about)
         checked = verify(verdict, aspect, material, inquiry.excerpts, inquiry.absent)
         findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
         about |= {
@@ -178,8 +173,8 @@ class CitationCheck:
             "evidence": (*findings, *about["evidence"]),
         }
         if error := checked.problem:
-            outcome = "abstained" if error.type == "QuoteNotFound" else "invalid"
-            return Score.unscored(error.type, error.message, **about | {"outcome": outcome})
+            about["outcome"] = "abstained" if error.type == "QuoteNotFound" else "invalid"
+            return Score(error=error, **about)
         assert checked.value is not None  # else there is a problem
         if aspect.labels:
             label = list(aspect.labels)[int(checked.value)]
@@ -230,8 +225,8 @@ def _locate(
 ) -> Citation:
     """Return the place of a finding's evidence in the excerpts."""
     quote, where = finding.quote.strip(), finding.where.strip()
-    if where.casefold() in ("find", "search", NOWHERE):
-        return Citation(NOWHERE if plain(quote) in absent else None)
+    if where.casefold() in ("find", "search", "nowhere"):
+        return Citation("nowhere" if plain(quote) in absent else None)
     named = material.within(where) if where else []
     if not quote:
         whole = bool(named) and all(has_read(spans, section) for section in named)
@@ -240,7 +235,7 @@ def _locate(
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
     place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
-    if place is None:
+    if not place:
         return Citation(None)
     span = ordered[int(place)]
     literal = re.compile(r"\s+".join(map(re.escape, quote.split())), re.IGNORECASE)
@@ -254,7 +249,7 @@ def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
     merged = list[Excerpt]()
     for one in sorted(excerpts, key=lambda one: (one.section, one.start)):
         last = merged[-1] if merged else None
-        if last is None or last.section != one.section or one.start > last.end:
+        if not last or last.section != one.section or one.start > last.end:
             merged.append(one)
         elif one.end > last.end:
             text = last.text + one.text[last.end - one.start :]
@@ -302,7 +297,9 @@ Look = ListSections | FindAction | ReadAction
 _ACTIONS: TypeAdapter[Look | FinalVerdict] = TypeAdapter(
     Annotated[Look | FinalVerdict, Field(discriminator="action")]
 )
-ACTIONS = ("list", "find", "read", "verdict")
+ACTIONS: dict[str, type[Action]] = {
+    "list": ListSections, "find": FindAction, "read": ReadAction, "verdict": FinalVerdict,
+}  # fmt: skip
 """Actions of a judge in a step."""
 
 
@@ -336,7 +333,7 @@ class Investigator:
     async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict."""
         if not material.sections or material.sections[0].name != OUTPUT:
-            return Inquiry(aspect=aspect, problem=EMPTY)
+            return Inquiry(aspect=aspect)
         loop = _Loop(self, material, aspect)
         prompt = loop.opening()
         with chain_requests() as talk:
@@ -371,13 +368,13 @@ class _Loop:
 
     def opening(self) -> Prompt:
         """Return the prompt: output and source as far as there is room, and a list of the rest."""
-        ask, chars = self._judge.ask, CHARS
+        ask = self._judge.ask
         for name in ("source", OUTPUT):
             if self._material.within(name):
-                self._excerpts += self._material.read(name, chars=chars).excerpts
+                self._excerpts += self._material.read(name, chars=CHARS).excerpts
         labels = {"source": ask.task.source_name, OUTPUT: ask.task.output_name}
         texts = [(one.section, labels[one.section], one.text) for one in self._excerpts]
-        contents = self._material.list(chars=chars)
+        contents = self._material.list(chars=CHARS)
         listing = f"{contents.listing}\n{contents.note}"
         cut = [one.place for one in self._excerpts if len(one.text) < one.length]
         listing += f"\nShown above: {'; '.join(cut)}." if cut else ""
@@ -388,7 +385,7 @@ class _Loop:
             aspect=aspect,
             points=points_of(aspect.scale, "number"),
             whole=is_whole(aspect.scale),
-            chars=chars,
+            chars=CHARS,
             left=self._judge.max_steps,
         )
 
@@ -424,12 +421,11 @@ class _Loop:
         return found
 
     def _look(self, action: Look) -> Found:
-        chars = CHARS
         if isinstance(action, ReadAction):
-            return self._material.read(action.where, action.start, chars=chars)
+            return self._material.read(action.where, action.start, chars=CHARS)
         if isinstance(action, ListSections):
-            return self._material.list(action.within, action.start, chars=chars)
-        found = self._material.find(action.text, action.within, chars=chars)
+            return self._material.list(action.within, action.start, chars=CHARS)
+        found = self._material.find(action.text, action.within, chars=CHARS)
         if found.is_absent and not action.within:
             self._absent.append(action.text)
         return found
@@ -500,8 +496,7 @@ def _parse_action(fields: Json) -> Look | FinalVerdict | NoAction:
         return _ACTIONS.validate_python(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        wrong = f"{where}: {first['msg']}"
+        wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         note = f"Your answer cannot be used: {wrong}. Answer with one JSON object."
         return NoAction(problem="NoActionFound", note=note, wrong=wrong)
 
@@ -541,8 +536,7 @@ def _in_words(action: Look) -> str:
 def functions_for(aspect: Aspect) -> tuple[Function, ...]:
     """Return the actions as functions; the score of a verdict is on the aspect's scale."""
     functions = []
-    kinds: tuple[type[Message], ...] = (ListSections, FindAction, ReadAction, FinalVerdict)
-    for name, kind in zip(ACTIONS, kinds, strict=True):
+    for name, kind in ACTIONS.items():
         schema = kind.model_json_schema()
         properties = schema["properties"]
         del properties["action"], schema["description"]
@@ -558,9 +552,9 @@ def _score_schema(aspect: Aspect) -> Json:
     if aspect.labels:
         return {"type": "string", "enum": list(aspect.labels)}
     low, high = aspect.scale
-    kind = "integer" if is_whole(aspect.scale) else "number"
-    ends = (int(low), int(high)) if kind == "integer" else (low, high)
-    return {"type": kind, "minimum": ends[0], "maximum": ends[1]}
+    if is_whole(aspect.scale):
+        return {"type": "integer", "minimum": int(low), "maximum": int(high)}
+    return {"type": "number", "minimum": low, "maximum": high}
 
 
 def _drop_titles(schema: Any) -> Any:

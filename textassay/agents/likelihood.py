@@ -21,7 +21,7 @@ from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 from textassay.tools.tool import premise, references
 
@@ -87,9 +87,8 @@ class Qualities(Message):
         for name in names:
             quality = own.get(name.casefold()) or self.find(name)
             if not quality:
-                raise UnknownName(
-                    "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
-                )
+                known = [*own, *(quality.name for quality in self.aspects)]
+                raise UnknownName("aspect to combine", name, known)
             qualities.append(quality)
         return tuple(qualities)
 
@@ -98,9 +97,8 @@ def describe(aspect: Aspect) -> Quality:
     """Return the quality of an aspect that is not in the table; high means much of it."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
-    return Quality(
-        name=aspect.name, definition=aspect.definition, clause=f"{does} {aspect.name} ({meaning})"
-    )
+    clause = f"{does} {aspect.name} ({meaning})"
+    return Quality(name=aspect.name, definition=aspect.definition, clause=clause)
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
@@ -216,10 +214,8 @@ class Protocols(Message):
         if not own:
             noun = task.output_name.lower()
             return self.default.model_copy(update={"noun": noun, "question": question})
-        update = {
-            "templates": {**self.default.templates, **own.templates},
-            "question": own.question or question,
-        }
+        templates = self.default.templates | own.templates
+        update = {"templates": templates, "question": own.question or question}
         return own.model_copy(update=update)
 
 
@@ -382,9 +378,8 @@ class PassageWriter:
                 raise ConfigurationError(
                     f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
                 )
-            shown.append(
-                {"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts}
-            )
+            pair = pairs[0]
+            shown.append({"given": pair.given, "scored": pair.scored, "bare": pair.texts})
         return shown
 
     def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
@@ -441,22 +436,16 @@ class PassageWriter:
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
             task = self.template.task
-            named = (("source", task.source_name), ("context", task.context_name))
-            parts = [
-                (part, label, text)
-                for part, label in named
-                if (text := getattr(example, part) or "").strip()
-            ]
+            given = {"source": example.source or "", "context": example.context or ""}
+            labels = {"source": task.source_name, "context": task.context_name}
+            parts = [(part, labels[part], text) for part, text in given.items() if text.strip()]
             parts.append(("output", task.output_name, example.output))
+        bare = [{"label": label, "text": text.strip()} for _, label, text in parts]
         return self.template.render_text(
             plain_texts(example),
             instruction=self.words.question if self.instruct else "",
             question=question,
-            texts=(
-                [{"label": label, "text": text.strip()} for _, label, text in parts]
-                if self.printed
-                else fence_texts(parts)
-            ),
+            texts=bare if self.printed else fence_texts(parts),
             demonstrations=demonstrations,
         )
 
@@ -518,29 +507,29 @@ class Likelihood(Message):
     """The likelihood of a scored text."""
 
     passage: ScoredText
-    logprob: float
-    """Natural log of the text's probability."""
-    tokens: int
-    """Number of its tokens."""
-    unlikeliest: tuple[tuple[str, float], ...] = ()
-    """Its least likely tokens with their log-probabilities, least likely first."""
-    alone: float | None = None
-    """Natural log of its probability without the given text, if asked for."""
-    alone_tokens: int = 0
-    """Number of its tokens there."""
-    explained: float = 0.0
-    """Sum over its tokens of `surprise_reduction`, if the probability alone was asked for."""
-    truncated_tokens: int = 0
-    """Tokens of the source that the model was not shown, if truncation was asked for."""
-    usage: Usage = Usage()
+    given: ContinuationResponse
+    """The tokens of the text with their probabilities after the prompt."""
+    alone: ContinuationResponse | None = None
+    """The same after the prompt without the given text, if asked for."""
+
+    @property
+    def usage(self) -> Usage:
+        """What both answers cost."""
+        return self.given.usage + (self.alone.usage if self.alone else NO_USAGE)
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if it is known."""
-        total = self.explained if normalized else self.logprob
-        given = total / (self.tokens if weights == "mean" else 1)
-        if self.alone is None or normalized:
-            return given
-        return given - self.alone / (self.alone_tokens if weights == "mean" else 1)
+        """Return the weighted sum of log-probabilities, minus the text's own if it is known.
+
+        If `normalized`, the weighted sum of each token's `surprise_reduction` in its place.
+        """
+        if self.alone and normalized:
+            return _sum_reduction(self.given, self.alone) / _count(self.given, weights)
+        value = self.given.logprob / _count(self.given, weights)
+        return value - self.alone.logprob / _count(self.alone, weights) if self.alone else value
+
+
+def _count(answer: ContinuationResponse, weights: TokenWeights) -> int:
+    return len(answer.tokens) if weights == "mean" else 1
 
 
 @dataclass(frozen=True)
@@ -561,29 +550,13 @@ class LikelihoodReader:
         return await gather(map(self._read, passages.items))
 
     async def _read(self, passage: ScoredText) -> Likelihood:
-        scored = {"continuation": passage.scored}
-        requests = [
-            ContinuationRequest(prompt=passage.prompt, truncatable=passage.source, **scored)
-        ]
+        prompts: list[Json] = [{"prompt": passage.prompt, "truncatable": passage.source}]
         if passage.alone is not None:
-            requests.append(ContinuationRequest(prompt=passage.alone, **scored))
+            prompts.append({"prompt": passage.alone})
+        requests = [ContinuationRequest(continuation=passage.scored, **one) for one in prompts]
         model = scoring(self.model, "continuation")
-        given, *others = await gather([model.continuation(request) for request in requests])
-        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
-        without: Json = {}
-        if others:
-            alone = others[0]
-            without = {"alone": alone.logprob, "alone_tokens": len(alone.tokens)}
-            without["explained"] = _sum_reduction(given, alone)
-        return Likelihood(
-            passage=passage,
-            logprob=given.logprob,
-            tokens=len(given.tokens),
-            unlikeliest=tuple((token.token, token.logprob) for token in rarest),
-            truncated_tokens=given.truncated_tokens,
-            usage=sum((answer.usage for answer in (given, *others)), Usage()),
-            **without,
-        )
+        given, *others = await gather(map(model.continuation, requests))
+        return Likelihood(passage=passage, given=given, alone=others[0] if others else None)
 
 
 @dataclass(frozen=True)
@@ -616,7 +589,7 @@ class LikelihoodScorer:
             example, aspect, how="loglikelihood", signature=self.signature, scale=None
         )
         about["evidence"] = tuple(self._as_evidence(item) for item in likelihoods)
-        about["usage"] = sum((item.usage for item in likelihoods), Usage())
+        about["usage"] = sum((item.usage for item in likelihoods), NO_USAGE)
         if passages.missing:
             return Score(outcome="abstained", error=passages.missing, **about)
         return Score(value=self._value(likelihoods), **about)
@@ -625,9 +598,8 @@ class LikelihoodScorer:
         # directions under each reference first, then references: two kinds of mean do not commute
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
-            by_reference.setdefault(item.passage.reference, []).append(
-                item.value(self.weights, self.normalized)
-            )
+            value = item.value(self.weights, self.normalized)
+            by_reference.setdefault(item.passage.reference, []).append(value)
         together = _harmonic if self.over_directions == "harmonic" else fmean
         values = [together(each) for each in by_reference.values()]
         if self.over_references == "max":
@@ -635,23 +607,22 @@ class LikelihoodScorer:
         return (_harmonic if self.over_references == "harmonic" else fmean)(values)
 
     def _as_evidence(self, item: Likelihood) -> Json:
-        passage = item.passage
+        passage, given = item.passage, item.given
+        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:3]
         piece: Json = {
             "text": passage.question or "(no instruction)",
             "direction": passage.direction,
             "value": item.value(self.weights, self.normalized),
-            "logprob": item.logprob,
-            "tokens": item.tokens,
-            "unlikeliest": [
-                {"token": token, "logprob": logprob} for token, logprob in item.unlikeliest
-            ],
+            "logprob": given.logprob,
+            "tokens": len(given.tokens),
+            "unlikeliest": [{"token": one.token, "logprob": one.logprob} for one in rarest],
         }
         if passage.reference is not None:
             piece["reference"] = passage.reference
-        if item.alone is not None:
-            piece["logprob_alone"] = item.alone
-        if item.truncated_tokens:
-            piece["truncated_tokens"] = item.truncated_tokens
+        if item.alone:
+            piece["logprob_alone"] = item.alone.logprob
+        if given.truncated_tokens:
+            piece["truncated_tokens"] = given.truncated_tokens
         return piece
 
 

@@ -25,12 +25,7 @@ GAP = "[...]"
 
 
 def narrow(
-    example: Example,
-    claim: str,
-    *,
-    window: int = 400,
-    most: int = 3,
-    question_counts: bool = True,
+    example: Example, claim: str, *, window: int = 400, most: int = 3, question_counts: bool = True
 ) -> Example:
     """Return the example with at most `most` windows of its source, the closest to the claim.
 

@@ -80,10 +80,8 @@ class WrittenSteps:
     task: Task
 
     def __post_init__(self) -> None:
-        missing = [
-            aspect.name for aspect in self.task.aspects if aspect.name not in self.task.steps
-        ]
-        if missing:
+        names = [aspect.name for aspect in self.task.aspects]
+        if missing := [name for name in names if name not in self.task.steps]:
             raise ConfigurationError(
                 f"task {self.task.name!r} has no steps for {', '.join(missing)}; add `steps` to its"
                 " file or let the model write them (options={'steps': 'auto'})"
@@ -130,16 +128,16 @@ class RelatedAspect(Message):
 
 
 def related_aspects(
-    aspects: Iterable[Aspect], scores: Iterable[Score] | None = None
+    aspects: Iterable[Aspect], scores: Iterable[Score] = ()
 ) -> tuple[RelatedAspect, ...]:
     """Return a chain of aspects, as prompts show it.
 
     Args:
         aspects: The chain.
-        scores: One for each aspect, in order; `None` to show definitions only.
+        scores: One for each aspect, in order; none to show definitions only.
     """
     chain = tuple(aspects)
-    values = [None] * len(chain) if scores is None else [score.value for score in scores]
+    values = [score.value for score in scores] or [None] * len(chain)
     return tuple(
         RelatedAspect(name=one.name, definition=one.definition, score=value, scale=one.scale)
         for one, value in zip(chain, values, strict=True)
@@ -225,17 +223,10 @@ class Decomposer:
                 f"{self.ask.model.name!r} was asked to divide {aspect.name!r} into criteria but "
                 f"returned no list; it said: {text.strip()[:MAX_QUOTED]!r}"
             )
-        parts = tuple(
-            Aspect(
-                name=entry.name,
-                definition=entry.definition,
-                scale=self.scale or aspect.scale,
-                higher_is_better=aspect.higher_is_better,
-                parent=aspect.id,
-            )
-            for entry in best.entries
-        )
-        return Decomposition(of=aspect, aspects=parts, notes=(*notes, *best.dropped))
+        shared: Json = {"scale": self.scale or aspect.scale, "parent": aspect.id}
+        shared["higher_is_better"] = aspect.higher_is_better
+        parts = (Aspect(name=e.name, definition=e.definition, **shared) for e in best.entries)
+        return Decomposition(of=aspect, aspects=tuple(parts), notes=(*notes, *best.dropped))
 
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
         refuse_filtered(sample, f"the parts of {aspect.name!r}")

@@ -7,15 +7,15 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
-from pydantic_core import to_json
 
 from textassay.lazy import lazy_pattern
 from textassay.prompts import (
@@ -34,11 +34,7 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
-NEEDED = {
-    "source": "MissingSource",
-    "context": "MissingContext",
-    "references": "MissingReferences",
-}
+NEEDED = {"source": "MissingSource", "context": "MissingContext", "references": "MissingReferences"}
 """Fields that an aspect may need, and the type of the error of an example that lacks one."""
 
 
@@ -66,9 +62,9 @@ class Task(Message):
     asks: Literal["response", "conversation"] | None = None
     """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
     (`response`), or the output itself (`conversation`)."""
-    steps: dict[str, tuple[str, ...]] = {}
+    steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
     """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
-    needs: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, tuple[Literal["source", "context", "references"], ...]] = {}
     """Fields of an example without which an aspect cannot be judged, of `NEEDED`, by aspect
     name."""
     published: tuple[str, ...] = ()
@@ -222,7 +218,8 @@ class Profile(Message):
         source, context, output = example.source, example.context, example.output
         if source and talk:
             source, output = _drop_speakers(source, output)
-            source = self._turns(source)
+            turns = map(self.prepare_text, filter(str.strip, source.splitlines()))
+            source = "\n".join(f"- {turn}" for turn in turns)
         elif source:
             source = self.prepare_text(source)
         return example.model_copy(
@@ -237,11 +234,6 @@ class Profile(Message):
     def prepare_text(self, text: str) -> str:
         """Return one text as the model is shown it."""
         return _prepare(text, self.text, self.lines)
-
-    def _turns(self, source: str) -> str:
-        return "\n".join(
-            f"- {self.prepare_text(turn)}" for turn in source.splitlines() if turn.strip()
-        )
 
 
 NO_PROFILE = Profile()
@@ -258,17 +250,14 @@ def _prepare(text: str, how: Text, lines: Lines) -> str:
 def _drop_speakers(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, if every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
-    labels = [_SPEAKER.match(turn) for turn in turns]
-    present = [label for label in labels if label]
+    labels = [label for turn in turns if (label := _SPEAKER.match(turn))]
     # nothing is removed if a line has no label: it is the rest of a turn, or the text no dialogue
-    if not turns or len(present) < len(turns):
+    if not turns or len(labels) < len(turns):
         return source, output
     named = _SPEAKER.match(output)
-    if named and named[1] in {label[1] for label in present}:
+    if named and named[1] in {label[1] for label in labels}:
         output = output[named.end() :]
-    return "\n".join(
-        turn[label.end() :] for turn, label in zip(turns, present, strict=True)
-    ), output
+    return "\n".join(label.string[label.end() :] for label in labels), output
 
 
 Layout = Literal["paper", "shared-prefix"]
@@ -308,17 +297,14 @@ class Prompt(NamedTuple):
         if not sample.native:
             return continued
         *before, turn, result = continued.messages
+        contents = chain([result.content], repeat("Not done: call one function at a time."))
         results = tuple(
-            {
-                "role": "tool",
-                "tool_call_id": call.get("id"),
-                "content": ("Not done: call one function at a time." if number else result.content),
-            }
-            for number, call in enumerate(sample.native["tool_calls"])
+            {"role": "tool", "tool_call_id": call.get("id"), "content": content}
+            for call, content in zip(sample.native["tool_calls"], contents, strict=False)
         )
-        natives = ((turn, (sample.native,)), (result, results))
-        ending = (one.model_copy(update={"native": native}) for one, native in natives)
-        return continued._replace(messages=(*before, *ending))
+        turn = turn.model_copy(update={"native": (sample.native,)})
+        result = result.model_copy(update={"native": results})
+        return continued._replace(messages=(*before, turn, result))
 
 
 @dataclass(frozen=True)
@@ -334,9 +320,6 @@ class PromptTemplate:
     """Order of the prompt."""
     profile: Profile = NO_PROFILE
     """How the model is asked if it does not follow the papers' prompts."""
-    _bound: dict[Any, BoundPrompt] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
     _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -393,16 +376,14 @@ class PromptTemplate:
 
         Equal values give the same object.
         """
-        key: Any = (tuple(values), *values.values())
         try:
-            bound = self._bound.get(key)
-        except TypeError:  # a value cannot be hashed, such as a plan: its JSON takes its place
-            key = to_json(values)
-            bound = self._bound.get(key)
-        if not bound:
-            bound = BoundPrompt(self, values)
-            _keep(self._bound, key, bound)
-        return bound
+            return self._bind(tuple(values.items()))
+        except TypeError:  # a value cannot be hashed
+            return BoundPrompt(self, values)
+
+    @cached_property
+    def _bind(self) -> Callable[[tuple[tuple[str, Any], ...]], BoundPrompt]:
+        return lru_cache(maxsize=1024)(lambda items: BoundPrompt(self, dict(items)))
 
     def texts_of(self, example: Example) -> list[dict[str, str]]:
         """Return the texts of an example as prompts take them, see `material`."""
@@ -462,7 +443,8 @@ class BoundPrompt:
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
         self._template, self._values = template, values
-        self._frames: dict[tuple[str, ...], PromptFrame | None] = {}
+        self._frame: Callable[[tuple[str, ...]], PromptFrame | None]
+        self._frame = lru_cache(maxsize=1024)(lambda labels: template.frame(labels, values))
 
     def render(self, example: Example, readings: list[dict[str, str]] | None = None) -> Prompt:
         """Return the prompt for an example; arguments and errors as of `PromptTemplate.render`."""
@@ -475,23 +457,12 @@ class BoundPrompt:
             messages = template.chat(material=texts, bare=bare, **self._values)
             return Prompt(messages, example.source, example.images)
         # labels belong to the key: an example without a source has another prompt than one with it
-        labels = tuple([text["label"] for text in texts])
-        frame = self._frames.get(labels)
-        if not frame and labels not in self._frames:
-            frame = template.frame(labels, self._values)
-            _keep(self._frames, labels, frame)
+        frame = self._frame(tuple([text["label"] for text in texts]))
         if not frame:  # the prompt changes its texts (by a filter, say): rendered for each example
             messages = template.chat(material=texts, **self._values)
             return Prompt(messages, example.source, example.images)
         turns = frame.fill([text["text"] for text in texts])
         return Prompt(_messages(template.prompt, turns), example.source, example.images)
-
-
-def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
-    """Add to a dict of at most 1,024 entries; the oldest is dropped first."""
-    if len(kept) >= 1024:
-        del kept[next(iter(kept))]  # dicts keep the order of insertion
-    kept[key] = value
 
 
 def _is_overall(aspect: Aspect) -> bool:

@@ -123,11 +123,9 @@ class QuestionTable(Message):
         if not self.generic:
             return default_form(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
-        questions = {
-            key: fill_placeholders(getattr(self.generic, key), words)
-            for key in ("question", "subquestion")
-        }
-        return self.generic.model_copy(update=questions)
+        question = fill_placeholders(self.generic.question, words)
+        subquestion = fill_placeholders(self.generic.subquestion, words)
+        return self.generic.model_copy(update={"question": question, "subquestion": subquestion})
 
 
 def fill_placeholders(pattern: str, words: Mapping[str, str]) -> str:
@@ -247,12 +245,11 @@ class SentenceQuestions:
         whole = self._about_whole(example, aspect, sentences)
         if not self.alone or not whole.form or whole.form.value == "question":
             return whole
-        by_itself = whole.form.model_copy(update={"value": "question"})
-        parts = [
-            self._about_whole(example.model_copy(update={"output": sentence}), aspect, (sentence,))
-            for sentence in sentences
-        ]
-        parts = [part.model_copy(update={"form": by_itself}) for part in parts]
+        by_itself, parts = whole.form.model_copy(update={"value": "question"}), []
+        for sentence in sentences:
+            alone = example.model_copy(update={"output": sentence})
+            part = self._about_whole(alone, aspect, (sentence,))
+            parts.append(part.model_copy(update={"form": by_itself}))
         return whole.model_copy(update={"parts": tuple(parts)})
 
     def _about_whole(
@@ -276,21 +273,16 @@ class SentenceQuestions:
         shown = labels if self.template.layout == "paper" else shared
         # published questions name no passages, messages and images, which must be shown even so
         in_source = example.messages or example.images
-        material = {
-            part for part, given in (("context", example.passages), ("source", in_source)) if given
-        }
+        material = {"context"} if example.passages else set[str]()
+        material |= {"source"} if in_source else set()
         if not material <= shown.keys():
-            shown = {
-                p: shown.get(p, name) for p, name in shared.items() if p in {*shown, *material}
-            }
+            needed = {*shown, *material}
+            shown = {p: shown.get(p, name) for p, name in shared.items() if p in needed}
+        others = ((shown[part], label) for part, label in labels.items() if shown[part] != label)
         return QuestionSet(
             texts=self._show([(part, label, texts[part]) for part, label in shown.items()], number),
             bare=plain_texts(example),
-            names=tuple(
-                {"label": shown[part], "name": label}
-                for part, label in labels.items()
-                if shown[part] != label
-            ),
+            names=tuple({"label": label, "name": name} for label, name in others),
             form=form,
             output=example.output,
             images=example.images,
@@ -317,15 +309,11 @@ class SentenceQuestions:
     ) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
-        sentences = map(self.template.prepare_text, written)
-        return tuple(
-            SubQuestion(
-                text=self._about(form.subquestion, index, sentence, number),
-                sentence=sentence,
-                index=index,
-            )
-            for index, sentence in enumerate(sentences)
-        )
+        questions = []
+        for at, sentence in enumerate(map(self.template.prepare_text, written)):
+            text = self._about(form.subquestion, at, sentence, number)
+            questions.append(SubQuestion(text=text, sentence=sentence, index=at))
+        return tuple(questions)
 
     def _about(self, subquestion: str, index: int, sentence: str, number: str) -> str:
         """Return the sub-question about a sentence, which is put on one line.
@@ -335,12 +323,11 @@ class SentenceQuestions:
         """
         text = " ".join(sentence.split())
         if self.book.quoted:
-            text = (
-                f'"{text}"'
-                # a sentence with a quotation mark could close the quotation and go on as a question
-                if '"' not in text or self.template.profile.printed
-                else fence("sentence", text, number).replace("\n", " ")
-            )
+            # a sentence with a quotation mark could close the quotation and go on as a question
+            if '"' in text and not self.template.profile.printed:
+                text = fence("sentence", text, number).replace("\n", " ")
+            else:
+                text = f'"{text}"'
         return fill_placeholders(subquestion, {"{number}": str(index + 1), "{sentence}": text})
 
 
@@ -358,10 +345,8 @@ def _texts(example: Example) -> dict[str, str]:
 def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     what = " and a ".join(missing)
     kind = "References" if missing[0] == "reference" else missing[0].capitalize()
-    return ScoreError(
-        type=f"Missing{kind}",
-        message=f"{aspect.name} needs a {what}, which this example does not have",
-    )
+    message = f"{aspect.name} needs a {what}, which this example does not have"
+    return ScoreError(type=f"Missing{kind}", message=message)
 
 
 class TypedReply(Message):
@@ -458,8 +443,7 @@ class Answerer:
             result = await self._decided(question, question_set)
         else:
             result = await self._batcher.ask_in_words(
-                self._wording(question, question_set, earlier),
-                may_sample=self.reading == "auto",
+                self._wording(question, question_set, earlier), may_sample=self.reading == "auto"
             )
         return TypedReply(question=question, result=result)
 
@@ -478,20 +462,15 @@ class Answerer:
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
     ) -> QuestionWording:
         ahead = self.question_first and question == question_set.question
-        book = self.book
+        book, words = self.book, {True: self.book.yes[-1], False: self.book.no[-1]}
+        answered = [{"question": one.question.text, "word": words[one.yes]} for one in earlier]
         messages = self.ask.template.render_messages(
             question_set.bare,
             instruction=book.instruction,
             texts=question_set.texts,
             names=question_set.names,
             definition=question_set.definition,
-            earlier=[
-                {
-                    "question": answer.question.text,
-                    "word": (book.yes if answer.yes else book.no)[-1],
-                }
-                for answer in earlier
-            ],
+            earlier=answered,
             question=question.text,
             ahead=question.text if ahead else "",
         )
@@ -547,7 +526,7 @@ class AnswersInOrder:
         at_once = len(question_set.subquestions if self.order == "parallel" else questions)
         first = [self.answerer(question, question_set) for question in questions[:at_once]]
         replies = Replies(items=tuple(await gather(first)))
-        if at_once < len(questions) and replies.unanswered is None:
+        if at_once < len(questions) and not replies.unanswered:
             last = await self.answerer(questions[-1], question_set, replies.answers)
             replies = Replies(items=(*replies.items, last))
         return replies
@@ -561,7 +540,7 @@ class AnswersInOrder:
                 turns.has_next = question is not questions[-1]
                 reply = await self.answerer(question, question_set, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
-                if reply.answer is None:
+                if not reply.answer:
                     break
         return replies
 
@@ -613,7 +592,7 @@ class YesNoAggregator:
             about |= _spread(answers[-1:], replies)
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
-        is_sum = question_set.form is not None and question_set.form.value == "sum"
+        is_sum = bool(question_set.form and question_set.form.value == "sum")
         value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
         about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]
@@ -634,11 +613,10 @@ def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if it was judged by itself."""
     # the notes of the last answer, which counts most
     notes = replies.items[-1].result.answer.notes if replies.items else ()
-    if not replies.parts:
-        return (*map(_as_evidence, replies.items), *notes)
-    pieces = (
-        {**_as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
-    )
+    pieces = [
+        _as_evidence(reply) | ({"sentence": reply.question.sentence} if replies.parts else {})
+        for reply in replies.items
+    ]
     return (*pieces, *notes)
 
 

@@ -132,16 +132,13 @@ class QuotedAnswerer(_AsksForQuotations):
             dry_run_answer=DRY_RUN_ANSWER,
         )
         last = answers[-1]
-        read = last.read[0]
-        return QuotedAnswer(
-            question=question,
-            verdict=read.verdict,
-            quote=read.quote,
-            text=last.samples[0].text.strip(),
-            notes=thought_note(last.samples),
-            problem=_problem(last) or "",
-            usage=sum((answer.usage for answer in answers), NO_USAGE),
-        )
+        fields = {
+            "reason": "",
+            "text": last.samples[0].text.strip(),
+            "notes": thought_note(last.samples),
+            "usage": sum((answer.usage for answer in answers), NO_USAGE),
+        }
+        return _to_answer(question, last.read[0], last).model_copy(update=fields)
 
 
 @dataclass(frozen=True)
@@ -305,18 +302,11 @@ def _fields(text: str) -> Json:
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _to_answer(
-    question: Aspect, read: _QuotedReading, answer: Parsed[tuple[_QuotedReading, ...]]
-) -> QuotedAnswer:
+def _to_answer(question: Aspect, read: _QuotedReading, answer: Parsed[Any]) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
-    return QuotedAnswer(
-        question=question,
-        verdict=read.verdict,
-        quote=read.quote,
-        reason=read.reason,
-        text=read.reason if read.verdict else answer.samples[0].text.strip(),
-        problem="" if read.verdict else "CutOff" if answer.cut else read.problem,
-    )
+    problem = "CutOff" if read.problem and answer.cut else read.problem
+    text = read.reason if read.verdict else answer.samples[0].text.strip()
+    return QuotedAnswer(question=question, text=text, **(read._asdict() | {"problem": problem}))
 
 
 def _dry_run_answers(count: int) -> str:
@@ -327,6 +317,4 @@ def _dry_run_answers(count: int) -> str:
 
 
 def _problem(answer: Parsed[_QuotedReading]) -> str | None:
-    if answer.read[0].verdict:
-        return None
-    return "CutOff" if answer.cut else answer.read[0].problem
+    return "CutOff" if answer.read[0].problem and answer.cut else answer.read[0].problem or None

@@ -32,7 +32,7 @@ _NUMBER = r"(?:(?<!\d\s)(?<![^\s(\[])[-+](?=\.?\d))?(?:(?<![\w.])\.(?=\d))?\d+(?
 _ASCII = re.compile(rf"{_NUMBER}|[a-z]+|[^\w\s]|_")
 _UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
 
-_MARKS = {
+_PLAIN = str.maketrans({
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
     # one mark for all quotations: inside JSON a model writes '...' for "..."
     **dict.fromkeys('"\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb', "'"),
@@ -40,40 +40,44 @@ _MARKS = {
     "\u2044": "/",
     # no width at all: soft hyphens, joiners, marks of direction
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff", ""),
-}
-_PLAIN = str.maketrans(_MARKS)
-# 10\u00b2 is not 102, and 5\u00bd is not 51/2, which is what NFKC makes of them
-_RAISED = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])")
-_VULGAR = re.compile(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])")
-# **bold**   _emphasis_   at the beginning of a line: "# ", "- ", "> "
-_EMPHASIS = re.compile(
-    r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)"
+})  # fmt: skip
+_REWRITTEN = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # at the beginning of a line: "# ", "- ", "> "
+        (r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+", ""),
+        # **bold**   _emphasis_
+        (r"(?<!\w)\*{1,3}(?=\S)|(?<=\S)\*{1,3}(?!\w)|(?<!\w)__?(?=\w)|(?<=\w)__?(?!\w)", ""),
+        (r"'{2,}", "'"),
+        # did n't   can not: tokenized text, as in many news corpora
+        (r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)", ""),
+    )
 )
-_LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+")
-# did n't   can not: tokenized text, as in many news corpora
-_SPLIT_NOT = re.compile(r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)")
+"""Markup and spellings of texts in lower case, and their plain form."""
 _SHORT_NOT = re.compile(r"'t\b")
-_DIVIDED = re.compile(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])")
 BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
 """Signs that belong to the number after them."""
 
 
 def plain(text: str) -> str:
     """Return a text as it is compared."""
-    if text.isascii():
-        text = text.translate(_PLAIN)
-    else:
-        text = _VULGAR.sub(" ", _RAISED.sub("^", text.translate(_PLAIN)))
+    text = text.translate(_PLAIN)
+    if not text.isascii():
+        # 10\u00b2 is not 102, and 5\u00bd is not 51/2, which is what NFKC makes of them
+        text = re.sub(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])", "^", text)
+        text = re.sub(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])", " ", text)
         # Translated twice: NFKC itself yields such marks (primes out of a quadruple prime).
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    text = _EMPHASIS.sub("", _LINE_MARK.sub("", text.casefold()))
-    return _SPLIT_NOT.sub("", re.sub("'{2,}", "'", text))
+    text = text.casefold()
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def spellings(text: str) -> Iterator[str]:
     """Yield a text, and again with the words put together that line breaks divide."""
     yield text
-    whole = _DIVIDED.sub("", text)
+    whole = re.sub(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])", "", text)
     if whole != text:
         yield whole
 

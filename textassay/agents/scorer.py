@@ -23,14 +23,7 @@ from textassay.agents.aggregation import (
     from_samples,
     from_text,
 )
-from textassay.agents.ask import (
-    REMINDER,
-    Ask,
-    Parsed,
-    never_cut,
-    refuse_filtered,
-    truncation_note,
-)
+from textassay.agents.ask import REMINDER, Ask, Parsed, never_cut, refuse_filtered, truncation_note
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
@@ -59,7 +52,7 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import Aspect, Example, How, Message, Scale, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Message, Scale, Score, Usage
 from textassay.runtime.model import Json, Model, Sample, scoring, thought_note
 from textassay.runtime.questions import Question
 
@@ -120,10 +113,8 @@ class Scorer:
 
     def _check_reading(self) -> None:
         if (self.ask.n > 1) != (self.how == "sampled"):
-            raise ConfigurationError(
-                f"how={self.how} cannot be combined with n={self.ask.n}: several samples are "
-                "how=sampled"
-            )
+            several = f"how={self.how} cannot be combined with n={self.ask.n}"
+            raise ConfigurationError(f"{several}: several samples are how=sampled")
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
 
@@ -199,7 +190,7 @@ class Scorer:
             CapabilityError: Token probabilities are wanted and the server sends none.
         """
         if self.how == "auto":
-            return await self._either_way(example, aspect, shown)
+            return await self._rate_either_way(example, aspect, shown)
         # before the test for an empty text, as preparing can leave nothing of it
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
@@ -213,19 +204,17 @@ class Scorer:
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
-    async def _either_way(self, example: Example, aspect: Aspect, shown: dict[str, Any]) -> Score:
+    async def _rate_either_way(
+        self, example: Example, aspect: Aspect, shown: dict[str, Any]
+    ) -> Score:
         """Return the score from log-probabilities, or from samples of a model that sends none."""
-
-        async def rated_by(scorer: Scorer) -> Score:
-            return await scorer(example, aspect, **shown)
-
         score = await self._choice.first(
-            lambda: rated_by(self._by_logprobs), lambda score: score.error != EMPTY
+            lambda: self._by_logprobs(example, aspect, **shown), lambda score: score.error != EMPTY
         )
         if score:
             return score
-        n = await self._choice.samples(lambda: rated_by(self._by_one_sample))
-        return await rated_by(self._by_samples(n))
+        n = await self._choice.samples(lambda: self._by_one_sample(example, aspect, **shown))
+        return await self._by_samples(n)(example, aspect, **shown)
 
     @cached_property
     def _choice(self) -> LogprobsOrSamples:
@@ -272,13 +261,11 @@ class Scorer:
 
     def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
         """Return the prompt for an aspect, with further values for it."""
-        scale, ask = self._asked_scale(aspect), self.ask
-        if aspect.labels and self.labels_prompt:
-            ask = self._ask_for_labels
+        ask = self._ask_for_labels if aspect.labels else self.ask
         return ask.template.bind(
             aspect=aspect,
             points=self._points(aspect),
-            whole=is_whole(scale),
+            whole=is_whole(self._asked_scale(aspect)),
             form=form_for(aspect, self.form),
             structured=self.asks_for_json,
             **optional,
@@ -320,11 +307,10 @@ class Scorer:
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = self._rating(sample, aspect)
-        if sample.finish_reason == "filtered":
-            if isinstance(rating, NoRating):
-                refuse_filtered(sample, "the answer before its rating")
-            elif _ends_at(sample, rating):  # "1" may have become "10"
-                refuse_filtered(sample, "the answer at its rating")
+        if isinstance(rating, NoRating):
+            refuse_filtered(sample, "the answer before its rating")
+        elif _ends_at(sample, rating):  # "1" may have become "10"
+            refuse_filtered(sample, "the answer at its rating")
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
@@ -363,14 +349,11 @@ class Scorer:
         expected = expectation(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.type, expected.message, **about)
-        names = list(aspect.labels) or [point.label for point in points]
         shares = list(expected.probabilities.values())
-        about["evidence"] += tuple(
-            {"text": name, "probability": share} for name, share in zip(names, shares, strict=True)
-        )
-        value = expected.value
-        if aspect.is_nominal:  # their numbers have no mean
-            value = float(max(range(len(shares)), key=shares.__getitem__))
+        named = zip(aspect.labels or expected.probabilities, shares, strict=True)
+        about["evidence"] += tuple({"text": name, "probability": share} for name, share in named)
+        # the numbers of labels without an order have no mean
+        value = float(shares.index(max(shares))) if aspect.is_nominal else expected.value
         return Score(value=value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
@@ -381,8 +364,8 @@ class Scorer:
             isinstance(rating, Rating) for rating in answer.read
         ):
             refuse_filtered(answer.samples[0], "every sample before its rating")
-        samples, ratings, usage = list(answer.samples), list(answer.read), answer.usage
-        notes = list[Json]()
+        samples, ratings = list(answer.samples), list(answer.read)
+        usage, notes = answer.usage, list[Json]()
         # samples that cannot be read differ from the rest: leaving them out would shift the mean
         unread = [
             at
@@ -392,16 +375,12 @@ class Scorer:
         calls = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
         for at, again in zip(unread, await gather(calls), strict=True):
             usage += again.usage
-            notes.append(
-                {"text": samples[at].text.strip()[:MAX_QUOTED], "problem": "it was asked again"}
-            )
+            text = samples[at].text.strip()[:MAX_QUOTED]
+            notes.append({"text": text, "problem": "it was asked again"})
             samples[at], ratings[at] = again.samples[0], again.read[0]
         voted = tuple(aspect.labels) if aspect.is_nominal else ()
         score = from_samples(samples, ratings, labels=voted, usage=usage, **about)
-        notes += (
-            *truncation_note(answer.truncated_tokens),
-            *thought_note(samples),
-        )
+        notes += (*truncation_note(answer.truncated_tokens), *thought_note(samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
 
     async def _again(
@@ -415,10 +394,7 @@ class Scorer:
         """Ask once more, in the chat, for the rating of a sample in which none could be read."""
         constants = self._constants(aspect)
         chat = prompt.append_turn(
-            sample.text.strip(),
-            REMINDER,
-            form=form_for(aspect, self.form),
-            labels=constants.labels,
+            sample.text.strip(), REMINDER, form=form_for(aspect, self.form), labels=constants.labels
         )
         # equal samples are asked for again one by one: a cache must not answer for both
         return await self.ask.answer(
@@ -426,11 +402,8 @@ class Scorer:
         )
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
-        return (
-            is_whole(aspect.scale)
-            and len(points) <= TOP_LOGPROBS
-            and (aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters")
-        )
+        is_plain = aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters"
+        return is_plain and is_whole(aspect.scale) and len(points) <= TOP_LOGPROBS
 
 
 def _ends_at(sample: Sample, rating: Rating) -> bool:
@@ -442,13 +415,11 @@ def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
     """Return the rating in an answer; an answer that is cut off has none."""
     if not answer.cut:
         return answer.read[0]
-    if answer.server_limit:
-        limit = (
-            f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}:"
-            " its context is full"
-        )
-    else:
-        limit = f"{answer.max_tokens} tokens, before its rating; raise max_tokens"
+    most, by_server = answer.max_tokens, answer.server_limit
+    limit = f"{most} tokens, before its rating; raise max_tokens"
+    if by_server:
+        limit = f"{by_server} tokens by the server, though max_tokens is {most}"
+        limit += ": its context is full"
     return NoRating("NoScoreFound", f"the answer was cut after {limit}")
 
 
@@ -528,10 +499,9 @@ class LabelScorer(Scorer):
         if mass < least:
             message = f"all labels together have probability {mass:.3g}, less than {least:g}"
             return Score.unscored("NoLabelMass", message, mass=mass, **about)
+        reported = {n: p for n, p in answer.shares.items() if n not in answer.unreported}
         about["evidence"] += tuple(
-            {"text": label, "probability": round(share, 6)}
-            for label, share in answer.shares.items()
-            if label not in answer.unreported
+            {"text": label, "probability": round(p, 6)} for label, p in reported.items()
         )
         rating = math.fsum(point.value * answer.shares[point.label] for point in points)
         value = _rescale(rating, (points[0].value, points[-1].value), aspect.scale)
@@ -554,8 +524,8 @@ def scorer_for(ask: Ask, **fields: Any) -> Scorer:
 
 def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     """Return a rating mapped from the scale in the prompt onto the aspect's."""
-    share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
-    return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])
+    (own_low, own_high), (low, high) = own_scale, scale
+    return min(max(low + (rating - own_low) / (own_high - own_low) * (high - low), low), high)
 
 
 class JointScores(Message, defer_build=True):
@@ -566,7 +536,7 @@ class JointScores(Message, defer_build=True):
     notes: tuple[dict[str, Any], ...] = ()
     """`{text, problem}` for answers that left out an aspect, and for aspects that were not
     requested."""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """Cost of all of them."""
 
 
@@ -586,9 +556,8 @@ class JointScorer:
     def digest(self) -> str:
         """6 hex digits for the words that are sent and the model's name."""
         ask = self.ask
-        return ask.digest(
-            ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
-        )
+        shape = (ask.layout, self.form, self.asks_for_json)
+        return ask.digest(*shape, ask.task.digest, ask.model.name)
 
     @property
     def asks_for_json(self) -> bool:
@@ -602,12 +571,12 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            fields = [common_fields(example, aspect, how="text") for aspect in aspects]
-            empty = (Score.unscored(EMPTY.type, EMPTY.message, **about) for about in fields)
+            about = [common_fields(example, aspect, how="text") for aspect in aspects]
+            empty = (Score(outcome="abstained", error=EMPTY, **fields) for fields in about)
             return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left, truncated = Usage(), aspects, 0
+        usage, left, truncated = NO_USAGE, aspects, 0
         again = "json" if self.asks_for_json else "ratings"
         prompt = self._prompt(example, left)
         for _ in range(self.parse_retries + 1):
@@ -629,11 +598,11 @@ class JointScorer:
                 break
             # only the aspects that are left: a prompt with all of them would invite all ratings
             # again; if none was rated, the form was the problem
-            prompt = (
-                prompt.append_turn(answer.samples[0].text.strip(), REMINDER, form=again)
-                if left == requested
-                else self._prompt(example, left)
-            )
+            if left == requested:
+                text = answer.samples[0].text.strip()
+                prompt = prompt.append_turn(text, REMINDER, form=again)
+            else:
+                prompt = self._prompt(example, left)
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         notes += (*truncation_note(truncated), *thought_note(answer.samples))
         return JointScores(scores=scores, notes=tuple(notes), usage=usage)
@@ -662,19 +631,14 @@ class JointScorer:
         return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:
-        labels = [points_of(aspect.scale, self.form) for aspect in aspects]
-        middles = [points[len(points) // 2].label for points in labels]
+        scales = [points_of(aspect.scale, self.form) for aspect in aspects]
+        middles = [points[len(points) // 2].label for points in scales]
+        rated = list(zip(aspects, middles, strict=True))
         if self.asks_for_json:
             quote = '"' if self.form == "letters" else ""
-            pairs = (
-                f'"{_key(a)}": {quote}{label}{quote}'
-                for a, label in zip(aspects, middles, strict=True)
-            )
-            return "{" + ", ".join(pairs) + "}"
+            return "{" + ", ".join(f'"{_key(a)}": {quote}{m}{quote}' for a, m in rated) + "}"
         stars = " stars" if self.form == "stars" else ""
-        return "\n".join(
-            f"{a.name}: {label}{stars}" for a, label in zip(aspects, middles, strict=True)
-        )
+        return "\n".join(f"{a.name}: {m}{stars}" for a, m in rated)
 
 
 def whole_lines(sample: Sample) -> str:
@@ -739,11 +703,9 @@ class IndividualScorer:
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
         """Return a score for each aspect, in order; only the whole has a usage."""
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
-        usage = sum((score.usage for score in scores), Usage())
-        cut = max(
-            (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
-            default=0,
-        )
+        usage = sum((score.usage for score in scores), NO_USAGE)
+        pieces = (piece for score in scores for piece in score.evidence)
+        cut = max((piece.get("truncated_tokens", 0) for piece in pieces), default=0)
         # only the whole has the cost; with costs of the scores as well, sums would count it twice
-        freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
+        freed = tuple(score.model_copy(update={"usage": NO_USAGE}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

@@ -11,11 +11,11 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from operator import mul
 from typing import Any, NamedTuple
 
-from textassay.agents.aggregation import EMPTY, common_fields
+from textassay.agents.aggregation import EMPTY, aspect_fields, common_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
@@ -28,14 +28,7 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    How,
-    Score,
-    Usage,
-)
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.questions import (
     DecisionRequest,
@@ -45,8 +38,6 @@ from textassay.runtime.questions import (
     QuestionAnswer,
     Way,
 )
-
-RATING_PROMPT, LABEL_PROMPT, YES_NO_PROMPT = "typed_rating", "typed_label", "typed_yes_no"
 
 
 class TypedAnswer(NamedTuple):
@@ -190,17 +181,13 @@ class QuestionScorer:
     """Model, task and profile; the prompt asks for a rating."""
     method: str
     """Name for signatures."""
-    label_prompt: str = LABEL_PROMPT
+    label_prompt: str = "typed_label"
     """Prompt of the question about an aspect with labels."""
     variant: str = ""
     """Further facts that distinguish scores; goes into the prompt digest."""
 
     async def __call__(
-        self,
-        example: Example,
-        aspect: Aspect,
-        beside: tuple[NamedText, ...] = (),
-        **shown: Any,
+        self, example: Example, aspect: Aspect, beside: tuple[NamedText, ...] = (), **shown: Any
     ) -> Score:
         """Return the score; it has no value if the output is empty or the model gives no answer.
 
@@ -230,14 +217,10 @@ class QuestionScorer:
             shown: Further values for the questions, such as `steps`, each for every aspect; `None`
                 is left out.
         """
-        example = self.ask.prepare(example)
-        signature = self.signature
+        example, signature = self.ask.prepare(example), self.signature
         if not example.output.strip():
-            about = [
-                common_fields(example, aspect, how="decision", signature=signature)
-                for aspect in aspects
-            ]
-            return [Score.unscored(EMPTY.type, EMPTY.message, **fields) for fields in about]
+            about = partial(common_fields, example, how="decision", signature=signature)
+            return [Score.unscored(EMPTY.type, EMPTY.message, **about(one)) for one in aspects]
         material = {label: text for _, label, text in material_texts(self.ask.task, example)}
         texts = name_texts(self.ask.task, material)
         results = await self._batcher.ask_all(
@@ -247,7 +230,7 @@ class QuestionScorer:
             truncatable=self.ask.task.source_name if example.source else "",
         )
         pairs = zip(results, aspects, strict=True)
-        return [to_score(result, example, aspect, signature) for result, aspect in pairs]
+        return [self._to_score(result, example, aspect) for result, aspect in pairs]
 
     def question(self, aspect: Aspect, **shown: Any) -> Question:
         """Return the question about an aspect."""
@@ -268,6 +251,40 @@ class QuestionScorer:
             return tuple(self.question(aspect, **values) for aspect, values in pairs)
 
         return lru_cache(maxsize=1024)(questions)
+
+    def _to_score(self, result: TypedAnswer, example: Example, aspect: Aspect) -> Score:
+        answer, way, usage, truncated_tokens = result
+        notes = (*answer.notes, *truncation_note(truncated_tokens))
+        about: dict[str, Any] = {"id": example.id, "usage": usage, "mass": answer.mass}
+        about |= {"samples": answer.usable or None, "evidence": notes}
+        how, signature = way.how, way.sign(self.signature)
+        if answer.problem:
+            same = aspect_fields(aspect, how=how, signature=signature)
+            return unanswered(answer, **same, **about)
+        shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
+        about["evidence"] = (*shares, *notes)
+        if not aspect.labels:
+            low, high = aspect.scale
+            about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
+            about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
+        elif aspect.is_nominal:  # their numbers have no mean
+            about["value"] = float(list(answer.probabilities).index(answer.likeliest))
+        else:
+            about["value"] = math.fsum(map(mul, range(len(aspect.labels)), answer.shares.values()))
+        return self._sample_score(aspect, how, signature).model_copy(update=about)
+
+    @cached_property
+    def _sample_score(self) -> Callable[[Aspect, How, str], Score]:
+        """Returns a valid score on an aspect, which others are copies of.
+
+        A copy is not validated, which the engine does with every score.
+        """
+
+        def sample(aspect: Aspect, how: How, signature: str) -> Score:
+            fields = aspect_fields(aspect, how=how, signature=signature)
+            return Score(id="-", value=aspect.scale[0], **fields)
+
+        return lru_cache(maxsize=1024)(sample)
 
     @cached_property
     def _label_ask(self) -> Ask:
@@ -312,26 +329,3 @@ class QuestionScorer:
 def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
     """Return the score of a question without an answer."""
     return Score(outcome=answer.outcome, error=answer.problem, **about)
-
-
-def to_score(result: TypedAnswer, example: Example, aspect: Aspect, signature: str) -> Score:
-    """Return the score of an answer."""
-    answer, way, usage, truncated_tokens = result
-    about = common_fields(example, aspect, how=way.how, signature=way.sign(signature))
-    about |= {"usage": usage, "samples": answer.usable or None, "mass": answer.mass}
-    notes = (*answer.notes, *truncation_note(truncated_tokens))
-    if answer.problem:
-        return unanswered(answer, evidence=notes, **about)
-    about["evidence"] = (
-        *[{"text": name, "probability": p} for name, p in answer.probabilities.items()],
-        *notes,
-    )
-    if not aspect.labels:
-        low, high = aspect.scale
-        about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
-        about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
-    elif aspect.is_nominal:  # their numbers have no mean
-        about["value"] = float(list(answer.probabilities).index(answer.likeliest))
-    else:
-        about["value"] = math.fsum(map(mul, range(len(aspect.labels)), answer.shares.values()))
-    return Score.model_validate(about)  # quicker than by keywords

@@ -25,7 +25,6 @@ _HOME = {
     }.items()
     for name in names.split()
 }
-_MODULES = ("library.plans", "library.profiles", "library.tasks", "library.trees")
 
 __all__ = [
     "METHODS", "PER_ASPECT", "Method", "Models", "PromptMethod", "PromptOptions", "RatingMethod",
@@ -33,4 +32,6 @@ __all__ = [
     "tools_for", "trees",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)
+__getattr__, __dir__ = lazy(
+    __name__, _HOME, ("library.plans", "library.profiles", "library.tasks", "library.trees")
+)

@@ -53,18 +53,22 @@ class AgentJudge(PromptMethod):
     def prepare(self) -> None:
         """Settle how the judge is asked."""
         options = self.options
+        self.most_calls = options.max_steps
+        self.chain = (
+            f"asks up to {options.max_steps} times in turn for each score; set max_steps lower"
+        )
         profiles.require_generation(
             "steps of looking things up", "take another model", options.profile, self.models,
             self.judge,
         )  # fmt: skip
+        model = model_for(self.models, self.judge)
+        offers = options.asking == "auto" and model.capabilities.functions is not False
         ask = self.ask(
             temperature=options.temperature or 0.0,
             max_tokens=options.max_tokens or 1024,  # a verdict with several findings
             is_single=True,
         )
-        self._investigator = Investigator(
-            ask, options.max_steps, options.parse_retries, self._offers_functions
-        )
+        self._investigator = Investigator(ask, options.max_steps, options.parse_retries, offers)
         self.prompt_digest = ask.digest(
             ask.layout, options.max_steps, self._task.digest, also=(STEP,)
         )
@@ -73,7 +77,7 @@ class AgentJudge(PromptMethod):
             self.prompt_digest,
             how=self.how,
             steps=options.max_steps,
-            asking="functions" if self._offers_functions else "words",
+            asking="functions" if offers else "words",
             **ask.sampling,
         )
 
@@ -92,20 +96,3 @@ class AgentJudge(PromptMethod):
     async def _lay_out(self, example: Example) -> SectionIndex:
         ask = self._investigator.ask
         return lay_out(ask.prepare(example), ask.task)
-
-    @property
-    def _offers_functions(self) -> bool:
-        model = model_for(self.models, self.judge)
-        return self.options.asking == "auto" and model.capabilities.functions is not False
-
-    @property
-    def chain(self) -> str:
-        """The requests that wait for each other, and how to have fewer."""
-        return (
-            f"asks up to {self.options.max_steps} times in turn for each score; set max_steps lower"
-        )
-
-    @property
-    def most_calls(self) -> int:
-        """Most requests for one score."""
-        return self.options.max_steps

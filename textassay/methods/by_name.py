@@ -58,10 +58,6 @@ extra of the package that each needs is installed.
 TOOLS = "tools"
 """Name of the method that reports what tools measure, `ToolScores`; it asks no model."""
 
-ENTRY_POINTS = "textassay.methods"
-"""Entry-point group in which other packages name their method classes; looked at when a name is not
-in `METHODS`."""
-
 
 def build(
     name: str,
@@ -115,9 +111,8 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     selected = tuple(tools)
     if not takes_tools(name):
         if selected:
-            raise ConfigurationError(
-                f"{name} takes no tools; those that do: {', '.join(_with_tools())}"
-            )
+            taking = [one for one in (*METHODS, TOOLS) if takes_tools(one)]
+            raise ConfigurationError(f"{name} takes no tools; those that do: {', '.join(taking)}")
         return ()
     from textassay.tools.registry import build as build_tools
 
@@ -182,7 +177,8 @@ def find(name: str) -> Any:
 
 
 def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Return the method classes of other packages, which are looked at if `METHODS` has no such."""
+    return {point.name: point for point in entry_points(group="textassay.methods")}
 
 
 def _is_folder(name: str) -> bool:
@@ -217,7 +213,3 @@ def _build_fitted(
             f"{folder} was fitted on recorded scores and asks no model; leave out model="
         )
     return FittedMethod(evaluator, aspects, LearnedOptions.read(options))
-
-
-def _with_tools() -> list[str]:
-    return [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), TOOLS]

@@ -29,7 +29,6 @@ from textassay.agents.quoted_answerer import (
     score_quoted,
 )
 from textassay.agents.quotes import quotable
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
@@ -39,9 +38,7 @@ from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
-
-BY_RUBRIC = "rubric"
-"""Value of the option `checklist`."""
+from textassay.runtime.model import Json
 
 
 class ChecklistOptions(SourcedOptions):
@@ -111,8 +108,8 @@ class Checklist(PromptMethod):
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
-        writes = bool(self._writing)
-        self._writer = writer_for(self.models, self._task, self.options) if writes else None
+        if self._writing:
+            self._writer = writer_for(self.models, self._task, self.options)
         # written once per run: every example must get the same questions
         self._write = once(self._write_questions)
         self._ask = self._make_ask()
@@ -129,7 +126,7 @@ class Checklist(PromptMethod):
             return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
         if options.output == "questions":
             raise ConfigurationError(
-                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                "output has no effect with options={'checklist': 'rubric'}:"
                 " criteria and points are in the data; leave it out"
             )
         return {}, (_judged_aspect(self._task),)
@@ -144,13 +141,13 @@ class Checklist(PromptMethod):
                 "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
             )
         if self.decides:
-            return self.ask(YES_NO_PROMPT, layout="shared-prefix")
+            return self.ask("typed_yes_no", layout="shared-prefix")
         return self.ask("decomp_eval")
 
     def _sign(self) -> None:
         """Set the digest of the prompts and the signature."""
         ask, options = self._ask, self.options
-        writer = self._writer.digest if self._writer else ""
+        writer = self._writer.digest if self._writing else ""
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, (writer, self._required)
         )
@@ -159,7 +156,7 @@ class Checklist(PromptMethod):
             self.prompt_digest,
             answers=options.answers,
             how="auto" if self._reads_choices else False,
-            questions=BY_RUBRIC if self.reads_rubrics else self.locked or "model",
+            questions="rubric" if self.reads_rubrics else self.locked or "model",
             output=options.output,
             calls=options.calls if self._asks_jointly else False,
             total=options.total if self.reads_rubrics else False,
@@ -291,7 +288,6 @@ class Checklist(PromptMethod):
         return await self._write(aspect)
 
     async def _write_questions(self, aspect: Aspect) -> Decomposition:
-        assert self._writer  # made where questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
@@ -338,7 +334,7 @@ class Checklist(PromptMethod):
     @property
     def reads_rubrics(self) -> bool:  # type: ignore[override]  # the options say it
         """Whether the criteria are those of the rows."""
-        return self.options.checklist == BY_RUBRIC
+        return self.options.checklist == "rubric"
 
     @property
     def _asks_jointly(self) -> bool:
@@ -413,30 +409,24 @@ def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Decomposition:
     """Return a model's list as questions; lines without a question are left out and noted."""
-    # a statement cannot be answered with yes or no
-    asking = [part for part in written if part.definition.rstrip().endswith("?")]
-    if not asking:
+    items, dropped = list[Aspect](), list[Json]()
+    for part in written:
+        if part.definition.rstrip().endswith("?"):
+            items.append(part.model_copy(update={"question": part.definition}))
+        else:  # a statement cannot be answered with yes or no
+            text = f"{part.name}: {part.definition}"
+            dropped.append({"text": text, "problem": "no question"})
+    if not items:
         raise MalformedResponse(
             f"the model was asked for yes/no questions on {aspect.name!r} and wrote none"
         )
-    dropped = tuple(
-        {"text": f"{part.name}: {part.definition}", "problem": "no question"}
-        for part in written
-        if part not in asking
-    )
-    items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
-    return Decomposition(of=aspect, aspects=items, notes=(*notes, *dropped))
+    return Decomposition(of=aspect, aspects=tuple(items), notes=(*notes, *dropped))
 
 
 def _own_question(aspect: Aspect) -> Aspect:
     """Return the one question about an aspect with two labels: its own."""
-    return Aspect(
-        name="question",
-        definition=aspect.definition,
-        question=aspect.question,
-        parent=aspect.id,
-        scale=(0.0, 1.0),
-    )
+    fields = {"definition": aspect.definition, "question": aspect.question, "parent": aspect.id}
+    return Aspect(name="question", scale=(0.0, 1.0), **fields)
 
 
 def _judged_aspect(task: Task) -> Aspect:

@@ -27,7 +27,6 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
 from textassay.methods.method import SourcedOptions, model_for
 from textassay.runtime.calls.deciding import LogprobsOrSamples
@@ -100,36 +99,42 @@ class ClaimCheck(PromptMethod):
     def prepare(self) -> None:
         """Choose the aspects, and the agents that split and verify."""
         self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
-        self._splitter = self._make_splitter()
-        self._verifier = self._make_verifier()
+        splitter = self._make_splitter()
+        self._splitter, options = splitter, self.options
+        if self.tools:
+            self._tool, self._verify, asks = self._only_tool(), self._measure, list[Ask]()
+        elif self._verified_by == "quoted":
+            # the claim takes the place of the output, under its own name
+            as_claim = self._task.model_copy(update={"output_name": "Claim"})
+            ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
+            self._quoter = QuotedAnswerer(ask, options.parse_retries)
+            self._verify, asks = self._verify_by_quotation, [ask]
+        else:
+            ask = self.ask("typed_yes_no" if self.decides else "decomp_eval")
+            self._answerer, self._verify, asks = Answerer(ask), self._ask_yes_or_no, [ask]
         # tools and the sentences of a text ask no model
-        asks: list[Ask | None] = [
-            getattr(agent, "ask", None) for agent in (self._verifier, self._splitter)
-        ]
-        prompts = tuple(ask.prompt for ask in asks if ask)
-        models = dict.fromkeys(ask.model.name for ask in asks if ask)
-        self.prompt_digest = prompt_digest(prompts, *self._variants)
+        asks += [splitter.ask] if isinstance(splitter, ClaimSplitter) else []
+        models = dict.fromkeys(ask.model.name for ask in asks)
+        self.prompt_digest = prompt_digest(tuple(ask.prompt for ask in asks), *self._variants)
         self.signature = "|".join(
             [
                 f"method:{self.name}",
                 f"model:{'+'.join(models) or '-'}",
                 f"prompt:{self.prompt_digest}",
-                f"layout:{self.options.prompt_layout}",
-                f"verify:{self.tools[0].name if self.tools else self._verify}",
-                *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
-                f"support:{self.options.support}",
+                f"layout:{options.prompt_layout}",
+                f"verify:{self._verified_by}",
+                *(["how:auto"] if self._reads_probabilities else []),
+                f"support:{options.support}",
                 f"v:{__version__}",
             ]
         )
-        if isinstance(self._verifier, ProbabilityVerifier):
-            self._verifier = replace(self._verifier, signature=self.signature)
 
     def nodes(self) -> list[Node]:
         """Split, verify every claim, and take the share."""
         example = "input.example"
         return [
             Node("claims", self._split, example=example),
-            Node("verdicts", self._verifier, example=example, claim=each("claims.items")),
+            Node("verdicts", self._verify, example=example, claim=each("claims.items")),
             Node("scores", self._score_claims, example=example, aspects="input.aspects",
                  claims="claims", verdicts="verdicts"),
         ]  # fmt: skip
@@ -201,26 +206,19 @@ class ClaimCheck(PromptMethod):
         )  # fmt: skip
         return ClaimSplitter(ask, options.parse_retries)
 
-    def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
-        options = self.options
+    @cached_property
+    def _verified_by(self) -> str:
+        """The name of the tool, `typed`, or the option."""
         if self.tools:
-            return ToolVerifier(self._only_tool(), self._question_counts)
-        if options.verify == "quoted":
-            refuse_written(model_for(self.models, self.judge), options, self.given, ("verify",))
-        if options.verify == "p-yes" or self.decides:
-            output, source = self._task.output_name.lower(), self._task.source_name.lower()
-            words = {"{output}": output, "{source}": source}
-            question = fill_placeholders(options.pattern, words)
-            prompt = YES_NO_PROMPT if self.decides else "decomp_eval"
-            return ProbabilityVerifier(self.ask(prompt), question, self._question_counts)
-        # the claim takes the place of the output, under its own name
-        as_claim = self._task.model_copy(update={"output_name": "Claim"})
-        ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-        return QuotedVerifier(ask, options.parse_retries, self._question_counts)
+            return self.tools[0].name
+        if self.options.verify == "quoted":
+            judge = model_for(self.models, self.judge)
+            refuse_written(judge, self.options, self.given, ("verify",))
+        return "typed" if self.decides else self.options.verify
 
     @property
-    def _verify(self) -> str:
-        return "typed" if self.decides else self.options.verify
+    def _reads_probabilities(self) -> bool:
+        return not self.tools and self._verified_by != "quoted"
 
     @property
     def _question_counts(self) -> bool:
@@ -265,9 +263,82 @@ class ClaimCheck(PromptMethod):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        if not isinstance(self._verifier, ProbabilityVerifier):
-            return None
-        return self._verifier.answerer.probabilities
+        return self._answerer.probabilities if self._reads_probabilities else None
+
+    async def _verify_by_quotation(self, example: Example, claim: str) -> Score:
+        """Return 1 for a claim that the judge supports with a quotation, and 0 for any other.
+
+        `abstained` with `QuoteNotFound` if the passage that is quoted for the claim does not
+        exist. A claim that is not supported needs no passage: there may be none about it.
+        """
+        answer = await self._quoter(self._near(example, claim), ASPECT)
+        # not in the output, which always has the claim
+        texts = quotable(example, question_counts=self._question_counts)
+        del texts["output"]
+        is_source = self._question_counts or not is_only_asked(example)
+        return score_quoted(
+            answer,
+            texts,
+            must_quote=answer.verdict == "yes",
+            place="the source" if is_source else "the context",
+            **common_fields(example, ASPECT, how="text"),
+        )
+
+    async def _ask_yes_or_no(self, example: Example, claim: str) -> Score:
+        """Return P(yes) / (P(yes) + P(no)) that the claim is supported.
+
+        A decision model is asked about all claims of an output beside the whole source, so that one
+        request has all of them; any other about each claim in the place of the output.
+        """
+        task = self._task
+        words = {"{output}": task.output_name.lower(), "{source}": task.source_name.lower()}
+        question = fill_placeholders(self.options.pattern, words)
+        aspect = ASPECT.model_copy(update={"question": question})
+        if self.decides:
+            question_set = self._beside_source(example, claim, question)
+        else:
+            prepare = SentenceQuestions(self._answerer.ask.template, decompose=False)
+            question_set = await prepare(self._near(example, claim), aspect)
+        replies = await AnswersInOrder(self._answerer, "independent")(question_set)
+        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
+
+    def _beside_source(self, example: Example, claim: str, question: str) -> QuestionSet:
+        prepared, task = self._answerer.ask.prepare(example), self._task
+        source = self._evidence_in(example, prepared.source)
+        parts = [(task.source_name, source), (task.context_name, prepared.context)]
+        form = QuestionForm(
+            inputs={"output": "Claim"},
+            question=question,
+            subquestion="{sentence}",
+            definition=f"Claim: {claim}",
+        )
+        return QuestionSet(
+            texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),
+            form=form,
+            output=claim,
+            images=example.images,
+        )
+
+    async def _measure(self, example: Example, claim: str) -> Score:
+        """Return the score of a tool, such as `nli`, which reads the whole source in windows."""
+        source = self._evidence_in(example, example.source)
+        claimed = {"output": claim, "references": (), "source": source}
+        return await self._tool.score(example.model_copy(update=claimed))
+
+    def _near(self, example: Example, claim: str) -> Example:
+        """Return the example with a claim as its output and the closest windows as its source.
+
+        References are left out: a claim is checked against source and context.
+        """
+        near = narrow(example, claim, question_counts=self._question_counts)
+        return near.model_copy(update={"output": claim, "references": ()})
+
+    def _evidence_in(self, example: Example, source: str | None) -> str | None:
+        """Return the source, or the results of tools in a conversation that is only a question."""
+        if self._question_counts or not is_only_asked(example):
+            return source
+        results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
+        return "\n\n".join(results) or None
 
 
 def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
@@ -373,130 +444,6 @@ def _dry_run_answer(example: Example, count: int) -> str:
 
 ASPECT = Aspect(name="claim", definition="whether the source supports the claim.", scale=UNIT)
 """The aspect that every verifier judges."""
-
-
-def _near(example: Example, claim: str, question_counts: bool) -> Example:
-    """Return the example with a claim as its output and the closest windows as its source.
-
-    References are left out: a claim is checked against source and context.
-    """
-    near = narrow(example, claim, question_counts=question_counts)
-    return near.model_copy(update={"output": claim, "references": ()})
-
-
-@dataclass(frozen=True)
-class QuotedVerifier:
-    """Asks a judge for yes or no with the decisive passage, which is looked up in the source."""
-
-    ask: Ask
-    """Model and prompt."""
-    retries: int = 1
-    """How often an unusable answer is asked for again."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-
-    @cached_property
-    def _answerer(self) -> QuotedAnswerer:
-        return QuotedAnswerer(self.ask, self.retries)
-
-    async def __call__(self, example: Example, claim: str) -> Score:
-        """Return 1 for a supported claim and 0 for any other.
-
-        `abstained` with `QuoteNotFound` if the passage that is quoted for the claim does not
-        exist. A claim that is not supported needs no passage: there may be none about it.
-        """
-        shown = _near(example, claim, self.question_counts)
-        answer = await self._answerer(shown, ASPECT)
-        # not in the output, which always has the claim
-        texts = quotable(example, question_counts=self.question_counts)
-        del texts["output"]
-        is_source = self.question_counts or not is_only_asked(example)
-        return score_quoted(
-            answer,
-            texts,
-            must_quote=answer.verdict == "yes",
-            place="the source" if is_source else "the context",
-            **common_fields(example, ASPECT, how="text"),
-        )
-
-
-@dataclass(frozen=True)
-class ProbabilityVerifier:
-    """Asks a judge and reads P(yes) / (P(yes) + P(no)).
-
-    A decision model is asked about all claims of an output beside the whole source, so that one
-    request has all of them; any other about each claim in the place of the output.
-    """
-
-    ask: Ask
-    """Model and prompt, which is `decomp-eval`'s for a model that writes."""
-    question: str
-    """The question about the claim."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-    signature: str = ""
-    """Signature of the scores; `how:auto` is replaced by how the answers were read."""
-
-    @cached_property
-    def answerer(self) -> Answerer:
-        """Answers the questions."""
-        return Answerer(self.ask)
-
-    async def __call__(self, example: Example, claim: str) -> Score:
-        """Return the probability that the claim is supported."""
-        aspect = ASPECT.model_copy(update={"question": self.question})
-        if self.ask.model.capabilities.only_decides:
-            question_set = self._beside_source(example, claim)
-        else:
-            prepare = SentenceQuestions(self.ask.template, decompose=False)
-            question_set = await prepare(_near(example, claim, self.question_counts), aspect)
-        replies = await AnswersInOrder(self.answerer, "independent")(question_set)
-        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
-
-    def _beside_source(self, example: Example, claim: str) -> QuestionSet:
-        prepared, task = self.ask.prepare(example), self.ask.task
-        source = prepared.source
-        if not self.question_counts and is_only_asked(example):
-            source = _tool_results(example)
-        parts = [(task.source_name, source), (task.context_name, prepared.context)]
-        form = QuestionForm(
-            inputs={"output": "Claim"},
-            question=self.question,
-            subquestion="{sentence}",
-            definition=f"Claim: {claim}",
-        )
-        return QuestionSet(
-            texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),
-            form=form,
-            output=claim,
-            images=example.images,
-        )
-
-
-@dataclass(frozen=True)
-class ToolVerifier:
-    """Has a tool measure how far the source supports the claim, such as `nli` or `minicheck`.
-
-    The tool reads the whole source, in windows of its own.
-    """
-
-    tool: Tool
-    """Its scale is 0 to 1."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-
-    async def __call__(self, example: Example, claim: str) -> Score:
-        """Return the tool's score of the claim."""
-        claimed = example.model_copy(update={"output": claim, "references": ()})
-        if not self.question_counts and is_only_asked(example):
-            claimed = claimed.model_copy(update={"source": _tool_results(example)})
-        return await self.tool.score(claimed)
-
-
-def _tool_results(example: Example) -> str | None:
-    """Return the results of tools in a conversation whose source is a question."""
-    results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
-    return "\n\n".join(results) or None
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:

@@ -60,14 +60,17 @@ class CoAScore(RatingMethod):
 
     def prepare(self) -> None:
         """Find where the chains come from, and who rates them."""
-        if self.options.variant == "inter" and "aspects_file" not in self.given:
-            # a file that a profile names is not used; one that the user named contradicts the
-            # variant and is refused below
+        if self.options.variant == "inter":
+            if "aspects_file" in self.given and self.options.aspects_file:
+                raise ConfigurationError(
+                    "variant=inter takes the task's own aspects; leave aspects_file out"
+                )
+            # a file that a profile names is not used
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._refuse_unused_count()
         self._given: dict[str, Decomposition] = {}
         self._chains_digest = self._find_chains()
-        self.joint = self._rater_of_chains(self.models)
+        self.joint = self._rater_of_chains()
         self._average = Average(signature=self.signature)
 
     @property
@@ -104,10 +107,6 @@ class CoAScore(RatingMethod):
 
     def _find_chains(self) -> str:
         """Take the chains that are known, or make the agent that names them; return a digest."""
-        if self.options.variant == "inter" and self.options.aspects_file:
-            raise ConfigurationError(
-                "variant=inter takes the task's own aspects; leave aspects_file out"
-            )
         if self.options.variant == "inter":
             # the digest enters the signature: scores from other chains are not comparable
             self._given = _other_aspects(self._task)
@@ -125,28 +124,24 @@ class CoAScore(RatingMethod):
     async def _chain(self, aspect: Aspect) -> Decomposition:
         return self._given.get(aspect.id) or await self._name(aspect)
 
-    def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
-        """Return the agent of stage II, with a call per aspect if ratings are read from choices."""
-        if self.decides:
-            return IndividualScorer(self.scorer_for(models, self._task, self.options))
+    def _rater_of_chains(self) -> JointScorer | IndividualScorer:
+        """Return the agent of stage II, with a call per aspect if probabilities are read."""
+        options = self.options
+        if not self.decides and self.profile.ratings == "written":
+            ask = self.ask("coascore_ratings")
+            return JointScorer(ask, options.form, options.parse_retries)
         # a label's probability can be read for one rating per prompt only
-        if self.profile.ratings == "choices":
-            once_each = self.scorer_for(models, self._task, self.options, prompt="llm_score")
-            return IndividualScorer(once_each)
-        return JointScorer(
-            self.ask("coascore_ratings"), self.options.form, self.options.parse_retries
-        )
+        prompt = "" if self.decides else "llm_score"
+        return IndividualScorer(self.scorer_for(self.models, self._task, options, prompt=prompt))
 
     async def _rate(self, example: Example, chain: Decomposition) -> JointScores:
         return await self.joint(example, chain.aspects)
 
     async def _draw_ratings(self, example: Example, chain: Decomposition) -> JointScores:
         """Draw ratings that depend on the seed, the example and the aspect alone."""
-        return JointScores(
-            scores=tuple(
-                _draw_aspects(example, aspect, self.options.seed or 0) for aspect in chain.aspects
-            )
-        )
+        seed = self.options.seed or 0
+        drawn = (_draw_aspects(example, aspect, seed) for aspect in chain.aspects)
+        return JointScores(scores=tuple(drawn))
 
     async def _judge(
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
@@ -179,9 +174,8 @@ class CoAScore(RatingMethod):
 
     def _without_knowledge(self, example: Example, aspect: Aspect, ratings: JointScores) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
-        reasons = "; ".join(
-            dict.fromkeys(score.error.message for score in ratings.scores if score.error)
-        )
+        messages = (score.error.message for score in ratings.scores if score.error)
+        reasons = "; ".join(dict.fromkeys(messages))
         return Score.unscored(
             "Declined" if declined else "NoScoreFound",
             f"none of the {len(ratings.scores)} relevant aspects was rated: {reasons}",
@@ -235,16 +229,14 @@ def _other_aspects(task: Task) -> dict[str, Decomposition]:
 
 
 def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decomposition]:
-    chains = {}
+    chains = {target.id: tree.children(target.id) for target in task.aspects}
     for target in task.aspects:
-        chain = tree.children(target.id)
-        if not chain:
+        if not chains[target.id]:
             known = ", ".join(root.name for root in tree.roots if tree.children(root.id))
             raise ConfigurationError(
                 f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}"
             )
-        chains[target.id] = Decomposition(of=target, aspects=chain)
-    return chains
+    return {one.id: Decomposition(of=one, aspects=chains[one.id]) for one in task.aspects}
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from textassay.agents.typed_questions import LABEL_PROMPT, RATING_PROMPT, QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import ALL_ASPECTS, ScoringMethod
 from textassay.runtime.graph import Node
 
@@ -22,8 +22,8 @@ class Decide(ScoringMethod):
     """
 
     name = "decide"
-    prompt = RATING_PROMPT
-    labels_prompt = LABEL_PROMPT
+    prompt = "typed_rating"
+    labels_prompt = "typed_label"
 
     def nodes(self) -> list[Node]:
         """Ask about every aspect."""

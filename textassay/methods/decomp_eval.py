@@ -15,7 +15,6 @@ from textassay.agents.questions import (
     SentenceQuestions,
     YesNoAggregator,
 )
-from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
 from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions, model_for
@@ -104,7 +103,7 @@ class DecompEval(PromptMethod):
         refuse_written(model_for(self.models, self.judge), options, self.given, prompting)
         alone = not self.decides and self._alone(book)
         ask = (
-            self.ask(YES_NO_PROMPT, layout="shared-prefix")
+            self.ask("typed_yes_no", layout="shared-prefix")
             if self.decides
             else self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
         )
@@ -122,6 +121,7 @@ class DecompEval(PromptMethod):
             question_first=options.question_first,
             reading=options.reading,
         )
+        self.chain = self._find_chain()
         shape = (options.instruction, options.subquestions, options.question_first)
         self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
@@ -137,29 +137,21 @@ class DecompEval(PromptMethod):
     def _alone(self, book: QuestionTable) -> bool:
         """Return whether averages and sums go over sentences that are judged by themselves."""
         options, task = self.options, self._task
-        if self.profile.digest == "" or self.profile.printed:
+        if not self.profile.digest or self.profile.printed:
             return True
-        over = [
-            aspect.name
-            for aspect in task.aspects
-            if any(form.value != "question" for form in book.forms(task, aspect))
-        ]
-        chosen = {
-            "question_first": options.question_first,
-            "subquestions": options.subquestions is False,
-        }
-        for name, is_chosen in chosen.items():
+        forms = ((aspect, form) for aspect in task.aspects for form in book.forms(task, aspect))
+        over = [aspect.name for aspect, form in forms if form.value != "question"]
+        if over and (options.question_first or options.subquestions is False):
             # an option without effect would be reported as a variant of the paper
-            if over and is_chosen:
-                raise ConfigurationError(
-                    f"{name} has no meaning for {over[0]} with a profile of its own words: the"
-                    " score is made of the answers to the sub-questions; leave the aspect out"
-                )
+            raise ConfigurationError(
+                f"{'question_first' if options.question_first else 'subquestions'} has no meaning"
+                f" for {over[0]} with a profile of its own words: the score is made of the answers"
+                " to the sub-questions; leave the aspect out"
+            )
         return False
 
-    @property
-    def chain(self) -> str | None:
-        """The chain of requests, and how to avoid it; `None` if there is no chain."""
+    def _find_chain(self) -> str | None:
+        """Return the chain of requests, and how to avoid it; `None` if there is no chain."""
         if self._order != "chain" or not self.options.subquestions:
             return None
         book, task = self.questions.book, self._task
@@ -192,17 +184,13 @@ class DecompEval(PromptMethod):
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
         answers = AnswersInOrder(self.answerer, self._order)
+        question_set, aggregate = each("questions"), YesNoAggregator(self.signature)
         return [
             Node("questions", self.questions, **PER_ASPECT),
-            Node("answers", answers, question_set=each("questions")),
-            Node(
-                "scores",
-                YesNoAggregator(self.signature),
-                **PER_ASPECT,
-                question_set=each("questions"),
-                replies=each("answers"),
-            ),
-        ]
+            Node("answers", answers, question_set=question_set),
+            Node("scores", aggregate, **PER_ASPECT, question_set=question_set,
+                 replies=each("answers")),
+        ]  # fmt: skip
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -212,9 +200,8 @@ class DecompEval(PromptMethod):
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, or the packaged ones, and 6 hex digits of their content."""
-    if not path:
-        file = table_file("decomp_eval")
-    else:
-        file = rephrasing_file(path) if path in REPHRASINGS else Path(path)
+    file = Path(path) if path else table_file("decomp_eval")
+    if path in REPHRASINGS:
+        file = rephrasing_file(path)
     table = read_toml(file)
     return validate_as(file, table.content, QuestionTable), table.digest

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import UNIT
+from textassay.agents.aggregation import UNIT, broken_part
 from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
@@ -21,13 +21,12 @@ from textassay.agents.fusion import (
     ScorerWeights,
     ToolAverage,
     TypedFuser,
-    assistants_of,
     is_overall,
     on_unit_scale,
     weights_from,
 )
 from textassay.agents.prompt_template import Task
-from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
 from textassay.methods.library import plans, profiles
@@ -111,7 +110,7 @@ class FusionEval(PromptMethod):
 
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
-        self.assistants = assistants_of(self.tools)
+        self.assistants = tuple(map(AssistantDescription.of, self.tools))
         # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
@@ -209,7 +208,7 @@ class FusionEval(PromptMethod):
         """Return the plan, written once per run if none is given."""
         if self._write_plan:
             self.plan = await self._write_plan()
-        assert self.plan is not None  # a graph without a plan has no such node
+        assert self.plan  # a graph without a plan has no such node
         return self.plan
 
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
@@ -234,63 +233,43 @@ class FusionEval(PromptMethod):
     def _typed_fuser(self) -> TypedFuser:
         tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
         variant = f"{tools}|{self._plan_digest}"
-        scorer = QuestionScorer(self.ask(RATING_PROMPT), self.name, variant=variant)
+        scorer = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
         return TypedFuser(scorer, self.assistants)
 
     def _averaging_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
         wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
-        nodes, direct = [], None
-        if self.options.direct:
-            direct = self._direct()
-            nodes.append(Node("direct", direct.graph, input="input"))
-            wires["direct"] = each("direct")
+        direct = self._direct() if self.options.direct else None
+        nodes = [Node("direct", direct.graph, input="input")] if direct else []
+        wires |= {"direct": each("direct")} if direct else {}
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
         if self.options.ratings:  # goes with CorrW alone
-            self.weights = RatedWeights(
-                self.options.ratings,
-                self._task.aspects,
-                self.assistants,
-                self.tools,
-                self.options.ranges,
-                direct,
-            )
+            rated, ranges = self.options.ratings, self.options.ranges
+            aspects = self._task.aspects
+            self.weights = RatedWeights(rated, aspects, self.assistants, self.tools, ranges, direct)
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
-        recipe = "\n".join([self._plan_digest, *parts])
-        digest = hashlib.sha256(
-            f"{recipe}\n{direct.signature if direct else ''}".encode()
-        ).hexdigest()[:6]
+        recipe = "\n".join([self._plan_digest, *parts, direct.signature if direct else ""])
+        digest = hashlib.sha256(recipe.encode()).hexdigest()[:6]
         scorer = model_for(self.models, "scorer").name if direct else "-"
-        fusion = self.options.fusion
-        signature = (
-            f"method:{self.name}|model:{scorer}|fusion:{fusion}|parts:{digest}|v:{__version__}"
-        )
+        fusing = f"fusion:{self.options.fusion}|parts:{digest}"
+        signature = f"method:{self.name}|model:{scorer}|{fusing}|v:{__version__}"
         # the signature needs the digest of all parts, which are known only now
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
     def _direct(self) -> GEval:
-        options = self.options
         if self.decides:
-            return GEval(self.models, self._task, GEvalOptions(profile=options.profile))
-        return GEval(
-            self.models,
-            self._task,
-            GEvalOptions(
-                n=options.n,
-                # the fused signature cannot say which of two ways it was
-                reading="logprob" if options.n == 1 else "auto",
-                # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
-                temperature=options.temperature,
-                seed=options.seed,
-                parse_retries=options.parse_retries,
-                prompt_layout=options.prompt_layout,
-                profile=options.profile,
-            ),
-        )
+            given = GEvalOptions(profile=self.options.profile)
+        else:
+            # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
+            names = {"n", "temperature", "seed", "parse_retries", "prompt_layout", "profile"}
+            # the fused signature cannot say which of two ways it was
+            reading = "logprob" if self.options.n == 1 else "auto"
+            given = GEvalOptions(**self.options.model_dump(include=names), reading=reading)
+        return GEval(self.models, self._task, given)
 
     @property
     def _plan_wire(self) -> dict[str, str]:
@@ -334,7 +313,7 @@ def planner_of(
         max_tokens=1024, what="a plan",
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
-    return Planner(ask, assistants_of(tools))
+    return Planner(ask, tuple(map(AssistantDescription.of, tools)))
 
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
@@ -359,36 +338,33 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     return task.model_copy(update={"aspects": (*task.aspects, overall)})
 
 
+@dataclass
 class RatedWeights:
-    """Weights by aspect, learned at the first use.
+    """Weights by aspect, learned at the first use."""
 
-    Attributes:
-        digest: Of the rated examples.
-    """
+    ratings: str
+    """File of the rated examples."""
+    aspects: tuple[Aspect, ...]
+    assistants: tuple[AssistantDescription, ...]
+    tools: tuple[Tool, ...]
+    ranges: Mapping[str, Scale]
+    """Values that count as 0 and 1, by tool."""
+    direct: GEval | None
+    """The direct evaluator, if it is a scorer as well."""
 
-    def __init__(
-        self,
-        ratings: str,
-        aspects: Sequence[Aspect],
-        assistants: Sequence[AssistantDescription],
-        tools: Sequence[Tool],
-        ranges: dict[str, Scale],
-        direct: GEval | None,
-    ) -> None:
-        self._path, self._aspects, self._assistants = ratings, tuple(aspects), tuple(assistants)
-        self._tools, self._ranges, self._direct = tuple(tools), ranges, direct
-        info = Examples(ratings).check()
+    def __post_init__(self) -> None:
+        info = Examples(self.ratings).check()
         self.digest = info.digest
         # checked when the method is built, so that a missing rating costs no call
         names = {name.casefold(): name for name in info.human}
-        for aspect in self._aspects:
+        for aspect in self.aspects:
             if aspect.name.casefold() not in names:
                 known = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
-                    f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
+                    f"fusion=corrw needs ratings of {aspect.name!r}; {self.ratings} rates {known}."
                     f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
-        self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
+        self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self.aspects}
         self._learn = once(self._learn_weights)
         self.weights: dict[str, ScorerWeights] = {}
 
@@ -400,71 +376,64 @@ class RatedWeights:
 
     def as_json(self) -> str:
         """Return the learned weights, as a file for the run folder."""
-        content: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
-        weights = {
+        content: dict[str, Any] = {"format": 1, "ratings": self.ratings, "digest": self.digest}
+        content["aspects"] = {
             one.aspect: {"rated": one.rated, "correlations": one.correlations}
             for one in self.weights.values()
         }
-        return json.dumps({**content, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     async def _learn_weights(self) -> None:
         names = self._human.values()
         rated = [
             example
-            for example in Examples(self._path)
+            for example in Examples(self.ratings)
             if any(example.human.get(name) is not None for name in names)
         ]
-        is_dry = any(isinstance(tool, DryRunTool) for tool in self._tools)
+        is_dry = any(isinstance(tool, DryRunTool) for tool in self.tools)
         # tools measure nothing in a dry run, but the direct evaluator's calls are counted
-        score = ToolScorer(self._tools).score
+        score = ToolScorer(self.tools).score
         measured = [] if is_dry else await gather(map(score, rated), limit=64)
         judged = await gather(map(self._judge_directly, rated), limit=64)
         if is_dry:
             # any weights, as a dry run counts calls and throws values away
-            equal = {assistant.name: 1.0 for assistant in self._assistants}
-            equal |= {DIRECT: 1.0} if self._direct else {}
+            equal = dict.fromkeys([*(one.name for one in self.assistants), DIRECT], 1.0)
             self.weights = {
                 aspect.id: ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
-                for aspect in self._aspects
+                for aspect in self.aspects
             }
             return
-        for at, aspect in enumerate(self._aspects):
+        for at, aspect in enumerate(self.aspects):
             values: dict[str, list[float | None]] = {
                 assistant.name: [self._on_unit(row[place], assistant, aspect) for row in measured]
-                for place, assistant in enumerate(self._assistants)
+                for place, assistant in enumerate(self.assistants)
             }
-            if self._direct:
-                values[DIRECT] = [_direct_value(row[at]) for row in judged]
+            if self.direct:
+                direct = [_read_measured("the direct evaluator", row[at]) for row in judged]
+                values[DIRECT] = [score.unit_value for score in direct]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
     async def _judge_directly(self, example: Example) -> list[Score | Failure]:
         """Return the direct evaluator's scores of an example, one for each aspect."""
-        if not self._direct:
+        if not self.direct:
             return []
-        assignment = Assignment(example=example, aspects=self._aspects)
-        judged: list[Score | Failure] | Failure = await self._direct.graph.run(assignment)
-        return [judged] * len(self._aspects) if isinstance(judged, Failure) else judged
+        assignment = Assignment(example=example, aspects=self.aspects)
+        judged: list[Score | Failure] | Failure = await self.direct.graph.run(assignment)
+        return [judged] * len(self.aspects) if isinstance(judged, Failure) else judged
 
     def _on_unit(
         self, score: Score, assistant: AssistantDescription, aspect: Aspect
     ) -> float | None:
-        _refuse_error(assistant.name, score)
-        return on_unit_scale(score, assistant, aspect, self._ranges.get(assistant.name)).value
+        measured = _read_measured(assistant.name, score)
+        return on_unit_scale(measured, assistant, aspect, self.ranges.get(assistant.name)).value
 
 
-def _direct_value(score: Score | Failure) -> float | None:
-    if isinstance(score, Failure):
+def _read_measured(who: str, score: Score | Failure) -> Score:
+    """Return the score of a rated example, or raise why there is none."""
+    if error := broken_part([score]):
         raise DataError(
-            f"fusion=corrw: the direct evaluator failed on a rated example: {score.type}:"
-            f" {score.message}"
+            f"fusion=corrw: {who} failed on a rated example: {error.type}: {error.message}"
         )
-    _refuse_error("the direct evaluator", score)
-    return score.unit_value
-
-
-def _refuse_error(who: str, score: Score) -> None:
-    if score.outcome == "error" and score.error:
-        raise DataError(
-            f"fusion=corrw: {who} failed on the rated example {score.id!r}: {score.error.message}"
-        )
+    assert isinstance(score, Score)
+    return score

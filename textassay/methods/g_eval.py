@@ -19,8 +19,6 @@ from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import ChatMessage
 
-LABELS_STEPS_PROMPT = "g_eval_labels_steps"
-
 
 def with_published_words(task: Task) -> Task:
     """Return the task with the words that G-Eval's authors publish for SummEval's aspects.
@@ -152,7 +150,7 @@ class GEval(RatingMethod):
         if self.options.steps == "auto":
             # the prompt for the steps, since the steps are not known before the run
             has_labels = any(aspect.labels for aspect in self._task.aspects)
-            also = (LABELS_STEPS_PROMPT,) if has_labels else ()
+            also = ("g_eval_labels_steps",) if has_labels else ()
             return prompt_digest((self._steps_prompt, *also))
         return self.options.steps
 
@@ -166,7 +164,7 @@ class GEval(RatingMethod):
             what="evaluation steps",
             instead="take the task's (options={'steps': 'task'}) or none (steps=none)",
         )  # fmt: skip
-        return StepsWriter(ask, LABELS_STEPS_PROMPT)
+        return StepsWriter(ask, "g_eval_labels_steps")
 
     @property
     def _steps_prompt(self) -> str:

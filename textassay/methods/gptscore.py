@@ -273,6 +273,6 @@ def _aspect_of(demonstration: Example) -> str:
 def _counts(aspects: Iterable[Aspect], shown: Mapping[str, Sequence[Example]]) -> str:
     """Return how many demonstrations are shown, for each aspect if the numbers differ."""
     counts = {aspect.name: len(shown.get(aspect.id, ())) for aspect in aspects}
-    if len(set(counts.values())) == 1:
-        return str(next(iter(counts.values())))
+    if len(different := set(counts.values())) == 1:
+        return str(*different)
     return ",".join(f"{name}={count}" for name, count in counts.items())

@@ -6,7 +6,6 @@ The judge sees the parent of the criterion that it rates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
@@ -23,15 +22,7 @@ from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, Wire, each
-from textassay.runtime.messages import (
-    Aspect,
-    AspectTree,
-    Example,
-    Failure,
-    How,
-    Scale,
-    Score,
-)
+from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Scale, Score
 
 SCALE: Scale = (1.0, 5.0)
 """Every node is rated on it, independent of the scale that people used."""
@@ -88,7 +79,6 @@ class HDEval(RatingMethod):
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
             self._refuse_growth()
-        self._decomposer: Decomposer | None = None
         if self._growing:
             self._decomposer = decomposer_for(self.models, self._task, self.options)
         self._grow = once(self._grow_branch)
@@ -136,7 +126,6 @@ class HDEval(RatingMethod):
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
     async def _grow_branch(self, aspect: Aspect) -> GrownTree:
-        assert self._decomposer  # made where a branch is not given
         return await grow(self._decomposer, (aspect,), self.options.depth)
 
     async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Placed, ...]:
@@ -168,9 +157,9 @@ class HDEval(RatingMethod):
     @property
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
-        given = trees.tree_digest(placed.aspect for placed in self._known.values())
-        decomposer = self._decomposer
-        return f"{given}|{decomposer.digest}|{self.options.depth}" if decomposer else f"{given}|"
+        given = tree_digest(placed.aspect for placed in self._known.values())
+        grown = f"{self._decomposer.digest}|{self.options.depth}" if self._growing else ""
+        return f"{given}|{grown}"
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -189,11 +178,9 @@ class HDEval(RatingMethod):
 
         With the definition of each criterion.
         """
-        trees_given = {
-            root: [node.id for node in branch.tree] for root, branch in self._given.items()
-        }
+        given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
         criteria = {id_: placed.aspect.definition for id_, placed in self._known.items()}
-        return super().describe() | {"trees": trees_given, "criteria": criteria}
+        return super().describe() | {"trees": given, "criteria": criteria}
 
 
 def decomposer_for(
@@ -255,17 +242,12 @@ class NodeRatings(RatingMethod):
         self.known = {placed.aspect.id: placed for placed in GrownTree(tree=tree).placed}
         """Every node with its parent, by id."""
         self._as_given = options
-        self._scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
+        self.scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
 
     def prepare(self) -> None:
         """Keep the options as they are: they come from a fit, not from a profile's defaults."""
         self.options = self._as_given
-
-    @cached_property
-    def scorer(self) -> AspectScorer:
-        """The judge of the whole tree."""
-        return self._scorer
 
     def nodes(self) -> list[Node]:
         """Rate every node that is wanted."""
@@ -273,10 +255,7 @@ class NodeRatings(RatingMethod):
 
 
 def rating_nodes(
-    name: str,
-    scorer: AspectScorer,
-    known: Mapping[str, Placed],
-    aspects: Wire = "input.aspects",
+    name: str, scorer: AspectScorer, known: Mapping[str, Placed], aspects: Wire = "input.aspects"
 ) -> list[Node]:
     """Return the nodes that rate criteria of known trees, which are given by id."""
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
-from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.library.profiles import rating_prompt
 from textassay.methods.method import (
@@ -143,6 +143,10 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
+    most_calls: int | None = None
+    """Most requests for one score, if there may be fewer."""
+    chain: str | None = None
+    """How its questions depend on each other's answers; see `Traits`."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
@@ -299,16 +303,6 @@ class PromptMethod(TaskMethod, ABC):
         )
 
     @property
-    def most_calls(self) -> int | None:
-        """Most requests for one score, if there may be fewer."""
-        return None
-
-    @property
-    def chain(self) -> str | None:
-        """How its questions depend on each other's answers; see `Traits`."""
-        return None
-
-    @property
     def signatures(self) -> tuple[str, ...]:
         """The signatures that scores can carry."""
         if AUTO not in self.signature:
@@ -331,11 +325,9 @@ class PromptMethod(TaskMethod, ABC):
             **({"tools": tools} if hasattr(self, "default_tools") else {}),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
-            "profile": (
-                {"name": self.profile.name, "digest": self.profile.digest}
-                if self.profile.digest
-                else None
-            ),
+            "profile": self.profile.model_dump(include={"name", "digest"})
+            if self.profile.digest
+            else None,
         }
 
 
@@ -435,7 +427,7 @@ class RatingMethod(ScoringMethod):
         if model.capabilities.only_decides:
             names = ("n", "temperature", "seed", "form", "max_tokens")
             refuse_written(model, options, options.model_fields_set, names)
-            ask = Ask(model, options.prompt or RATING_PROMPT, task)
+            ask = Ask(model, options.prompt or "typed_rating", task)
             return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt

@@ -71,18 +71,19 @@ class Jury(RatingMethod):
 
     def _check_combine(self) -> None:
         """Raise if ratings would be voted on, or labels without an order averaged."""
+        if "combine" not in self.given or self.options.output == "jurors":
+            return
         for aspect in self._task.aspects:
-            if "combine" in self.given and self.options.output == "aspects":
-                if not aspect.labels and self.options.combine == "vote":
-                    raise ConfigurationError(
-                        f"combine=vote is for labels, and aspect {aspect.name!r} has ratings; use"
-                        " median"
-                    )
-                if aspect.is_nominal and self.options.combine != "vote":
-                    raise ConfigurationError(
-                        f"the labels of aspect {aspect.name!r} have no order, and so no"
-                        f" {self.options.combine}; leave combine out to vote"
-                    )
+            if not aspect.labels and self.options.combine == "vote":
+                raise ConfigurationError(
+                    f"combine=vote is for labels, and aspect {aspect.name!r} has ratings; use"
+                    " median"
+                )
+            if aspect.is_nominal and self.options.combine != "vote":
+                raise ConfigurationError(
+                    f"the labels of aspect {aspect.name!r} have no order, and so no"
+                    f" {self.options.combine}; leave combine out to vote"
+                )
 
     def _check_votes(self) -> None:
         """Raise if two jurors would vote: wherever they differ there would be no score."""
@@ -175,15 +176,12 @@ class Jury(RatingMethod):
     @property
     def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the first juror, with the names and prompt digests of all."""
-        first, *others = self._jurors
+        first = self._jurors[0]
         own = first.signature_as(self.how)
-        if not others:
-            return own
         models = "+".join(juror.ask.model.name for juror in self._jurors)
         words = "+".join(juror.prompt_digest for juror in self._jurors)
-        return own.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1).replace(
-            f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1
-        )
+        own = own.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1)
+        return own.replace(f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1)
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -235,6 +233,5 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
 def _labels(jurors: tuple[Model, ...]) -> tuple[str, ...]:
     """Return short names of the jurors, or full ones if short ones are the same."""
     short = [model.name.rpartition("/")[2] for model in jurors]
-    if len({slug(name) for name in short}) == len(short):
-        return tuple(short)
-    return tuple(model.name for model in jurors)
+    is_clear = len({slug(name) for name in short}) == len(short)
+    return tuple(short) if is_clear else tuple(model.name for model in jurors)

@@ -35,40 +35,29 @@ class Method(Protocol):
     @property
     def name(self) -> str:
         """Name as the command line takes it."""
-        ...
 
     @property
     def task(self) -> str | None:
         """Name of the task, `None` if the method has none."""
-        ...
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The aspects, in the order of the scores."""
-        ...
 
     @property
     def how(self) -> How:
         """How its scores are obtained."""
-        ...
 
     @property
     def graph(self) -> Graph:
         """From an `Assignment` to a list of one `Score` or `Failure` per aspect, in order."""
-        ...
 
     @property
     def signature(self) -> str:
         """Signature of its scores; scores with equal signatures are comparable."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return its options and prompts as JSON values, for the manifest."""
-        ...
-
-
-def accept_data(info: DataInfo) -> None:
-    """Accept any data."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ class Traits:
     """The choice between log-probabilities and samples, if the first answer decides it."""
     signatures: tuple[str, ...] = ()
     """The signatures that its scores can carry, if there may be several."""
-    check_data: Callable[[DataInfo], None] = accept_data
+    check_data: Callable[[DataInfo], None] = lambda info: None
     """Raises `ConfigurationError` for data that it cannot judge, before anything is asked."""
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Fields of an example without which an aspect cannot be judged, by aspect name."""

@@ -17,13 +17,7 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, constant, each
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    How,
-    Score,
-)
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score
 from textassay.runtime.model import Sample, thought_note
 from textassay.runtime.questions import Question
 
@@ -95,10 +89,7 @@ class Pairwise(PromptMethod):
             Node(order, self._compare, **PER_ASPECT, order=constant(order))
             for order in self._orders
         ]
-        wires = {
-            place: each(order)
-            for place, order in zip(("first", "second"), self._orders, strict=False)
-        }
+        wires = dict(zip(("first", "second"), map(each, self._orders), strict=False))
         return [*comparers, Node("scores", self._settle, **PER_ASPECT, **wires)]
 
     async def _compare(self, example: Example, aspect: Aspect, order: TextOrder) -> Score:
@@ -186,10 +177,10 @@ class Pairwise(PromptMethod):
         evidence.
         """
         choices = [first, second] if second else [first]
+        explanations = (one.explanation for one in choices if one.explanation)
         update: dict[str, Any] = {
             "usage": sum((one.usage for one in choices), NO_USAGE),
-            "explanation": "\n\n".join(one.explanation for one in choices if one.explanation)
-            or None,
+            "explanation": "\n\n".join(explanations) or None,
         }
         notes = tuple(note for one in choices for note in one.evidence)
         values = [one.value for one in choices if one.value is not None]

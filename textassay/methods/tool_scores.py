@@ -26,6 +26,7 @@ class ToolScores:
     default_tools: tuple[str, ...] = ()
     traits = Traits(shows_source=True)
     how: How = "tool"
+    task = None
     Options = CheckedOptions
 
     def __init__(
@@ -49,21 +50,14 @@ class ToolScores:
 
         async def score(assignment: Assignment) -> list[Score]:
             labels = [aspect.label for aspect in assignment.aspects]
+            if labels == list(scorer.names):
+                return await scorer.score(assignment.example)
             # a resumed run may lack the scores of some tools only
-            chosen = scorer if labels == list(scorer.names) else _some(scorer, labels)
-            return await chosen.score(assignment.example)
+            by_name = {tool.name: tool for tool in scorer.tools}
+            return await ToolScorer([by_name[label] for label in labels]).score(assignment.example)
 
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[Node("scores", score, assignment="input")],
-            output="scores",
-        )
-
-    @property
-    def task(self) -> None:
-        """There is no task."""
-        return None
+        nodes = [Node("scores", score, assignment="input")]
+        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     def describe(self) -> dict[str, Any]:
         """Return the tools' names, scales and signatures."""
@@ -82,14 +76,6 @@ class ToolScores:
 
 
 def _aspect(tool: Tool) -> Aspect:
-    fields = {
-        "name": tool.name,
-        "definition": tool.description,
-        "higher_is_better": tool.higher_is_better,
-    }
-    return Aspect(**fields, scale=tool.scale) if tool.scale else Aspect(**fields)
-
-
-def _some(scorer: ToolScorer, names: Sequence[str]) -> ToolScorer:
-    by_name = {tool.name: tool for tool in scorer.tools}
-    return ToolScorer([by_name[name] for name in names])
+    scale = tool.scale or Aspect.model_fields["scale"].default
+    better = tool.higher_is_better
+    return Aspect(name=tool.name, definition=tool.description, scale=scale, higher_is_better=better)

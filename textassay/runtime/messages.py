@@ -638,6 +638,9 @@ class Plan(Message, defer_build=True):
     text: str = ""
     """The plan as the model wrote it."""
 
+    def __hash__(self) -> int:
+        return hash((self.steps, self.text))  # prompts are kept by plan
+
 
 class SubQuestion(Message):
     """One yes/no question about one part of the output (DecompEval, section 3.2)."""

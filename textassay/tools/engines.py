@@ -389,7 +389,7 @@ class OnnxEngine(ToolEngine):
         outputs = {o.name: o for o in self.session.get_outputs()}
         output = next((outputs[name] for name in names if name in outputs), None)
         needs = {"input_ids", "attention_mask"}
-        if output is None or len(output.shape) != rank:
+        if not output or len(output.shape) != rank:
             raise ConfigurationError(
                 f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]}"
                 f" with {rank} axes is needed"
@@ -482,26 +482,26 @@ class StaticEngine(ToolEngine):
         except Exception as error:  # safetensors' errors share no base of their own
             raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
         names = ("embeddings", "embedding.weight")
-        table = next((tensors[name] for name in names if name in tensors), None)
-        if table is None or table.ndim != 2:
+        tables = [tensors[name] for name in names if name in tensors]
+        if not tables or tables[0].ndim != 2:
             raise ConfigurationError(
                 f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
                 f" {' or '.join(names)}"
             )
+        self._table = tables[0]
         # model2vec may keep a shared row for several tokens, and weigh each token separately
-        self._table = table
-        rows, weights = tensors.get("mapping"), tensors.get("weights")
-        self._rows = None if rows is None else rows.astype(np.intp)
-        self._weights = None if weights is None else weights.astype(np.float32)
+        self._rows, self._weights = tensors.get("mapping"), tensors.get("weights")
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the vectors of each text's tokens, shape `(tokens, width)`."""
         return [self._vectors(np.array(encoding.ids, np.intp)) for encoding in batch]
 
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
-        rows = ids if self._rows is None else self._rows[ids]
+        rows = ids if self._rows is None else self._rows[ids].astype(np.intp)
         vectors: Array = self._table[rows].astype(np.float32)
-        return vectors if self._weights is None else vectors * self._weights[ids, None]
+        if self._weights is not None:
+            vectors *= self._weights[ids, None].astype(np.float32)
+        return vectors
 
 
 _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "num_labels": 1}
@@ -522,14 +522,9 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
     kind, names = "Bert", {r"^bleurt\.": "bert."}
     if narrow is not None:
         settings |= {"input_embedding_size": int(narrow), "output_embedding_size": int(narrow)}
-        projection = r"^bleurt\.encoder\.embedding_projection"
-        kind, names = (
-            "RemBert",
-            {
-                projection: "rembert.encoder.embedding_hidden_mapping_in",
-                r"^bleurt\.": "rembert.",
-            },
-        )
+        projection = "rembert.encoder.embedding_hidden_mapping_in"
+        names = {r"^bleurt\.encoder\.embedding_projection": projection, r"^bleurt\.": "rembert."}
+        kind = "RemBert"
     model, report = getattr(transformers, f"{kind}ForSequenceClassification").from_pretrained(
         files.folder,
         config=getattr(transformers, f"{kind}Config")(**settings),
@@ -573,9 +568,8 @@ def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = {name: int(config[name]) for name in sizes}
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"config.json of {files.label} is missing a size: {error}"
-        ) from None
+        what = f"config.json of {files.label} is missing a size: {error}"
+        raise ConfigurationError(what) from None
     width, heads = settings["hidden_size"], settings["num_attention_heads"]
     if width % heads:
         raise ConfigurationError(

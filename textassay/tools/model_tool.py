@@ -34,11 +34,7 @@ from textassay.tools.engines import (
     read_folder,
 )
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.tool import (
-    TextTool,
-    check_installed,
-    need,
-)
+from textassay.tools.tool import TextTool, check_installed, need
 
 
 class ModelKey(NamedTuple):

@@ -74,9 +74,6 @@ KINDS: dict[str, Factory] = {
 GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 """Short names for several kinds at once."""
 
-ENTRY_POINTS = "textassay.tools"
-"""Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
-
 
 class ToolSpec(Message):
     """A tool to make: its kind, name, model and options."""
@@ -127,12 +124,10 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
     usable: tuple[str, ...] = (extra,) if extra else ()
     if extra == "nli" and kind not in ("unieval", "bartscore"):  # these have a decoder
         usable = ("nli", "onnx", "static") if kind == "embedding" else ("nli", "onnx")
+    shown = ("description", "scale", "higher_is_better", "needs")
     return ToolDescription(
         kind=kind,
-        description=made.description,
-        scale=made.scale,
-        higher_is_better=made.higher_is_better,
-        needs=made.needs,
+        **{name: getattr(made, name) for name in shown},
         extra=extra,
         installed=not usable or any(map(has_extra, usable)),
     )
@@ -236,7 +231,7 @@ def as_text(spec: ToolSpec) -> str:
             f"the tool {spec.name or spec.kind}: a model cannot be called {spec.model!r}"
         )
     options = urlencode({name: str(value) for name, value in spec.options.items()})
-    model = f":{spec.model}" if spec.model is not None else ""
+    model = f":{spec.model}" if spec.model else ""
     return f"{spec.name or spec.kind}={spec.kind}{model}{'?' if options else ''}{options}"
 
 
@@ -248,7 +243,7 @@ def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
     """
     options = dict(table)
     kind, model = options.pop("kind", name), options.pop("model", None)
-    if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
+    if not isinstance(kind, str) or not isinstance(model, str | None):
         raise ConfigurationError(f"[tools.{name}]: kind and model must be strings")
     return ToolSpec(kind=kind, name=name, model=model, options=options)
 
@@ -311,7 +306,8 @@ def _options_of(factory: Factory) -> dict[str, Any] | None:
 
 
 def _points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    """Return the factories, or `FunctionTool`s, of other packages."""
+    return {point.name: point for point in entry_points(group="textassay.tools")}
 
 
 def _plugin(kind: str) -> Factory:
@@ -333,6 +329,6 @@ def _load(point: EntryPoint) -> Factory:
         return loaded.rename
     if not callable(loaded):
         raise ConfigurationError(
-            f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"
+            f"the entry point {point.name!r} in textassay.tools is neither a factory nor a tool"
         )
     return typing.cast(Factory, loaded)

@@ -50,12 +50,7 @@ class ComparingTool(ModelTool):
     """A tool with a model that compares two texts; a subclass has `compare`."""
 
     def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        against: Against = "auto",
-        **options: Unpack[ModelOptions],
+        self, name: str, model: str, *, against: Against = "auto", **options: Unpack[ModelOptions]
     ) -> None:
         super().__init__(name, model, **options)
         self.against = against
@@ -68,10 +63,8 @@ class ComparingTool(ModelTool):
         texts, against = self._targets(example)
         if texts:
             return await self.compare(await self.runner.open(), example.output, texts, against)
-        return Abstention(
-            type="MissingReferences",
-            message=f"{self.name} needs references or a source, which this example does not have",
-        )
+        message = f"{self.name} needs references or a source, which this example does not have"
+        return Abstention(type="MissingReferences", message=message)
 
     @abstractmethod
     async def compare(
@@ -91,10 +84,8 @@ class ComparingTool(ModelTool):
 
     def no_tokens(self) -> Abstention:
         """Return the abstention from a text without any token of the model."""
-        return Abstention(
-            type="NoTokens",
-            message=f"{self.name}: the model's vocabulary has no word of one of the texts",
-        )
+        message = f"{self.name}: the model's vocabulary has no word of one of the texts"
+        return Abstention(type="NoTokens", message=message)
 
 
 def split_windows(

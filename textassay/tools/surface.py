@@ -339,11 +339,8 @@ def is_unspaced(text: str) -> bool:
 
 
 def _unspaced(name: str, instead: str) -> Abstention:
-    return Abstention(
-        type="UnsupportedScript",
-        message=f"{name} finds words by the spaces between them, which the output's script does"
-        f" without; {instead}",
-    )
+    why = f"{name} finds words by the spaces between them, which the output's script does without"
+    return Abstention(type="UnsupportedScript", message=f"{why}; {instead}")
 
 
 @lru_cache(maxsize=16)
@@ -453,10 +450,8 @@ class Length(Computed):
 
     def settings(self) -> Mapping[str, object]:
         """The unit."""
-        return {
-            "unit": self.unit,
-            "splitter": self.splitter.signature if self.unit == "sentences" else None,
-        }
+        by_sentence = self.unit == "sentences"
+        return {"unit": self.unit, "splitter": self.splitter.signature if by_sentence else None}
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Count."""
@@ -516,10 +511,8 @@ class Repetition(NgramShare):
 
 def too_short(name: str, n: int) -> Abstention:
     """Return the abstention from an output with fewer than `n` words."""
-    return Abstention(
-        type="OutputTooShort",
-        message=f"{name} needs at least {n} word(s), and the output has fewer",
-    )
+    message = f"{name} needs at least {n} word(s), and the output has fewer"
+    return Abstention(type="OutputTooShort", message=message)
 
 
 class Readability(Computed):
@@ -552,11 +545,8 @@ class Readability(Computed):
         letters = sum(character.isalpha() for character in text)
         # the formula was fitted to English; a share, as texts may have names in other scripts
         if not words or sum(map(len, words)) < 0.8 * letters:
-            return Abstention(
-                type="UnsupportedLanguage",
-                message=f"{self.name} knows English only, and most letters of the output are not"
-                " a-z",
-            )
+            message = f"{self.name} knows English only, and most letters of the output are not a-z"
+            return Abstention(type="UnsupportedLanguage", message=message)
         sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
         per_sentence, per_word = len(words) / sentences, sum(map(syllables, words)) / len(words)
         return Measurement(

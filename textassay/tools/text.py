@@ -57,15 +57,20 @@ _BREAK = re.compile(
 _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
 # the word right before a dot, without brackets and quotation marks: (e.g -> e.g
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
-# kana, CJK with its first extension, compatibility ideographs
-_HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-# vowel signs and accents of any script, which belong to their word
-_MARKS = "".join(
-    char for code in range(0x300, 0xFE30) if category(char := chr(code)) in ("Mn", "Mc")
-)
-_LETTERS = rf"(?:[^\W_{_HAN_KANA}][{_MARKS}]*)+"
-# don't   state-of-the-art   2024   日   हिन्दी
-_WORD = re.compile(rf"[{_HAN_KANA}]|{_LETTERS}(?:['\u2019\-]{_LETTERS})*")
+
+
+def _word_pattern() -> re.Pattern[str]:
+    """Return the pattern of a word: don't   state-of-the-art   2024   日   हिन्दी."""
+    # kana, CJK with its first extension, compatibility ideographs
+    han_kana = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    # vowel signs and accents of any script, which belong to their word
+    codes = range(0x300, 0xFE30)
+    marks = "".join(char for code in codes if category(char := chr(code)) in ("Mn", "Mc"))
+    letters = rf"(?:[^\W_{han_kana}][{marks}]*)+"
+    return re.compile(rf"[{han_kana}]|{letters}(?:['\u2019\-]{letters})*")
+
+
+_WORD = _word_pattern()
 NGramCounts = Callable[[str], int]
 """Tokens of a text, without special ones."""
 

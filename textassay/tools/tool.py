@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from threading import RLock
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from pydantic import Field
-
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
@@ -114,13 +112,8 @@ class Measurement(Message, defer_build=True):
     facts; added to the signature."""
 
 
-class Abstention(Message, defer_build=True):
-    """Why a tool gives no value for an example."""
-
-    type: str = Field(min_length=1)
-    """Short stable name, such as `MissingSource`."""
-    message: str
-    """The missing input, and where it should be."""
+class Abstention(ScoreError, defer_build=True):
+    """Why a tool gives no value for an example; the message names what is missing."""
 
 
 class TextTool(ABC):
@@ -161,7 +154,7 @@ class TextTool(ABC):
         # here for all tools, so that no tool gives a number for a missing text
         result = self.missing(example) or await self.measure(example)
         if isinstance(result, Abstention):
-            error = ScoreError(type=result.type, message=result.message)
+            error = ScoreError(**vars(result))
             return _score(self, example, outcome="abstained", error=error)
         return _score(
             self,
@@ -177,15 +170,11 @@ class TextTool(ABC):
     def missing(self, example: Example) -> Abstention | None:
         """Return why the example cannot be measured, or `None` if it can."""
         if not example.output.strip():
-            return Abstention(
-                type="EmptyOutput",
-                message=f"the output is empty, so {self.name} has nothing to measure",
-            )
+            message = f"the output is empty, so {self.name} has nothing to measure"
+            return Abstention(type="EmptyOutput", message=message)
         if example.images and not {"source", "premise"}.isdisjoint(self.needs):
-            return Abstention(
-                type="HasImages",
-                message=f"{self.name} reads texts alone, and the source of this example has images",
-            )
+            message = f"{self.name} reads texts alone, and the source of this example has images"
+            return Abstention(type="HasImages", message=message)
         present: dict[Need, bool] = {
             "source": bool(example.source and example.source.strip()),
             "context": bool(example.context and example.context.strip()),
@@ -194,11 +183,10 @@ class TextTool(ABC):
         }
         for need in self.needs:
             if not present[need]:
+                kind = "source" if need == "premise" else need
                 needed = "a source or context" if need == "premise" else need
-                return Abstention(
-                    type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
-                    message=f"{self.name} needs {needed}, which this example does not have",
-                )
+                message = f"{self.name} needs {needed}, which this example does not have"
+                return Abstention(type=f"Missing{kind.capitalize()}", message=message)
         return None
 
     async def aclose(self) -> None:  # noqa: B027  # most tools have no resources

@@ -22,8 +22,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from textassay.agents.prompt_template import Task
 from textassay.agreement.records import (
     Recorded,
@@ -34,6 +32,7 @@ from textassay.agreement.records import (
     texts_of,
 )
 from textassay.learning.aggregators import Aggregator
+from textassay.methods.library.toml import validate_as
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
@@ -114,12 +113,7 @@ def load(folder: str | Path) -> Evaluator:
         ),
         repair="fit again",
     )
-    try:
-        return Evaluator(**content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
+    return validate_as(path, content, Evaluator)
 
 
 def restore_aggregator(evaluator: Evaluator) -> Aggregator:

@@ -32,10 +32,20 @@ from textassay.methods.fitted.evaluator import (
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_nodes
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
+from textassay.runtime.concurrency import give_error, give_result
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, constant
-from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score, Usage
+from textassay.runtime.messages import (
+    NO_USAGE,
+    Aspect,
+    Assignment,
+    Example,
+    Failure,
+    How,
+    Score,
+    ScoreError,
+)
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
@@ -90,11 +100,10 @@ class FittedScorer:
         """Return a score for each aspect; abstain if the example has none of the features."""
         about = partial(common_fields, example, how="fused", signature=signature)
         # without any feature the aggregator would predict the mean of the training ratings
-        if all(math.isnan(value) for value in features):
-            reason = "NoFeatures", "the example has none of the evaluator's features"
-            return [
-                Score.unscored(*reason, outcome="abstained", **about(aspect)) for aspect in aspects
-            ]
+        if all(map(math.isnan, features)):
+            message = "the example has none of the evaluator's features"
+            error = ScoreError(type="NoFeatures", message=message)
+            return [Score(outcome="abstained", error=error, **about(aspect)) for aspect in aspects]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._predict((features, example.system, source))
         scores = []
@@ -163,10 +172,7 @@ class _FittedMethod:
     """It is the evaluator's, if it has one."""
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        aspects: Iterable[str | Aspect] | None,
-        options: EvidenceOptions,
+        self, evaluator: Evaluator, aspects: Iterable[str | Aspect] | None, options: EvidenceOptions
     ) -> None:
         self._evaluator = evaluator
         self._verdicts = FittedScorer(evaluator, options)
@@ -309,17 +315,12 @@ class LearnedTree(_FittedMethod):
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                *rating_nodes(
-                    "ratings", self._judge.scorer, self._judge.known, constant(self._judge.aspects)
-                ),
-                Node("scores", self._fuse, **input_, ratings="ratings"),
-            ],
-            output="scores",
-        )
+        rated = constant(self._judge.aspects)
+        steps = [
+            *rating_nodes("ratings", self._judge.scorer, self._judge.known, rated),
+            Node("scores", self._fuse, **input_, ratings="ratings"),
+        ]
+        self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
 
     def _refuse_change(self, before: Evaluator) -> None:
         scorer = self._judge.scorer
@@ -357,18 +358,13 @@ class LearnedTree(_FittedMethod):
         # unlike a node without a usable rating, a node that could not be asked about is not filled
         # with a mean: a failure of the network must not become a part of a score
         if error := broken_part(ratings):
-            scores = [
-                Score.unscored(
-                    error.type, error.message, outcome="error",
-                    **common_fields(example, aspect, how="fused", signature=self.signature),
-                )
-                for aspect in aspects
-            ]  # fmt: skip
+            about = partial(common_fields, example, how="fused", signature=self.signature)
+            scores = [Score(outcome="error", error=error, **about(aspect)) for aspect in aspects]
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
             scores = await self._verdicts.scores(example, aspects, features, self.signature)
-        usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
+        usage = sum((part.usage for part in ratings if isinstance(part, Score)), NO_USAGE)
         # usage of the shared ratings is counted once, on the first aspect
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
 
@@ -412,10 +408,7 @@ class Batched(Generic[T, R]):
         try:
             results = self._compute([row for row, _ in batch])
         except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+            give_error((future for _, future in batch), error)
             return
         for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+            give_result([future], result)

@@ -37,19 +37,16 @@ from textassay.methods.library.toml import (
 )
 from textassay.prompts import PLANS, plan_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Message, Plan
+from textassay.runtime.messages import Plan
 from textassay.runtime.model import Json
 
 
-class _PlanFile(Message):
+class _PlanFile(Plan, defer_build=True):
     """The content of a plan file."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
     source: str = ""
     """A remark on where the plan comes from."""
-    assistants: dict[str, tuple[str, ...]]
-    steps: tuple[str, ...] = ()
-    text: str = ""
 
 
 def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:

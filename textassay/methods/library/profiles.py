@@ -102,13 +102,8 @@ def load(profile: str, method: str | None = None) -> Profile:
 
 def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
     """Read the refusals of a profile; empty if there is no such file."""
-    if not path.is_file():
-        return {}
-    tables = read_toml(path).content
-    for method, reasons in tables.items():
-        if not isinstance(reasons, dict) or not all(isinstance(r, str) for r in reasons.values()):
-            raise problem(path, f"{method}: it must be a table of reasons by option")
-    return tables
+    refused = read_toml(path).content if path.is_file() else {}
+    return validate_as(path, {"refused": refused}, Profile).refused
 
 
 def resolve(option: str, models: Models, role: str, method: str | None = None) -> Profile:
@@ -186,17 +181,15 @@ def apply_profile(
     _refuse(profile, method, options)
     ask = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     preset = ask | profile.options.get(method, {})
+    if not preset:
+        return options, profile
     given = options.model_dump(include=options.model_fields_set)
-    folder = (
-        _find(options.profile if options.profile != AUTO else profile.name) if preset else Path()
-    )
-    # the user's own options are not changed, as their paths are relative to the working folder
-    placed = {
-        key: _place_option(folder, value, task) for key, value in preset.items() if key not in given
-    }
+    folder = _find(options.profile if options.profile != AUTO else profile.name)
+    placed = {key: _place_option(folder, value, task) for key, value in preset.items()}
     overrides = {key: value for key, value in placed.items() if value is not None}
     try:
-        return type(options).read({**overrides, **given}) if overrides else options, profile
+        # the user's own options are not changed, as their paths are relative to the working folder
+        return type(options).read(overrides | given), profile
     except ConfigurationError as error:
         raise ConfigurationError(
             f"profile {profile.name!r}, [options.{method}]: {error}"

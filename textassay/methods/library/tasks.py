@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.prompt_template import NEEDED, Task
+from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
     find_file,
     problem,
@@ -78,7 +78,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         return whole
     chosen: dict[str, Aspect] = {}
     for item in selected:
-        aspect = item if isinstance(item, Aspect) else _set_name(whole, item)
+        aspect = item if isinstance(item, Aspect) else _find_aspect(whole, item)
         # names compare without case, as models and files of ratings spell them either way
         if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
             raise ConfigurationError(f"two aspects are called {aspect.name!r}")
@@ -101,9 +101,8 @@ def _first_with(selected: Iterable[str | Aspect]) -> Task:
     for task in tasks:
         if names <= {name.casefold() for name in _names(task)}:
             return task
-    known = {name for task in tasks for name in _names(task)}
-    unknown = sorted(names - {name.casefold() for name in known})
-    if unknown:
+    known = {name.casefold() for task in tasks for name in _names(task)}
+    if unknown := sorted(names - known):
         listed = "; ".join(f"{task.name}: {', '.join(_names(task))}" for task in tasks)
         raise UnknownName("aspect", unknown[0], [listed])
     listed = ", ".join(sorted(names))
@@ -112,7 +111,7 @@ def _first_with(selected: Iterable[str | Aspect]) -> Task:
     )
 
 
-def _set_name(task: Task, name: str) -> Aspect:
+def _find_aspect(task: Task, name: str) -> Aspect:
     for aspect in (*task.aspects, *task.optional):
         if aspect.name.casefold() == name.casefold():
             return aspect
@@ -143,20 +142,17 @@ def _read(path: Path) -> Task:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise problem(path, f"two aspects are called {twice!r}")
     pairs = list(zip(read, rows, strict=True))
-    steps = {aspect.name: _steps(path, row) for aspect, row in pairs if "steps" in row}
-    needs = {aspect.name: _needs(path, row) for aspect, row in pairs if "needs" in row}
+    steps = {aspect.name: row["steps"] for aspect, row in pairs if "steps" in row}
+    needs = {aspect.name: row["needs"] for aspect, row in pairs if "needs" in row}
     content.setdefault("name", path.stem)
     # neither is in the digest: the first is in GPTScore's signature, the second a remark
     asks, measured = content.pop("asks", None), content.pop("measured", "")
     # the digest covers the aspects that are judged by default: a new optional aspect must not make
     # scores of the task incomparable
-    kept = [
-        {key: value for key, value in row.items() if key != "needs"}
-        for row in rows
-        if not row.get("optional")
-    ]
+    judged = [(aspect, row) for aspect, row in pairs if not row.get("optional")]
+    kept = [{key: held for key, held in row.items() if key != "needs"} for _, row in judged]
     digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    aspects = tuple(aspect for aspect, row in pairs if not row.get("optional"))
+    aspects = tuple(aspect for aspect, _ in judged)
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
     fields |= {"measured": measured, "steps": steps, "needs": needs, "digest": digest}
@@ -170,23 +166,3 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
         raise problem(path, f"{where}optional must be true or false")
     fields = {key: value for key, value in row.items() if key not in _ASPECT_KEYS[-4:]}
     return validate_as(path, fields, Aspect, where=where)
-
-
-def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
-    steps = row["steps"]
-    if not isinstance(steps, list) or not all(
-        isinstance(step, str) and step.strip() for step in steps
-    ):
-        raise problem(
-            path, f"aspect {row['name']!r}: steps must be a list of sentences, not {steps!r}"
-        )
-    return tuple(steps)
-
-
-def _needs(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
-    needs = row["needs"]
-    if not isinstance(needs, list) or not set(map(str, needs)) <= set(NEEDED):
-        raise problem(
-            path, f"aspect {row['name']!r}: needs is a list of {', '.join(NEEDED)}, not {needs!r}"
-        )
-    return tuple(needs)

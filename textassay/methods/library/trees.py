@@ -271,16 +271,11 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
     path = str(checklist_file(checklist)) if checklist in CHECKLISTS else checklist
     tree = load(path, task)
     for leaf in tree.leaves:
-        if not leaf.parent:
-            raise ConfigurationError(
-                f"checklist {checklist}: {leaf.name!r} has no questions below it"
-            )
         # only leaves are questions; inner nodes are headings
-        if not leaf.question:
-            raise ConfigurationError(
-                f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
-                " parts do"
-            )
+        fault = "" if leaf.question else "needs a question, as all nodes without parts do"
+        if fault or not leaf.parent:
+            fault = fault if leaf.parent else "has no questions below it"
+            raise ConfigurationError(f"checklist {checklist}: {leaf.id!r} {fault}")
     return AspectTree(aspects=_on_scale(tree, (0.0, 1.0)))
 
 
