@@ -27,7 +27,7 @@ def annotate(
     *,
     out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     given: Annotated[
-        syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT
+        syntax.Given, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
     ],
     guidelines: Annotated[
         Path | None,
@@ -212,7 +212,7 @@ def import_ratings(
     data: Annotated[
         str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -245,7 +245,7 @@ def agreement(
     data: flags.Data,
     *,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -267,7 +267,7 @@ def export_tasks(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
-    given: Annotated[syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 

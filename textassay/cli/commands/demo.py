@@ -18,7 +18,7 @@ from textassay.cli import Status
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS
+from textassay.cli.flags import pick
 from textassay.cli.progress import Style
 from textassay.cli.syntax import AsJson, Given, option
 from textassay.runtime.errors import TextassayError
@@ -51,7 +51,7 @@ def demo(
         option("", "Show one part only: the check of recorded judges, or the local model."),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, PROGRESS],
+    given: Annotated[Given, pick("progress")],
 ) -> int:
     """Compare real judges with people, then judge texts with a small local model.
 

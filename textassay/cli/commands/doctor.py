@@ -321,9 +321,7 @@ def doctor(
     as_json: syntax.AsJson = False,
     given: Annotated[
         syntax.Given,
-        flags.SET
-        | flags.SAMPLING.only("temperature")
-        | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
+        flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
     """Ask what a model supports: log-probabilities, echo, n, JSON schema, seeds, thoughts.

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 _fields = flags.build_flags
 FLAGS = (
-    flags.CONFIG | flags.SET | flags.DRY_RUN | flags.PROGRESS
+    flags.pick("config", "set", "dry_run", "progress")
     | _fields(FitFromScores, "features", "scores")
     | _fields(FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction")
     | _fields(FitRequest, "repeats") | _fields(FitFromScores, "new_systems")
     | _fields(FitRequest, "report")
     | _fields(FitTree, "layers", "children", "keep", "tree", "saliency")
     | _fields(FitRubric, "rounds", "labels") | _fields(FitTree, "noise")
-    | flags.JUDGING.only("task", "aspects") | flags.SAMPLING | flags.READING | flags.RATINGS
+    | flags.pick("task", "aspects", "n", "temperature", "seed") | flags.READING | flags.RATINGS
     | flags.RUNTIME
 )  # fmt: skip
 PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))

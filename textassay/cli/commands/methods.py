@@ -205,7 +205,7 @@ def graph(
         syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task")],
+    given: Annotated[syntax.Given, flags.pick("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -229,7 +229,7 @@ def graph(
     typer.echo(built.graph.to_mermaid())
 
 
-WRITING = flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
+WRITING = flags.pick("api_base", "api_key_env", "max_cost", "price", "cache")
 """How the model that writes is asked."""
 
 
@@ -244,7 +244,7 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[syntax.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
+    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
@@ -305,7 +305,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[syntax.Given, flags.SET | flags.JUDGING | WRITING],
+    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects", "tools") | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 

@@ -29,7 +29,8 @@ def resume(
     ] = None,
     as_json: syntax.AsJson = False,
     given: Annotated[
-        syntax.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
+        syntax.Given,
+        flags.pick("config", "progress", "log", "processes", "cluster", "workers") | flags.RUNTIME,
     ],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.

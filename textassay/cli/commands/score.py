@@ -89,7 +89,7 @@ def score(
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
 
 TOOLS_FLAGS = (
-    flags.CONFIG | flags.PROGRESS | flags.READING | flags.RUNTIME.only("api_base", "api_key_env")
+    flags.pick("config", "progress") | flags.READING | flags.pick("api_base", "api_key_env")
 )
 
 
