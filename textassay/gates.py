@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.agreement.joined import People
-from textassay.estimation.columns import Judged, read_judged, with_labels
+from textassay.estimation.columns import Judged, read_judged
 from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
@@ -43,6 +43,7 @@ from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -62,15 +63,12 @@ from textassay.table import Estimate
 
 __all__ = [
     "Assay", "CheckFailed", "GateCheck", "Inconclusive", "Judge", "JudgeError",
-    "scores_by_aspect",
 ]  # fmt: skip
 
 SHOWN = 3
 """Texts that a message names."""
 MAX_REGRESSED = 20
 """Ids of worse texts that a summary lists."""
-WIDTH = 160
-"""Characters of a text or reason that a message shows."""
 MAX_UNSCORED = 0.05
 """Share of texts without a score up to which a check decides on the others."""
 Baseline = Run | str | Path
@@ -182,9 +180,9 @@ def _worst(
     return tuple(lines)
 
 
-def _short(text: str) -> str:
+def _short(text: str, width: int = 160) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def check_mean(
@@ -368,25 +366,13 @@ def check_not_worse(
     if not 0 <= by < math.inf:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
     new, old = (
-        scores_by_aspect(run),
-        scores_by_aspect(baseline) if isinstance(baseline, Run) else read_judged(baseline),
+        read_judged(one, LabelReader(one.labels) if isinstance(one, Run) else None)
+        for one in (run, baseline)
     )
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
     return [_check(row, run, old[row.aspect], by, confidence, max_unscored) for row in rows]
-
-
-def scores_by_aspect(run: Run) -> dict[str, Judged]:
-    """Return a run's scores by aspect, as `read_judged` does for a folder."""
-    by_aspect: dict[str, Judged] = {}
-    for score in run:
-        one = by_aspect.setdefault(score.aspect, Judged())
-        one.values[score.id] = score.value
-        if score.value is not None:
-            one.signatures[score.signature] = None
-            one.scales[score.scale] = None
-    return with_labels(by_aspect, run.labels)
 
 
 def _check(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.table import (
@@ -134,6 +135,18 @@ def _rows(tables: Iterable[Table]) -> list[dict[str, Any]]:
         for table in tables
         for row in table.rows
     ]
+
+
+def write_rows(out: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of JSON Lines.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    from textassay.runtime.storage.files import encode, storage_errors, write_bytes
+
+    with storage_errors(f"{out} cannot be written"):
+        write_bytes(out, b"".join(encode(row) + b"\n" for row in rows))
 
 
 class _Said(logging.Handler):

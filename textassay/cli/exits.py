@@ -22,7 +22,7 @@ import typer
 from textassay.cli import Status
 from textassay.cli.console import say
 from textassay.lazy import lazy_pattern
-from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
+from textassay.runtime.errors import CapabilityError, TextassayError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -248,12 +248,3 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
-
-
-@contextmanager
-def io_errors(path: Path) -> Iterator[None]:
-    """Turn an error of writing a file within the block into one that names it."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error}") from error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command, group
-from textassay.cli.console import messages, print_tables, say, warn
-from textassay.cli.exits import io_errors, run_async, with_flags
+from textassay.cli.console import messages, print_tables, say, warn, write_rows
+from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import label_scales
@@ -223,7 +223,6 @@ def import_ratings(
     """
     from textassay.annotate import interchange
     from textassay.runtime.data import Examples
-    from textassay.runtime.storage.files import encode, write_text
 
     typed, _ = flags.with_config(given)
     labels = _labels(typed)
@@ -233,8 +232,7 @@ def import_ratings(
     if data is not None:
         examples = Examples(data, labels=labels, **flags.data_options(typed))
         rows = interchange.with_examples(rows, examples)
-    with io_errors(out):
-        write_text(out, "".join(f"{encode(row).decode()}\n" for row in rows))
+    write_rows(out, rows)
     aspects = ", ".join(dict.fromkeys(name for row in rows for name in row["annotators"]))
     raters = len(rows[0]["raters"])
     say(f"{len(rows)} examples rated on {aspects} by {raters} raters are in {out}")
@@ -277,11 +275,12 @@ def export_tasks(
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
+    from textassay.runtime.storage.files import storage_errors
 
     typed, _ = flags.with_config(given)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(typed))
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")
@@ -314,13 +313,11 @@ def import_results(
     """
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.data.other_tools import read_results
-    from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
     # now, so that what is wrong is not reported for a later copy
     Examples(imported.rows).check()
-    with io_errors(out):
-        write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
+    write_rows(out, imported.rows)
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
     say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
     kept = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))

@@ -14,7 +14,7 @@ import typer
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
-from textassay.cli.console import print_tables, say
+from textassay.cli.console import print_tables, say, write_rows
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -205,13 +205,9 @@ def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     """Write a file of examples to rate next, and of what is rated, with probabilities."""
-    from textassay.cli.exits import io_errors
     from textassay.estimation.label_plan import LOOKING
-    from textassay.runtime.storage.files import write_text
 
-    text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-    with io_errors(out):
-        write_text(out, text)
+    write_rows(out, rows)
     rated = sum(row["rated"] for row in rows)
     say(
         f"{len(rows) - rated} examples to rate next written to {out}"

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from textassay.cli import flags, syntax
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import results, say
-from textassay.cli.exits import Stopped, io_errors, run_async
+from textassay.cli.exits import Stopped, run_async
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -264,6 +264,7 @@ async def _write_tree(
     from textassay.methods.coascore import name_chains
     from textassay.methods.hd_eval import decompose_task
     from textassay.methods.library import tasks, trees
+    from textassay.runtime.storage.files import storage_errors
 
     growers: dict[str, Callable[..., Awaitable[GrownTree]]] = {
         "hd-eval": decompose_task,
@@ -280,7 +281,7 @@ async def _write_tree(
     writers = ", ".join(typed["model"].values())
     # outside of the models' block, so that a full disk is reported as itself and not as a failure
     # of a model
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         trees.save(grown.tree, out, source=f"{method} for {task.name}, by {writers}")
     for note in grown.notes:
         say(f"not used: {note['text']} ({note['problem']})", style="yellow")
@@ -325,6 +326,7 @@ async def _write_plan(
     from textassay.methods.by_name import tools_for
     from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
     from textassay.methods.library import plans, tasks
+    from textassay.runtime.storage.files import storage_errors
     from textassay.tools import ToolScorer
 
     check_new_file(out, "plan")
@@ -338,7 +340,7 @@ async def _write_plan(
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
     writers = ", ".join(typed["model"].values())
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         plans.save(plan, out, source=f"written for {task.name} by {writers}")
     typer.echo(printable(plans.as_toml(plan)))
 

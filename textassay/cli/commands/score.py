@@ -417,7 +417,7 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
             session.usage,
             session.engine.progress.done,
             costs=session.engine.progress.costs,
-            waves=None if session.rounds is None else session.rounds.count,
+            waves=None if session.records.rounds is None else session.records.rounds.count,
             by_samples=by_samples,
             most_calls=traits_of(session.method).most_calls,
             as_json=as_json,
