@@ -10,12 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Collection,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from types import MappingProxyType

@@ -37,7 +37,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_files import ANSWERS, kept_rows, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, read_manifest
 
 _log = logging.getLogger(__name__)
 
@@ -125,13 +125,14 @@ def exchanges_of_run(
     """
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
-    source = request.data if data is None else data
-    if source is None and (source := kept_rows(folder)) is not None:
-        request = with_kept_rows(request)
-    if source is None:
-        raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
-    if data is None and request.data is not None:
-        check_present(request.data)
+    if data is None:
+        request = with_kept_rows(request, folder)
+        data = request.data
+        if data is None:
+            raise ConfigurationError(
+                f"{folder}: the run's data came from memory; give them as data="
+            )
+        check_present(data)
     recorded = Settings(**manifest["settings"])
     models: dict[str, Model] = {
         role: RecordedIdentity(entry, recorded.for_role(role))
@@ -140,7 +141,7 @@ def exchanges_of_run(
     # nothing but the run's own cache: its settings may name a server, and no server is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
-    return _asked_again(source, request.model_copy(update=own), models, ids, manifest)
+    return _asked_again(data, request.model_copy(update=own), models, ids, manifest)
 
 
 async def _asked_again(

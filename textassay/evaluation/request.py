@@ -187,10 +187,16 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
     return {**models, **{role: models.get(role, general) for role in roles}}
 
 
-def with_kept_rows(request: RunRequest) -> RunRequest:
-    """Return the request of a run for the rows that it keeps, which are examples already."""
+def with_kept_rows(request: RunRequest, folder: Path) -> RunRequest:
+    """Return the request of a run for the rows in its folder, if its data came from memory."""
+    from textassay.runtime.storage.run_files import kept_rows  # help does not need it
+
+    rows = kept_rows(folder) if request.data is None else None
+    if rows is None:
+        return request
+    # they are examples already
     read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
-    return request.model_copy(update=read)
+    return request.model_copy(update={**read, "data": str(rows)})
 
 
 def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:

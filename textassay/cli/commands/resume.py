@@ -78,7 +78,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
-    from textassay.runtime.storage.run_files import kept_rows, read_manifest
+    from textassay.runtime.storage.run_files import read_manifest
 
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
@@ -88,11 +88,12 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
             f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
-    data = request.data if typed.get("data") is None else str(typed["data"])
+    if "data" in typed:
+        request = request.model_copy(update={"data": str(typed["data"])})
     # with a limit the kept rows are not all of the data, which a resumed run must have
-    if data is None and request.limit is None and (rows := kept_rows(folder)) is not None:
-        data, request = str(rows), with_kept_rows(request)
-    if data is None:
+    elif request.limit is None:
+        request = with_kept_rows(request, folder)
+    if request.data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory and were not kept; resume it in Python"
             " with “evaluate(examples, ..., out=..., resume=True)”"
@@ -104,7 +105,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             "the cost limit applied to an earlier session; this one has no limit, unless you give "
             "--max-cost"
         )
-    own = {"data": data, "settings": settings, "out": folder, "resume": True}
+    own = {"settings": settings, "out": folder, "resume": True}
     return to_command(request.model_copy(update=own), typed)
 
 
