@@ -93,7 +93,7 @@ def annotate(
     )
 
     async def serve() -> int:
-        async with CollectedRatings(study, journal_path(out)) as ratings:
+        async with CollectedRatings(study, out.with_name(f"{out.stem}.journal.jsonl")) as ratings:
             server = AnnotationServer(ratings, out, host=host, public=public, warn=warn)
             try:
                 async with server.serving(port) as bound:
@@ -118,11 +118,6 @@ def public_address(url: str) -> str:
             f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
         )
     return known
-
-
-def journal_path(out: Path) -> Path:
-    """Return where the journal of a file of ratings is."""
-    return out.with_name(f"{out.stem}.journal.jsonl")
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:

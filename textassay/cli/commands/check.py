@@ -99,7 +99,7 @@ def print_check(found: Check, *, as_json: bool = False) -> None:
             # not folded, so that it can be copied
             console.print(Text(f"  {printable(line)}"), soft_wrap=True)
         console.print()
-    print_tables([found], as_json=False)
+    print_tables([found], found.to_dict(), as_json=False)
 
 
 def _status(found: Check, use: str) -> int:

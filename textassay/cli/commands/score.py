@@ -525,28 +525,31 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else Status.UNSCORED
     console = results()
-    console.print(printable(str(run.folder)), markup=False)
+
+    def show(line: str, style: str = "") -> None:
+        console.print(printable(line), style=style, markup=False)
+
+    show(str(run.folder))
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
     console.print(to_terminal(Table(_MEANS, means), console.width))
     if run.without_mean:
         given = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
             labels = enumerate(run.labels[name].names)
-            shown = ", ".join(f"{label} {given[name, at]}" for at, label in labels)
-            console.print(printable(f"{name}: {shown}"), markup=False)
+            show(f"{name}: " + ", ".join(f"{label} {given[name, at]}" for at, label in labels))
     usage = summary["usage"]
     # calls of this session without an answer, which usage does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
-    console.print(
+    show(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
         f" cost {_cost_of(usage, now)}"
     )
     if now.samples_never_differ:
-        console.print(
+        show(
             f"in each of {now.sampled} scores all samples agree: the server may "
             "ignore the temperature, so more than one sample adds nothing",
-            style="yellow",
+            "yellow",
         )
     unscored = {
         kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
@@ -555,13 +558,11 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         return 0
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
-    console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    show(f"unscored: {counts} ({reasons})", "yellow")
     for line in _commonest_messages(run):
-        console.print(printable(line), markup=False)
+        show(line)
     if unscored.get("error"):
-        console.print(
-            printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
-        )
+        show(f"retry the errors with: textassay resume {run.folder}")
     return Status.UNSCORED
 
 
