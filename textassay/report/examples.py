@@ -59,7 +59,6 @@ _SHOWN = frozenset(
 )
 """Fields that are drawn in some form; any other is put in words, or named beside its value."""
 _WORDS = {
-    "criterion": "criterion {}",
     "points": "{} points",
     "met": "met: {}",
     "tags": "tags: {}",
@@ -288,8 +287,6 @@ class ShownScore:
     """What the gap is counted in."""
     other: float | None
     """Value in the second run."""
-    change: float | None
-    """First run minus second."""
     other_example: Example | None
     """What the second run judged under this id, if that is another text."""
     flips: bool
@@ -363,7 +360,6 @@ def show_score(
         gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
         other=number_or_none(joined.other[row]),
-        change=number_or_none(joined.changes[row]),
         other_example=_other(example, second, score.id),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),

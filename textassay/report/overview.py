@@ -47,8 +47,6 @@ REASONS = {
     "invalid": "the judge answered, but not usably",
     "error": "the judge could not be asked",
 }
-_MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
-"""Facts that most readers do not look for, which are folded."""
 _RESULT = "\0result"
 
 
@@ -58,8 +56,9 @@ class RunFacts:
 
     name: str
     facts: list[tuple[str, str]]
-    """Label and value; `more` are the facts that most readers do not look for."""
+    """Label and value."""
     more: list[tuple[str, str]]
+    """Those that most readers do not look for, which are folded."""
     outcomes: list[tuple[str, int, str]]
     """Outcome, number of scores and meaning of each outcome that occurs."""
     bar: Markup | None
@@ -74,7 +73,6 @@ class Overview:
     """All runs."""
 
     runs: list[RunFacts]
-    data: str
     missing: str
     """Why texts are absent; empty if they are there."""
     left_out: list[str]
@@ -91,7 +89,7 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         for at, own in enumerate(data)
         if own.other_texts
     ]
-    return Overview([_run_facts(run) for run in runs], data[0].name, "; ".join(reasons), left_out)
+    return Overview([_run_facts(run) for run in runs], "; ".join(reasons), left_out)
 
 
 def _run_facts(run: RunSource) -> RunFacts:
@@ -100,11 +98,14 @@ def _run_facts(run: RunSource) -> RunFacts:
         (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
     # not every run has all facts, and an empty row would look like a fault
-    facts = [(label, without_folders(value)) for label, value in _all_facts(run, summary) if value]
+    facts, more = (
+        [(label, without_folders(value)) for label, value in part.items() if value]
+        for part in _facts(run, summary)
+    )
     return RunFacts(
         name=run.name,
-        facts=[fact for fact in facts if fact[0] not in _MORE],
-        more=[fact for fact in facts if fact[0] in _MORE],
+        facts=facts,
+        more=more,
         outcomes=outcomes,
         bar=svg.shares((name, count) for name, count, _ in outcomes) if outcomes[1:] else None,
         errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
@@ -112,7 +113,8 @@ def _run_facts(run: RunSource) -> RunFacts:
     )
 
 
-def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return facts by label, and those that most readers do not look for."""
     usage, outcomes = summary["usage"], summary["outcomes"]
     tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
     unseen = run.recorded("data", "unseen") or ()
@@ -124,21 +126,22 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
     total = sum(outcomes.values())
     lacking = total - outcomes["scored"]
     values = f"{lacking:,} without a value" if lacking else "all with a value"
-    return [
-        ("Method", run.method),
-        ("Model", ", ".join(models) or "none asked"),
-        ("Task", str(run.recorded("spec", "task") or "")),
-        ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
-        *([("Not seen by the judge", ", ".join(unseen))] if unseen else ()),
-        ("Aspects", ", ".join(run.table.aspects)),
-        ("Scores", f"{total:,}, {values}" if total else "none yet"),
-        ("Tools", ", ".join(map(str, tools))),
-        ("Calls", calls),
-        ("Tokens", tokens),
-        ("Cost", cost),
-        ("Began", run.began),
-        ("Version", f"textassay {run.recorded('textassay') or 'unknown'}"),
-    ]
+    return {
+        "Method": run.method,
+        "Model": ", ".join(models) or "none asked",
+        "Task": str(run.recorded("spec", "task") or ""),
+        "Examples": f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else ""),
+        "Not seen by the judge": ", ".join(unseen),
+        "Aspects": ", ".join(run.table.aspects),
+        "Scores": f"{total:,}, {values}" if total else "none yet",
+        "Tools": ", ".join(map(str, tools)),
+        "Cost": cost,
+    }, {
+        "Calls": calls,
+        "Tokens": tokens,
+        "Began": run.began,
+        "Version": f"textassay {run.recorded('textassay') or 'unknown'}",
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from textassay.report.overview import (
     scores,
 )
 from textassay.report.people import RESAMPLES, AspectAgreement, agreements, pairs_of
-from textassay.report.rendering import asset, environment, figure, policy, visible
+from textassay.report.rendering import asset, environment, figure, fill, visible
 from textassay.report.source import (
     DataSource,
     JoinedPage,
@@ -122,9 +122,8 @@ def write_report(
             runs, a run wrote no folder, or `max_rows` is negative.
         StorageError: The file cannot be written.
     """
-    folders = [_folder(run) for run in (runs if isinstance(runs, Sequence) else [runs])]
-    if isinstance(runs, str):
-        folders = [_folder(runs)]
+    several = isinstance(runs, Sequence) and not isinstance(runs, str)
+    folders = [_folder(run) for run in (runs if several else [runs])]
     if len(folders) not in (1, 2):
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
@@ -200,20 +199,15 @@ def fill_page(content: Content, *, packed: Packed | None = None, live: str | Non
     """Return the page."""
     # script and style are inlined and allowed by hash: the file works without a server, and a
     # script that came in with a judged text has another hash and is refused by the browser
-    script, style = asset("page.js"), asset("page.css")
-    return environment().get_template("page.html.jinja").render(
-        content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
-        policy=policy(script, style, connect=live is not None),
+    return fill(
+        "page.html.jinja", script=asset("page.js"), connect=live is not None, content=content,
+        packed=packed, live=live,
     )  # fmt: skip
 
 
 def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
     """Return a page of tables alone, such as the report of a fitted evaluator."""
-    style = asset("page.css")
-    return environment().get_template("tables.html.jinja").render(
-        title=title, note=note, style=style, policy=policy("", style, connect=False),
-        tables=tables,
-    )  # fmt: skip
+    return fill("tables.html.jinja", title=title, note=note, tables=tables)
 
 
 def portable(table: Table) -> Table:

@@ -83,9 +83,6 @@ class JudgeAgreement:
     measure: str
     """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
     value: Estimate
-    n: int
-    groups: int | None
-    """`None` without groups."""
     advantage: Advantage | None
     """Its lead over trivial measures; `None` for labels, or without intervals."""
 
@@ -122,7 +119,6 @@ class Plot:
 class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
-    human: str
     tables: list[Table]
     """Judges, their jurors and trivial measures, one table by level, the data set first."""
     above: Table | None
@@ -169,7 +165,7 @@ def agreements(
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
         found.append(AspectAgreement(
-            human, tables, _above_table(human, above), _judges(of_runs, named, above, runs),
+            tables, _above_table(human, above), _judges(of_runs, named, above, runs),
             plots=_plots(human, sides, joined, {(at, row.aspect) for at, row in named}),
             matrices=[_matrix(at, row, runs) for at, row in named],
         ))  # fmt: skip
@@ -365,16 +361,13 @@ def _judges(
     found: dict[tuple[str, str], JudgeAgreement] = {}
     for judge, row, _ in rows:
         own, key = row.agreement, (judge, row.aspect)
-        found[key] = JudgeAgreement(
-            *key, "Spearman's rho", own.estimate("spearman"), own.n, own.groups, above.get(key)
-        )
+        rho = own.estimate("spearman")
+        found[key] = JudgeAgreement(*key, "Spearman's rho", rho, above.get(key))
     for at, of_label in labels:
-        same, key = of_label.agreement, (runs[at].name, of_label.aspect)
-        kappa = same.measures["kappa"]
+        key = (runs[at].name, of_label.aspect)
         if of_label.aspect in runs[at].table.aspects:  # not a juror's labels
-            found[key] = JudgeAgreement(
-                *key, "Cohen's kappa", kappa.estimate, same.n, same.groups, above.get(key)
-            )
+            kappa = of_label.agreement.measures["kappa"].estimate
+            found[key] = JudgeAgreement(*key, "Cohen's kappa", kappa, above.get(key))
     return list(found.values())
 
 

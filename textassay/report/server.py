@@ -27,7 +27,7 @@ from textassay.report.page import (
     render_sections,
 )
 from textassay.report.people import RESAMPLES, pairs_of
-from textassay.report.rendering import asset, environment, policy
+from textassay.report.rendering import fill
 from textassay.report.source import (
     DataSource,
     RunSource,
@@ -241,11 +241,7 @@ class Viewer:
         runs = await asyncio.to_thread(
             lambda: [_index_entry(self.path, name) for name in self.names()]
         )
-        style = asset("page.css")
-        made = environment().get_template("index.html.jinja").render(
-            folder=self.path.resolve().name, runs=runs, style=style,
-            policy=policy("", style, connect=False),
-        )  # fmt: skip
+        made = fill("index.html.jinja", folder=self.path.resolve().name, runs=runs)
         return web.Response(text=made, content_type="text/html")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:

@@ -23,6 +23,7 @@ import numpy as np
 from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
+from textassay.estimation.run_comparison import higher_is_better
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
@@ -237,10 +238,7 @@ class RunSource:
 
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is a good one, as the manifest says."""
-        for known in self.recorded("method", "aspects") or ():
-            if isinstance(known, Mapping) and known.get("name") == aspect:
-                return bool(known.get("higher_is_better", True))
-        return True
+        return higher_is_better(self.manifest).get(aspect, True)
 
 
 @dataclass
