@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -156,22 +156,31 @@ class GateCheck:
             raise Inconclusive("\n".join([str(self), *self.texts]))
 
 
+class _Loss(NamedTuple):
+    """How much a score is below the best one, or below its baseline."""
+
+    loss: float
+    score: Score
+    was: str = ""
+    """The baseline in words."""
+
+
+def _sort_losses(losses: Iterable[_Loss], examples: Iterable[str]) -> list[_Loss]:
+    """Return the largest losses first, of equal ones the first in the data.
+
+    Scores come as judges answer, and the message must not change between runs.
+    """
+    places = {id_: place for place, id_ in enumerate(examples)}
+    return sorted(losses, key=lambda one: (-one.loss, places.get(one.score.id, len(places))))
+
+
 def _worst(
-    scores: Sequence[Score],
-    examples: Mapping[str, Example],
-    losses: Sequence[float],
-    before: Sequence[float] | None = None,
+    heading: str, losses: Sequence[_Loss], examples: Mapping[str, Example]
 ) -> tuple[str, ...]:
     """Return lines about the texts with the largest losses."""
-    # of equal losses the first in the data: scores come as judges answer, and the message must not
-    # change between runs
-    places = {id_: place for place, id_ in enumerate(examples)}
-    by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
-    lines = ["the worst scores:" if before is None else "the largest losses:"]
-    for _, _, at in by_loss[:SHOWN]:
-        score = scores[at]
+    lines = [heading]
+    for _, score, was in losses[:SHOWN]:
         example = examples.get(score.id)
-        was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
         if example and may_be_one_text(text_digest(example), score.text_digest):
             lines.append(f"    text: {_short(example.output)}")
@@ -232,7 +241,9 @@ def check_mean(
         note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold, sign)
     ):
         verdict = "inconclusive"
-    texts = () if verdict == "holds" else _worst(scored, examples, (-sign * values).tolist())
+    losses = map(_Loss, (-sign * values).tolist(), scored)
+    lines = _worst("the worst scores:", _sort_losses(losses, examples), examples)
+    texts = () if verdict == "holds" else lines
     return GateCheck(
         kind, aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
         interval.low, interval.high, threshold, confidence, verdict, texts, note,
@@ -399,22 +410,20 @@ def _check(
     falls = row.aspect in lower_is_better(run.manifest)
     gain = advantage(row.difference, falls=falls)
     verdict = verdict_on(gain, -by)
-    paired = [
-        (score, before)
+    up = -1 if falls else 1
+    examples = {example.id: example for example in run.examples()}
+    paired = (
+        _Loss(up * (before - score.value), score, f" (baseline {before:g})")
         for score in scores
         if score.value is not None and (before := old.values.get(score.id)) is not None
-    ]
-    up = -1 if falls else 1
-    losses = [up * (before - (score.value or 0.0)) for score, before in paired]
-    now, then = [score for score, _ in paired], [before for _, before in paired]
-    examples = {example.id: example for example in run.examples()}
-    # a stable order: of equal losses the first in the data
-    by_loss = sorted(range(len(losses)), key=lambda at: -losses[at])
-    worse = [now[at].id for at in by_loss if losses[at] > 0]
+    )
+    losses = _sort_losses(paired, examples)
+    worse = [one.score.id for one in losses if one.loss > 0]
+    lines = _worst("the largest losses:", losses, examples)
     return GateCheck(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
         gain.high, -by, confidence, verdict,
-        () if verdict == "holds" else _worst(now, examples, losses, then),
+        () if verdict == "holds" else lines,
         worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
     )  # fmt: skip
 

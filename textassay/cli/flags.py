@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -417,40 +417,36 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """
     if path is None:
         return {}
+
+    def refuse(why: object) -> NoReturn:
+        raise ConfigurationError(f"--config {path}: {why}")
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"--config {path}: {error}") from error
+        refuse(error)
     # the file may spell flags as the command line does
     flat = {key.replace("-", "_"): value for key, value in content.items()}
     others = {"models", "endpoints", "options", *EndpointSettings.model_fields, *SETTABLE, *LOADING}
     allowed = sorted({*known, *others} - {"config", "field", "set"})
-    for key in flat:
-        if key not in allowed:
-            table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
-            if table is not None:
-                raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
-            if key in ("set", "settings"):
-                raise ConfigurationError(
-                    f"--config {path}: there is no {key!r}; write settings such as timeout above"
-                    " all tables, and options of the method below [options]"
-                )
-            raise UnknownName("key", key, allowed, where=str(path))
+    for key in (key for key in flat if key not in allowed):
+        table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
+        if table is not None:
+            refuse(f"{key!r} belongs below [{table}]")
+        if key in ("set", "settings"):
+            refuse(
+                f"there is no {key!r}; write settings such as timeout above all tables, and options"
+                " of the method below [options]"
+            )
+        raise UnknownName("key", key, allowed, where=str(path))
     for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):
-            raise ConfigurationError(
-                f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
-            )
+            refuse(f"{key!r} must be a table of settings, not {flat[key]!r}")
     for key in flat.get("options", {}):
         if key in (*SETTABLE, *LOADING, *LOADED, *FLAGGED):
-            raise ConfigurationError(
-                f"--config {path}: {key!r} is no option of a method; write it above [options]"
-            )
+            refuse(f"{key!r} is no option of a method; write it above [options]")
     if not isinstance(flat.get("endpoints", []), list):
-        raise ConfigurationError(
-            f"--config {path}: endpoints must be tables, each beginning with [[endpoints]] in two "
-            "brackets"
-        )
+        refuse("endpoints must be tables, each beginning with [[endpoints]] in two brackets")
     if "models" in flat:
         named, flat["roles"] = role_tables(flat.pop("models"), path)
         flat["model"] = {**read_models(flat.get("model") or {}), **named}
@@ -458,8 +454,8 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         try:
             if key in flat:
                 flat[key] = reader(flat[key])
-        except (AttributeError, TypeError) as error:
-            raise ConfigurationError(f"--config {path}: {key!r} cannot be {flat[key]!r}") from error
+        except (AttributeError, TypeError):
+            refuse(f"{key!r} cannot be {flat[key]!r}")
     return flat
 
 

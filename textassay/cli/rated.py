@@ -230,18 +230,13 @@ class RatedInput:
         """Open the comparisons that scores belong to: pairs of systems if asked, or in the run."""
         return Paired(self.examples()) if pair or self._run.pair else self.examples()
 
-    def columns(self, scores: Path | None = None) -> list[Columns]:
-        """Join ratings with the scores, or with other scores of the same texts."""
-        from textassay.estimation.columns import join_columns, read_judged, read_plan
+    def columns(self) -> list[Columns]:
+        """Join ratings with the scores."""
+        from textassay.estimation.columns import join_columns, read_plan
 
         # a misspelled word fails as a missing file
         plan = None if self._picked in (RANDOM, CHOSEN) else read_plan(self._picked)
-        judged = self.judged
-        if scores is not None:
-            other = RatedInput(scores, self.data, self._given, self.aspect_map)
-            reader = LabelReader({**self.labels, **other.declared})
-            judged = read_judged(other.source(reader), reader)
-        tables = join_columns(judged, self.people, self.aspect_map, plan=plan)
+        tables = join_columns(self.judged, self.people, self.aspect_map, plan=plan)
         shares = shares_of(self.labels)
         left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
         if not 0 < len(left_out) < len(tables):

@@ -27,7 +27,7 @@ from textassay.report import svg
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
-from textassay.table import Alert, Column, Estimate, Note, Table, column, part, table_of
+from textassay.table import Alert, Column, Estimate, Note, Table, column, table_of
 from textassay.tools.surface import Length, Novelty, Rouge
 from textassay.tools.tool import Computed, Measurement
 
@@ -52,6 +52,8 @@ class _Compared(NamedTuple):
 class Advantage:
     """A judge's lead over trivial measures."""
 
+    score: str = field(metadata=column("score"))
+    judge: str = field(metadata=column("by"))
     measure: str = field(metadata=column("best trivial measure"))
     """The best of them."""
     difference: Estimate = field(metadata=column("judge's minus its", "interval"))
@@ -63,15 +65,6 @@ class Advantage:
         )
     )
     """Whether it is above all of them beyond chance, below one of them, or neither."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AdvantageLine:
-    """A judge beside trivial measures."""
-
-    score: str = field(metadata=column("score"))
-    judge: str = field(metadata=column("by"))
-    advantage: Advantage = field(metadata=part(Advantage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +148,8 @@ def agreements(
         # the runs themselves, without their jurors
         of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
         above = {
-            (one.judge, one.row.aspect): _advantage(
-                judged.values[one.judge, one.row.aspect], human, by_name[one.judge].data, resamples
-            )
-            for one in of_runs
+            key: _advantage(key, judged.values[key], human, by_name[key[0]].data, resamples)
+            for key in ((one.judge, one.row.aspect) for one in of_runs)
             if resamples
         }
         by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
@@ -324,7 +315,11 @@ def _levels_of(data: DataSource) -> list[Level]:
 
 
 def _advantage(
-    judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
+    key: tuple[str, str],
+    judge: Mapping[str, float | None],
+    human: str,
+    data: DataSource,
+    resamples: int,
 ) -> Advantage | None:
     """Return a judge's lead over the trivial measures; `None` if there is nothing to compare."""
     people = data.people
@@ -348,7 +343,8 @@ def _advantage(
     elif any(one.is_below(0) for *_, one in found):
         above = "no"
     _, name, difference = max(found)
-    return Advantage(name, difference, above)
+    run, score = key
+    return Advantage(score, run, name, difference, above)
 
 
 def _judges(
@@ -373,10 +369,10 @@ def _judges(
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
     """Return by how much each judge is above the best trivial measure."""
-    lines = [_AdvantageLine(score, run, one) for (run, score), one in above.items() if one]
+    lines = [one for one in above.values() if one]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"
-    return table_of(_AdvantageLine, lines, (note,), title) if lines else None
+    return table_of(Advantage, lines, (note,), title) if lines else None
 
 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:

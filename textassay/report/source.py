@@ -23,7 +23,6 @@ import numpy as np
 from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
-from textassay.estimation.run_comparison import higher_is_better
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
@@ -238,6 +237,8 @@ class RunSource:
 
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is a good one, as the manifest says."""
+        from textassay.estimation.run_comparison import higher_is_better
+
         return higher_is_better(self.manifest).get(aspect, True)
 
 
