@@ -428,23 +428,20 @@ def _check(
     )  # fmt: skip
 
 
-_ARGUMENTS = tuple(inspect.signature(evaluate).parameters)
-_OF_SESSION = {
-    "cache": "textassay_answers in pytest's configuration",
-    "max_cost": "--textassay-max-cost",
-}
-"""Settings that all tests of a session have together, and where they are given."""
-
-
 def _move_settings(given: dict[str, Any]) -> None:
     """Replace single settings among the arguments by `settings`."""
-    own = {name: given.pop(name) for name in list(given) if name not in _ARGUMENTS}
+    arguments = tuple(inspect.signature(evaluate).parameters)
+    own = {name: given.pop(name) for name in list(given) if name not in arguments}
+    of_session = {
+        "cache": "textassay_answers in pytest's configuration",
+        "max_cost": "--textassay-max-cost",
+    }
     for name in own:
         if name not in Settings.model_fields:
-            raise UnknownParameter("evaluate", name, [*_ARGUMENTS, *Settings.model_fields])
-        if name in _OF_SESSION:
+            raise UnknownParameter("evaluate", name, [*arguments, *Settings.model_fields])
+        if name in of_session:
             raise ConfigurationError(
-                f"{name}= is one for all tests of a session: {_OF_SESSION[name]}"
+                f"{name}= is one for all tests of a session: {of_session[name]}"
             )
     if own:
         general: Settings = given.get("settings") or Settings()

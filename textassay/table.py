@@ -292,8 +292,6 @@ def stack_subsets(
     )
 
 
-MAX_TEXT = 120
-"""Characters of a text that a cell of a notebook shows."""
 MAX_ROWS = 20
 """Rows of a table that a notebook shows."""
 _GAP = "  "
@@ -349,10 +347,8 @@ def _clip(table: Table) -> Table:
     return replace(table, rows=rows, notes=notes)
 
 
-def _shorten(cell: Cell) -> Cell:
-    if isinstance(cell, str) and len(cell) > MAX_TEXT:
-        return f"{cell[: MAX_TEXT - 1]}…"
-    return cell
+def _shorten(cell: Cell, most: int = 120) -> Cell:
+    return f"{cell[: most - 1]}…" if isinstance(cell, str) and len(cell) > most else cell
 
 
 def to_json(document: Mapping[str, Any], tables: Sequence[Table] = ()) -> str:

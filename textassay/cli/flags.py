@@ -514,9 +514,6 @@ def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     return {**seated, "model": read_models([f"juror={model}" for model in jurors])}
 
 
-LISTS = ("aspects", "features", "tools")
-"""Flags that take `A,B` and may repeat."""
-
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "model": read_models,
     "aspects": read_names,
@@ -533,7 +530,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with their values read; those that were not given are left out."""
     read = {
-        key: split_names(value) if key in LISTS
+        key: split_names(value) if key in ("aspects", "features", "tools")
         else READERS[key](value) if key in READERS else value
         for key, value in typed_flags(flags).items()
     }  # fmt: skip

@@ -12,9 +12,6 @@ from textassay.report.svg import interval_plot
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Column, Table
 
-MAX_JUDGES = 20
-"""Judges whose reasons the page spells out; the table has all."""
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeSection:
@@ -38,10 +35,10 @@ def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge
         StorageError: The file cannot be written.
     """
     first, *points = found.sentences()[:2]
+    judges = list(map(_section, found.rows[:20]))  # whose reasons are spelled out
     page = fill(
         "check.html.jinja", title=title, headline=first, points=points, commands=found.next,
-        table=_table(found), judges=[_section(row) for row in found.rows[:MAX_JUDGES]],
-        more=len(found.rows) - MAX_JUDGES,
+        table=_table(found), judges=judges, more=len(found.rows) - len(judges),
     )  # fmt: skip
     with storage_errors(f"{out} cannot be written"):
         write_text(Path(out), page)

@@ -40,7 +40,6 @@ MAX_IMAGE = 2_000_000
 """Characters of one image as a data: URI that a page holds."""
 _BLOCK = 200
 """Examples in a block."""
-_SNIPPET = 110
 SectionKind = Literal["label", "question", "contribution", "part", "note"]
 TITLES: dict[SectionKind, str] = {
     "label": "Probability of each label",
@@ -682,8 +681,8 @@ def _place(text: str, texts: dict[str, int]) -> int:
     return texts.setdefault(text, len(texts))
 
 
-def _beginning(text: str) -> str:
-    return visible(" ".join(text[: 2 * _SNIPPET].split())[:_SNIPPET])
+def _beginning(text: str, most: int = 110) -> str:
+    return visible(" ".join(text[: 2 * most].split())[:most])
 
 
 def _largest(column: Floats, count: int) -> RowNumbers:

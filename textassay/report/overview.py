@@ -47,7 +47,6 @@ REASONS = {
     "invalid": "the judge answered, but not usably",
     "error": "the judge could not be asked",
 }
-_RESULT = "\0result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +362,12 @@ def _draw(graph: Graph) -> Markup:
     columns: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in ("input", *fed):
         columns[depth[name]].append(name)
-    arrows[graph.output, _RESULT] = False
+    result = "\0result"  # is no name of a node
+    arrows[graph.output, result] = False
     return svg.flow(
-        [*columns, [_RESULT]],
+        [*columns, [result]],
         [(*ends, fans_out) for ends, fans_out in arrows.items()],
-        names={"input": "example", _RESULT: "result"},
+        names={"input": "example", result: "result"},
         label=f"Graph of {graph.name}",
     )
 

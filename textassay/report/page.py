@@ -51,9 +51,6 @@ from textassay.table import Cell, Estimate, Table
 
 _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
-_KAPPA = "Cohen's kappa"
-_COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
-"""Coefficients by which a run agrees better, with their names in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +252,18 @@ def headline(
 
 def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
+    kappa = "Cohen's kappa"
+    names = {"spearman": "Spearman's rho", kappa: kappa}
     found = {
         (one.aspect, one.coefficient): one.difference
         for one in estimates.of_agreement
-        if one.coefficient in _COMPARED and one.difference.value is not None
+        if one.coefficient in names and one.difference.value is not None
     }
     # for labels, kappa is shown in place of the correlation of their numbers
-    labeled = {aspect for aspect, measure in found if measure == _KAPPA}
-    shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
+    labeled = {aspect for aspect, measure in found if measure == kappa}
+    shown = {key: one for key, one in found.items() if key[1] == kappa or key[0] not in labeled}
     if shown:
-        measures = dict.fromkeys(_COMPARED[measure] for _, measure in shown)
+        measures = dict.fromkeys(names[measure] for _, measure in shown)
         yield _describe_intervals(
             [(aspect, one) for (aspect, _), one in shown.items()],
             "A agrees better with people than B on", "B agrees better with people than A on",

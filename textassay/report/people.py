@@ -33,8 +33,6 @@ from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_SHADES = 5
-"""Shades of a confusion matrix, darker for larger shares of what people said."""
 Above = Literal["yes", "no", "not shown"]
 
 
@@ -85,7 +83,7 @@ class MatrixCell(NamedTuple):
 
     texts: int
     shade: int
-    """Share of what people gave this label, from 0 to 4."""
+    """Share of what people gave this label, in five steps from 0 to 4."""
     address: str
     """Leads to the texts in it."""
 
@@ -441,7 +439,7 @@ def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
         cells = [
             MatrixCell(
                 int(count),  # whole: the report cuts no scores at a threshold
-                min(_SHADES - 1, round(_SHADES * count / total - 0.5)) if count else 0,
+                min(4, round(5 * count / total - 0.5)) if count else 0,
                 f"#cell/{at}/{aspect}/{people}/{judge}" if count and aspect >= 0 else "",
             )
             for judge, count in enumerate(counts)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
-VERDICTS = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
 
 
 @command("demo", panel=SCORING, asks_models=True)
@@ -98,12 +97,13 @@ def _print_check(found: Check, page: Path) -> None:
     from textassay.checking.result import main_figure
 
     headline, what, *_ = found.sentences()
+    words = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
     columns = (
         Column("judge", "judge"), Column("r", "r with the experts", "number", 2),
         *(Column(use, use) for use in ("for systems", "for means", "as a gate", "for texts")),
     )  # fmt: skip
     rows = [
-        (row.pair.judge, main_figure(row)[1].value, *(VERDICTS[one] for one in row.answers))
+        (row.pair.judge, main_figure(row)[1].value, *(words[one] for one in row.answers))
         for row in found.rows
     ]
     _print(

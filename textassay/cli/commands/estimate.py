@@ -221,10 +221,6 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     say(LOOKING)
 
 
-_BATCH = 500
-"""Scores that are written at a time."""
-
-
 @command("calibrate", panel=DECIDING)
 def calibrate(
     scores: flags.ScoresOrMetrics,
@@ -355,8 +351,8 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     with closing(RunFolder.create(out)) as target:
         target.write_manifest(made)
         scores = latest_scores(run)
-        # a write per batch instead of one per score, and never the whole run in memory
-        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
+        # a write for 500 scores instead of one per score, and never the whole run in memory
+        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, 500)]:
             calibrated += sum(score.calibrated is not None for score in batch)
             outside += sum(bool(score.outside) for score in batch)
             target.append(batch)

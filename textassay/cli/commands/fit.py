@@ -45,8 +45,6 @@ FLAGS = (
     | flags.pick("task", "aspects", "n", "temperature", "seed") | flags.READING | flags.RATINGS
     | flags.RUNTIME
 )  # fmt: skip
-PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))
-"""Flags that are parameters of `textassay.fit`."""
 
 
 @command("fit", panel=SCORING, asks_models=True)
@@ -123,7 +121,8 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
 
 def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
-    given = {name: typed[name] for name in PARAMETERS if name in typed}
+    parameters = {"method", *(name for one in KINDS.values() for name in one.model_fields)}
+    given = {name: value for name, value in typed.items() if name in parameters}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 
 
 ListRows = Sequence[Mapping[str, Any]]
-PAGE_WIDTH = 120
-"""Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
-scripts."""
 
 
 group("list", "List methods, tasks and settings.", panel=MAKING)
@@ -146,7 +143,8 @@ def _show(rows: ListRows, as_json: bool) -> None:
         # `default=str`: defaults of settings include paths and enumerations
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
-    console, columns = results(pipe_width=PAGE_WIDTH), list(rows[0])
+    # in a pipe or a file, too, they are folded: their last column is prose, and scripts take --json
+    console, columns = results(pipe_width=120), list(rows[0])
     # beside three cells a narrow terminal has no room left for words: rows become paragraphs
     if console.width < 100 and len(columns) > 2:
         console.print(Group(*(line for row in rows for line in _paragraph(row))))

@@ -433,11 +433,6 @@ async def _walk(session: Session, command: ScoreCommand) -> None:
             pass
 
 
-_MEANS = (
-    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
-)  # fmt: skip
-
-
 def print_estimate(
     usage: Usage,
     examples: int,
@@ -530,8 +525,11 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         console.print(printable(line), style=style, markup=False)
 
     show(str(run.folder))
+    columns = (
+        Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+    )  # fmt: skip
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
-    console.print(to_terminal(Table(_MEANS, means), console.width))
+    console.print(to_terminal(Table(columns, means), console.width))
     if run.without_mean:
         given = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
