@@ -22,6 +22,7 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
+    from textassay.agents.prompt_template import Task
     from textassay.agreement.joined import People
     from textassay.estimation.columns import Columns, Judged
     from textassay.estimation.maps import Scales
@@ -47,10 +48,10 @@ class RatedInput:
         scores: Path,
         data: Path | None,
         given: Mapping[str, Any],
-        aspect_map: Iterable[str] | None = None,
+        aspect_map: Iterable[str] | None = (),
         *,
         picked: str = CHOSEN,
-        scale: Iterable[str] | None = None,
+        scale: Iterable[str] | None = (),
         by: str | None = None,
         whole_labels: bool = False,
     ) -> None:
@@ -59,25 +60,29 @@ class RatedInput:
         self._scales = read_scales(scale or ())
         self._given = given
         self._picked, self._by, self._reading = picked, by, data_options(flags)
-        self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
+        self._ratings, self._task_name = tuple(flags.get("ratings") or ()), flags.get("task")
         self._whole_labels = whole_labels
         self._run = RunRequest(method="")  # of a file of scores, which records nothing
         if (scores / MANIFEST).is_file():
             self._run = with_kept_rows(request_from_manifest(read_manifest(scores)), scores)
 
     @cached_property
+    def _task(self) -> Task | None:
+        """The task that names labels, if one is given."""
+        from textassay.methods.library import tasks
+
+        return tasks.load(self._task_name) if self._task_name else None
+
+    @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: from the run's aspects and the task."""
         from textassay.agreement.joined import labels_of_task
         from textassay.agreement.records import read_labels, refuse_other_labels
-        from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
-        if self._task is None:
-            return labels
-        named = labels_of_task(tasks.load(self._task).aspects, self.aspect_map)
+        named = labels_of_task(self._task.aspects, self.aspect_map) if self._task else {}
         for name in labels.keys() & named.keys():
-            places = f"in {self.scores}", f"in the task {self._task}"
+            places = f"in {self.scores}", f"in the task {self._task_name}"
             refuse_other_labels(name, labels[name].names, named[name].names, places)
         return labels | named
 
@@ -139,21 +144,16 @@ class RatedInput:
         own = self.declared if people is None else self.labels
         own = own if labels is None else {**labels, **self.declared}
         reader = LabelReader(own)
-        return RunSide(
-            read_judged(self.source(reader), reader),
-            read_scores(self.source(reader), LabelReader(own)),
-            people,
-            own,
-            self.lower_is_better,
-        )
+        judged = read_judged(self.source(reader), reader)
+        recorded = read_scores(self.source(reader), LabelReader(own))
+        return RunSide(judged, recorded, people, own, self.lower_is_better)
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
         """The aspects on which a low score is a good one, as the run says, or else the task."""
         from textassay.estimation.run_comparison import higher_is_better
-        from textassay.methods.library import tasks
 
-        of_task = () if self._task is None else tasks.load(self._task).aspects
+        of_task = self._task.aspects if self._task else ()
         of_run = higher_is_better(read_manifest(self.scores)) if self._run.method else {}
         rises = {aspect.name: aspect.higher_is_better for aspect in of_task} | of_run
         return frozenset(name for name in rises if not rises[name])

@@ -48,8 +48,12 @@ def resume(
     from textassay.evaluation.merging import is_divided
 
     read = _flags_to_resume({**given, "data": data})
-    if is_divided(run):
-        _merge_to_resume(run)
+    if is_divided(run) and (absent := _merge_shards(run, partial=True).absent):
+        say(
+            f"{run} has no shard {', '.join(absent)}: what it lacks is judged now. If another "
+            "machine is judging it, stop this command and run `textassay merge` once its folder is"
+            " here"
+        )
     parsed = command_to_resume(run, read)
     if parsed.request.stress is not None:
         if parsed.workers is not None:
@@ -142,17 +146,6 @@ def merge(
         # a partial merge is a finished run with scores missing, which is what status 1 says
         return Status.UNSCORED
     return status
-
-
-def _merge_to_resume(run: Path) -> None:
-    """Merge the shards of a run as they are, so that the rest can be judged as of any run."""
-    made = _merge_shards(run, partial=True)
-    if made.absent:
-        say(
-            f"{run} has no shard {', '.join(made.absent)}: what it lacks is judged now. If another "
-            "machine is judging it, stop this command and run `textassay merge` once its folder is"
-            " here"
-        )
 
 
 def _merge_shards(run: Path, *, partial: bool) -> Merged:
