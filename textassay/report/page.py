@@ -119,8 +119,8 @@ def write_report(
             runs, a run wrote no folder, or `max_rows` is negative.
         StorageError: The file cannot be written.
     """
-    several = isinstance(runs, Sequence) and not isinstance(runs, str)
-    folders = [_folder(run) for run in (runs if several else [runs])]
+    listed = [runs] if isinstance(runs, str) or not isinstance(runs, Sequence) else runs
+    folders = list(map(_folder, listed))
     if len(folders) not in (1, 2):
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
