@@ -54,22 +54,15 @@ class Exchange:
     """Messages of the chat, or one plain prompt under the role `prompt`."""
     answers: tuple[str, ...] | None
     """Answers of the model, one per sample; `None` if the cache holds none."""
-    thoughts: tuple[str | None, ...] = ()
-    """What the model thought before each answer, if any was kept."""
     logprobs: dict[str, float | None] | None = None
     """Log-probability of each given choice, or of the given continuation, if those were asked
     for."""
+    thoughts: tuple[str | None, ...] = ()
+    """What the model thought before each answer, if any was kept."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = {
-            "id": self.id,
-            "model": self.model,
-            "prompt": list(self.prompt),
-            "answers": None if self.answers is None else list(self.answers),
-            "logprobs": self.logprobs,
-        }
-        return {**content, "thoughts": list(self.thoughts)} if self.thoughts else content
+        return {name: one for name, one in vars(self).items() if name != "thoughts" or one}
 
 
 class Recorder(Wrapper):
@@ -230,7 +223,7 @@ def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) ->
         return Exchange("", model, prompt, (), logprobs={request.continuation: total})
     answers = tuple(sample.text for sample in response.samples)
     thoughts = tuple(sample.thought for sample in response.samples)
-    return Exchange("", model, prompt, answers, thoughts if any(thoughts) else ())
+    return Exchange("", model, prompt, answers, thoughts=thoughts if any(thoughts) else ())
 
 
 def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:

@@ -114,7 +114,7 @@ def _run_facts(run: RunSource) -> RunFacts:
 
 def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Return facts by label, and those that most readers do not look for."""
-    usage, outcomes = summary["usage"], summary["outcomes"]
+    usage = summary["usage"]
     tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
     unseen = run.recorded("data", "unseen") or ()
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
@@ -122,8 +122,8 @@ def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dic
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
-    total = sum(outcomes.values())
-    lacking = total - outcomes["scored"]
+    total = len(run.table)
+    lacking = total - run.table.scored
     values = f"{lacking:,} without a value" if lacking else "all with a value"
     return {
         "Method": run.method,

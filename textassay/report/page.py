@@ -381,14 +381,11 @@ def _missing(
     runs: Sequence[RunSource], overview: Overview, estimates: EstimateSections
 ) -> Iterator[str]:
     for letter, run in zip("AB", runs, strict=False):
-        outcomes = run.table.summary.summary()["outcomes"]
-        lacking = sum(outcomes.values()) - outcomes["scored"]
+        lacking = len(run.table) - run.table.scored
         if lacking:
             of = f" of {letter}" if len(runs) > 1 else ""
-            yield (
-                f"{lacking:,} of {sum(outcomes.values()):,} scores{of} have no value and are in no"
-                " figure."
-            )
+            total = len(run.table)
+            yield f"{lacking:,} of {total:,} scores{of} have no value and are in no figure."
     if overview.missing:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
     yield from overview.left_out

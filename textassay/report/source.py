@@ -154,6 +154,11 @@ class ScoreTable:
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
     @property
+    def scored(self) -> int:
+        """Number of scores with a value."""
+        return self.outcome.count(OUTCOMES.index("scored"))
+
+    @property
     def values(self) -> Floats:
         """Value of each score, shape (n,); NaN if it is unscored."""
         return np.array(self._numbers[0], float)

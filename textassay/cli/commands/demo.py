@@ -76,9 +76,14 @@ def demo(
         if not as_json:
             _print_check(checked, folder / "check.html")
     if only != "check" and not missing:
+        from textassay.report.page import write_report
+
         judged = run_async(_judge(folder, given.get("progress") or "auto"))
         page = folder / "report.html"
-        _write_page(judged, page)
+        write_report(
+            judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",
+            note="The ratings are the project's own; no people were asked.",
+        )  # fmt: skip
         if not as_json:
             _print_judged(judged, page)
     elif missing and not as_json:
@@ -162,15 +167,6 @@ def _write_check(found: Check, page: Path) -> None:
     with storage_errors(f"{page.parent} cannot be written to"):
         page.parent.mkdir(parents=True, exist_ok=True)
     write_check(found, page, title="Five judges of 1,600 summaries, beside three experts")
-
-
-def _write_page(judged: DemoResult, page: Path) -> None:
-    from textassay.report.page import write_report
-
-    write_report(
-        judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",
-        note="The ratings are the project's own; no people were asked.",
-    )  # fmt: skip
 
 
 def _print_judged(judged: DemoResult, page: Path) -> None:

@@ -293,12 +293,8 @@ async def _run(command: ScoreCommand) -> Run:
     with as_stopped(command.request.out, lambda: began):
         async with _open_command(command) as session:
             _say_before(session, command)
-
-            def progress() -> Progress:
-                return session.engine.progress
-
             began = True
-            async with show_progress(progress, command.progress):
+            async with show_progress(lambda: session.engine.progress, command.progress):
                 return await finish(session)
 
 
