@@ -36,7 +36,6 @@ from textassay.estimation.stress_table import verdict_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource, without_folders
 from textassay.runtime.errors import RunFolderError, TextassayError
-from textassay.runtime.labels import labels_of
 from textassay.table import Column, Note, Table, stack_tables
 
 STAND_IN = "Alternative annotator test"
@@ -243,7 +242,7 @@ def _compare(
     section: EstimateSections,
 ) -> None:
     a, b = (
-        RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
+        RunSide(scores, read_scores(run.folder), people, run.labels)
         for run, scores, people in zip(runs, judged, known, strict=True)
     )
     ids = [set(people.ids) if people else set() for people in known]

@@ -24,13 +24,13 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
 from textassay.report.rendering import visible
-from textassay.report.source import OUTCOMES, DataSource, JoinedPage, RowNumbers, RunSource
+from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
-from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
+from textassay.runtime.storage.run_files import OUTCOMES
 
 MAX_ROWS = 200_000
 """Scores that a page holds; of more, the extremes and a random sample."""
@@ -349,7 +349,7 @@ def show_score(
     `second` are the data of a second run, which may have judged another text.
     """
     score = run.table.score(row)
-    scale = labels_of(run.manifest).get(score.aspect)
+    scale = run.labels.get(score.aspect)
     example = data.examples.get(score.id)
     return ShownScore(
         score=score,
@@ -444,7 +444,7 @@ def head(
     run: RunSource, data: DataSource, joined: JoinedPage, second: RunSource | None
 ) -> dict[str, Any]:
     """Return the names that columns refer to: runs, aspects with their scales, outcomes."""
-    table, labels = run.table, labels_of(run.manifest)
+    table, labels = run.table, run.labels
     return {
         "runs": [visible(one.name) for one in (run, second) if one],
         "outcomes": OUTCOMES,

@@ -25,7 +25,6 @@ from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
 from textassay.report.source import (
-    OUTCOMES,
     DataSource,
     JoinedPage,
     RowNumbers,
@@ -35,10 +34,9 @@ from textassay.report.source import (
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph import Graph
-from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.model import Capabilities, Model
-from textassay.runtime.storage.run_files import token_details
+from textassay.runtime.storage.run_files import OUTCOMES, token_details
 from textassay.table import Column, Estimate, Table, any_known, column, table_of
 
 REASONS = {
@@ -195,7 +193,7 @@ def scores(
 ) -> list[AspectScores] | None:
     """Return means by aspect and system, or `None` while there are no scores."""
     # labels without an order have no mean
-    left_out = {name for run in runs for name in without_order(run.manifest)}
+    left_out = {name for run in runs for name in run.without_mean}
     names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))
     shown = [name for name in names if name not in left_out]
     return [_aspect(name, runs, data, joined) for name in shown] if names else None

@@ -45,7 +45,7 @@ from textassay.report.source import (
     without_folders,
 )
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.labels import labels_of, shares_of
+from textassay.runtime.labels import shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Cell, Estimate, Table
 
@@ -335,7 +335,7 @@ def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
-    shares = shares_of(labels_of(runs[0].manifest))
+    shares = shares_of(runs[0].labels)
     for letter, one in estimates.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
             # corrected by the same ratings, B's differences are nearly the same

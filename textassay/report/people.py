@@ -25,7 +25,6 @@ from textassay.agreement.table import (
 )
 from textassay.report import svg
 from textassay.report.source import DataSource, JoinedPage, RunSource
-from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
 from textassay.table import Alert, Column, Estimate, Note, Table, column, table_of
 from textassay.tools.surface import Length, Novelty, Rouge
@@ -196,7 +195,7 @@ def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: 
             scores | {score: values for score, (_, values) in of_jurors.items()},
             own.examples.values(), levels=levels, bootstrap=resamples,
             aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
-            labels=labels_of(run.manifest),
+            labels=run.labels,
         )  # fmt: skip
         found.rows.extend(_Compared(run.name, row) for row in table.rows)
         found.labels.extend((at, row) for row in table.labels)
@@ -213,7 +212,7 @@ def _compare_trivial(
         human
         for run, _, pairs in sides
         for score, human in pairs.items()
-        if score in without_order(run.manifest)
+        if score in run.without_mean
     }
     several = len({id(side.data) for side in sides}) > 1
     for at, side in enumerate(sides if several else sides[:1]):
