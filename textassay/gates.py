@@ -63,6 +63,7 @@ from textassay.table import Estimate
 
 __all__ = [
     "Assay", "CheckFailed", "GateCheck", "Inconclusive", "Judge", "JudgeError",
+    "scores_by_aspect",
 ]  # fmt: skip
 
 SHOWN = 3
@@ -376,14 +377,17 @@ def check_not_worse(
     _check_shares(confidence, max_unscored)
     if not 0 <= by < math.inf:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
-    new, old = (
-        read_judged(one, LabelReader(one.labels) if isinstance(one, Run) else None)
-        for one in (run, baseline)
-    )
+    new = scores_by_aspect(run)
+    old = scores_by_aspect(baseline) if isinstance(baseline, Run) else read_judged(baseline)
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
     return [_check(row, run, old[row.aspect], by, confidence, max_unscored) for row in rows]
+
+
+def scores_by_aspect(run: Run) -> dict[str, Judged]:
+    """Return a run's scores by aspect, as `read_judged` does for a folder."""
+    return read_judged(run, LabelReader(run.labels))
 
 
 def _check(
