@@ -67,20 +67,15 @@ async def open_models(
             by_role[role] = connected
         else:
             by_role[role] = model
+    connected_models = (one for one in by_role.values() if isinstance(one, ConnectedModel))
+    unpriced = [one.name for one in connected_models if one.price is None]
     # a limit on cost without a price would never be reached, and the user would trust it
-    _check_price(by_role, settings)
+    if settings.max_cost is not None and unpriced:
+        raise ConfigurationError(
+            f"max_cost= cannot be enforced: the price of {unpriced[0]!r} is not known; give it with"
+            " price=(IN, OUT) (US dollars per million tokens)"
+        )
     return by_role
-
-
-def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
-    if settings.max_cost is None:
-        return
-    for model in models.values():
-        if isinstance(model, ConnectedModel) and model.price is None:
-            raise ConfigurationError(
-                f"max_cost= cannot be enforced: the price of {model.name!r} is not "
-                "known; give it with price=(IN, OUT) (US dollars per million tokens)"
-            )
 
 
 async def open_store(
