@@ -69,7 +69,7 @@ def _fill_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
-def _check_open_files(least: int = 64, wanted: int = 4096) -> None:
+def _check_open_files(least: int = 64, most: int = 4096) -> None:
     """Raise the limit of open files, connections and pipes; exit if a run cannot do with it."""
     try:
         import resource
@@ -78,7 +78,7 @@ def _check_open_files(least: int = 64, wanted: int = 4096) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     # macOS allows 256 open files by default, fewer than calls in flight may need
-    target = wanted if hard == unlimited else min(hard, wanted)
+    target = most if hard == unlimited else min(hard, most)
     if soft not in (unlimited, target) and soft < target:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
@@ -88,7 +88,7 @@ def _check_open_files(least: int = 64, wanted: int = 4096) -> None:
     if soft != unlimited and soft < least:
         _end(
             f"error: this shell allows {soft} open files, and a run needs {least}; "
-            f"raise it with: ulimit -n {wanted}",
+            f"raise it with: ulimit -n {most}",
             Status.BAD_REQUEST,
         )
 
