@@ -190,13 +190,12 @@ class AspectScores:
 
 def scores(
     runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[JoinedPage]
-) -> list[AspectScores] | None:
-    """Return means by aspect and system, or `None` while there are no scores."""
+) -> list[AspectScores]:
+    """Return means by aspect and system; empty while there are no scores."""
     # labels without an order have no mean
     left_out = {name for run in runs for name in run.without_mean}
     names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))
-    shown = [name for name in names if name not in left_out]
-    return [_aspect(name, runs, data, joined) for name in shown] if names else None
+    return [_aspect(name, runs, data, joined) for name in names if name not in left_out]
 
 
 def _aspect(

@@ -69,7 +69,7 @@ class Content:
     note: str
     headline: Headline | None
     overview: Overview
-    scores: list[AspectScores] | None
+    scores: list[AspectScores]
     agreement: list[AspectAgreement]
     estimates: EstimateSections
     recipes: list[RecipeSection]
@@ -224,12 +224,12 @@ def render_sections(content: Content) -> str:
 def headline(
     runs: Sequence[RunSource],
     overview: Overview,
-    scores: list[AspectScores] | None,
+    scores: list[AspectScores],
     agreement: list[AspectAgreement],
     estimates: EstimateSections,
 ) -> Headline | None:
     """Return what the page shows, or `None` while there are no scores."""
-    if scores is None:
+    if not any(run.table.aspects for run in runs):
         return None
     several = len(runs) > 1
     sentences = [

@@ -134,7 +134,7 @@ def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str
             "unscored": row.unscored,
             "human": row.people,
         }
-        for aspect in scores([run], [data], [joined]) or ()
+        for aspect in scores([run], [data], [joined])
         for row in aspect.rows
     ]
 
