@@ -78,18 +78,6 @@ _HOME = {
     "constant": "runtime.graph",
     "stream": "evaluation.api",
 }
-_MODULES = (
-    "agents",
-    "estimation",
-    "learning",
-    "agreement",
-    "methods",
-    "runtime",
-    "telemetry",
-    "testing",
-    "tools",
-)
-
 __all__ = [
     "Aspect",
     "AspectTree",
@@ -133,7 +121,8 @@ def __getattr__(name: str) -> Any:
     # plugin, and each module costs such a session a part of a millisecond
     from textassay.lazy import lazy
 
-    return lazy(__name__, _HOME, _MODULES)[0](name)
+    modules = tuple(public for public in __all__ if public not in _HOME)
+    return lazy(__name__, _HOME, modules)[0](name)
 
 
 def __dir__() -> list[str]:

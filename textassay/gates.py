@@ -23,12 +23,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from textassay.agreement.joined import People
-from textassay.estimation.columns import Judged, read_judged, with_labels
+from textassay.estimation.columns import Judged, read_judged
 from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
@@ -43,6 +43,7 @@ from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -69,8 +70,6 @@ SHOWN = 3
 """Texts that a message names."""
 MAX_REGRESSED = 20
 """Ids of worse texts that a summary lists."""
-WIDTH = 160
-"""Characters of a text or reason that a message shows."""
 MAX_UNSCORED = 0.05
 """Share of texts without a score up to which a check decides on the others."""
 Baseline = Run | str | Path
@@ -158,22 +157,31 @@ class GateCheck:
             raise Inconclusive("\n".join([str(self), *self.texts]))
 
 
+class _Loss(NamedTuple):
+    """How much a score is below the best one, or below its baseline."""
+
+    loss: float
+    score: Score
+    was: str = ""
+    """The baseline in words."""
+
+
+def _sort_losses(losses: Iterable[_Loss], examples: Iterable[str]) -> list[_Loss]:
+    """Return the largest losses first, of equal ones the first in the data.
+
+    Scores come as judges answer, and the message must not change between runs.
+    """
+    places = {id_: place for place, id_ in enumerate(examples)}
+    return sorted(losses, key=lambda one: (-one.loss, places.get(one.score.id, len(places))))
+
+
 def _worst(
-    scores: Sequence[Score],
-    examples: Mapping[str, Example],
-    losses: Sequence[float],
-    before: Sequence[float] | None = None,
+    heading: str, losses: Sequence[_Loss], examples: Mapping[str, Example]
 ) -> tuple[str, ...]:
     """Return lines about the texts with the largest losses."""
-    # of equal losses the first in the data: scores come as judges answer, and the message must not
-    # change between runs
-    places = {id_: place for place, id_ in enumerate(examples)}
-    by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
-    lines = ["the worst scores:" if before is None else "the largest losses:"]
-    for _, _, at in by_loss[:SHOWN]:
-        score = scores[at]
+    lines = [heading]
+    for _, score, was in losses[:SHOWN]:
         example = examples.get(score.id)
-        was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
         if example and may_be_one_text(text_digest(example), score.text_digest):
             lines.append(f"    text: {_short(example.output)}")
@@ -182,9 +190,9 @@ def _worst(
     return tuple(lines)
 
 
-def _short(text: str) -> str:
+def _short(text: str, width: int = 160) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def check_mean(
@@ -234,7 +242,9 @@ def check_mean(
         note := _objection(run, list(examples.values()), aspect, scored[0].scale, threshold, sign)
     ):
         verdict = "inconclusive"
-    texts = () if verdict == "holds" else _worst(scored, examples, (-sign * values).tolist())
+    losses = map(_Loss, (-sign * values).tolist(), scored)
+    lines = _worst("the worst scores:", _sort_losses(losses, examples), examples)
+    texts = () if verdict == "holds" else lines
     return GateCheck(
         kind, aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
         interval.low, interval.high, threshold, confidence, verdict, texts, note,
@@ -367,10 +377,8 @@ def check_not_worse(
     _check_shares(confidence, max_unscored)
     if not 0 <= by < math.inf:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
-    new, old = (
-        scores_by_aspect(run),
-        scores_by_aspect(baseline) if isinstance(baseline, Run) else read_judged(baseline),
-    )
+    new = scores_by_aspect(run)
+    old = scores_by_aspect(baseline) if isinstance(baseline, Run) else read_judged(baseline)
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
@@ -379,14 +387,7 @@ def check_not_worse(
 
 def scores_by_aspect(run: Run) -> dict[str, Judged]:
     """Return a run's scores by aspect, as `read_judged` does for a folder."""
-    by_aspect: dict[str, Judged] = {}
-    for score in run:
-        one = by_aspect.setdefault(score.aspect, Judged())
-        one.values[score.id] = score.value
-        if score.value is not None:
-            one.signatures[score.signature] = None
-            one.scales[score.scale] = None
-    return with_labels(by_aspect, run.labels)
+    return read_judged(run, LabelReader(run.labels))
 
 
 def _check(
@@ -413,43 +414,38 @@ def _check(
     falls = row.aspect in lower_is_better(run.manifest)
     gain = advantage(row.difference, falls=falls)
     verdict = verdict_on(gain, -by)
-    paired = [
-        (score, before)
+    up = -1 if falls else 1
+    examples = {example.id: example for example in run.examples()}
+    paired = (
+        _Loss(up * (before - score.value), score, f" (baseline {before:g})")
         for score in scores
         if score.value is not None and (before := old.values.get(score.id)) is not None
-    ]
-    up = -1 if falls else 1
-    losses = [up * (before - (score.value or 0.0)) for score, before in paired]
-    now, then = [score for score, _ in paired], [before for _, before in paired]
-    examples = {example.id: example for example in run.examples()}
-    # a stable order: of equal losses the first in the data
-    by_loss = sorted(range(len(losses)), key=lambda at: -losses[at])
-    worse = [now[at].id for at in by_loss if losses[at] > 0]
+    )
+    losses = _sort_losses(paired, examples)
+    worse = [one.score.id for one in losses if one.loss > 0]
+    lines = _worst("the largest losses:", losses, examples)
     return GateCheck(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
         gain.high, -by, confidence, verdict,
-        () if verdict == "holds" else _worst(now, examples, losses, then),
+        () if verdict == "holds" else lines,
         worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
     )  # fmt: skip
 
 
-_ARGUMENTS = tuple(inspect.signature(evaluate).parameters)
-_OF_SESSION = {
-    "cache": "textassay_answers in pytest's configuration",
-    "max_cost": "--textassay-max-cost",
-}
-"""Settings that all tests of a session have together, and where they are given."""
-
-
 def _move_settings(given: dict[str, Any]) -> None:
     """Replace single settings among the arguments by `settings`."""
-    own = {name: given.pop(name) for name in list(given) if name not in _ARGUMENTS}
+    arguments = tuple(inspect.signature(evaluate).parameters)
+    own = {name: given.pop(name) for name in list(given) if name not in arguments}
+    of_session = {
+        "cache": "textassay_answers in pytest's configuration",
+        "max_cost": "--textassay-max-cost",
+    }
     for name in own:
         if name not in Settings.model_fields:
-            raise UnknownParameter("evaluate", name, [*_ARGUMENTS, *Settings.model_fields])
-        if name in _OF_SESSION:
+            raise UnknownParameter("evaluate", name, [*arguments, *Settings.model_fields])
+        if name in of_session:
             raise ConfigurationError(
-                f"{name}= is one for all tests of a session: {_OF_SESSION[name]}"
+                f"{name}= is one for all tests of a session: {of_session[name]}"
             )
     if own:
         general: Settings = given.get("settings") or Settings()

@@ -20,8 +20,6 @@ from textassay.runtime.errors import ConfigurationError
 if TYPE_CHECKING:
     from aiohttp import web
 
-_PORTS = {"http": 80, "https": 443}
-
 
 @asynccontextmanager
 async def listen(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
@@ -95,9 +93,11 @@ def origin(url: str) -> str | None:
     rest = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
     # a.example   [2001:db8::1]
     is_host = re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]", host)
-    if parts.scheme not in _PORTS or rest or port == 0 or not is_host:
+    own_ports = {"http": 80, "https": 443}
+    if parts.scheme not in own_ports or rest or port == 0 or not is_host:
         return None
-    return f"{parts.scheme}://{host}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
+    shown = "" if port in (None, own_ports[parts.scheme]) else f":{port}"
+    return f"{parts.scheme}://{host}{shown}"
 
 
 def host_name(header: str) -> str:

@@ -21,8 +21,6 @@ _JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[GateCheck]] = pytest.StashKey()
 PROPERTY = "textassay"
 """Name of the property of a report that holds a check."""
-INCONCLUSIVE = 4
-"""Exit status if nothing failed but checks that are inconclusive."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -189,7 +187,7 @@ class _GateSummary:
         """Exit with 4 if inconclusive checks are all that failed."""
         # a real failure keeps pytest's own status, which CI knows
         if self._inconclusive and session.testsfailed == self._inconclusive:
-            session.exitstatus = INCONCLUSIVE
+            session.exitstatus = 4
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print every check, and append them to the summary of a GitHub job."""

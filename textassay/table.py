@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -111,12 +112,20 @@ class Table:
 
     def without(self, *names: str) -> Table:
         """Return the table without some columns."""
-        kept = [at for at, column in enumerate(self.columns) if column.name not in names]
-        return replace(
-            self,
-            columns=tuple(self.columns[at] for at in kept),
-            rows=[[row[at] for at in kept] for row in self.rows],
-        )
+        return self._keep([column.name not in names for column in self.columns])
+
+    def without_pictures(self) -> Table:
+        """Return the table as all formats but HTML show it."""
+        return self._keep([column.kind != "picture" for column in self.columns])
+
+    def _keep(self, kept: Sequence[bool]) -> Table:
+        rows = [list(compress(row, kept)) for row in self.rows]
+        return replace(self, columns=tuple(compress(self.columns, kept)), rows=rows)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The notes as plain text, each once."""
+        return list(dict.fromkeys(note.text for note in self.notes))
 
     def with_column(self, column: Column, cells: Sequence[Cell], *, after: str) -> Table:
         """Return the table with one more column, a cell for each row."""
@@ -283,8 +292,6 @@ def stack_subsets(
     )
 
 
-MAX_TEXT = 120
-"""Characters of a text that a cell of a notebook shows."""
 MAX_ROWS = 20
 """Rows of a table that a notebook shows."""
 _GAP = "  "
@@ -340,10 +347,8 @@ def _clip(table: Table) -> Table:
     return replace(table, rows=rows, notes=notes)
 
 
-def _shorten(cell: Cell) -> Cell:
-    if isinstance(cell, str) and len(cell) > MAX_TEXT:
-        return f"{cell[: MAX_TEXT - 1]}…"
-    return cell
+def _shorten(cell: Cell, most: int = 120) -> Cell:
+    return f"{cell[: most - 1]}…" if isinstance(cell, str) and len(cell) > most else cell
 
 
 def to_json(document: Mapping[str, Any], tables: Sequence[Table] = ()) -> str:
@@ -388,7 +393,7 @@ def indent(inner: RenderableType) -> RenderableType:
 def to_text(table: Table) -> str:
     """Return a table and its notes as lines of text for a file."""
     lines = ["".join(text for text, _ in line) for line in _lines(table)]
-    return "\n".join([*lines, *dict.fromkeys(note.text for note in table.notes)])
+    return "\n".join([*lines, *table.sentences])
 
 
 def _lines(table: Table, width: int | None = None) -> Iterator[_Spans]:
@@ -396,9 +401,9 @@ def _lines(table: Table, width: int | None = None) -> Iterator[_Spans]:
 
     if table.title:
         yield [(printable(table.title), "bold")]
-    at = [at for at, column in enumerate(table.columns) if column.kind != "picture"]
-    columns = [table.columns[i] for i in at]
-    rows = [[_span(row[i], table.columns[i]) for i in at] for row in table.rows]
+    table = table.without_pictures()
+    columns = table.columns
+    rows = [list(map(_span, row, columns)) for row in table.rows]
     headings = [(column.heading, "bold") for column in columns]
     lines = [headings, *rows] if any(heading for heading, _ in headings) else rows
     widths = [max(cell_len(line[i][0]) for line in lines) for i in range(len(columns))]
@@ -450,20 +455,14 @@ def _span(cell: Cell, column: Column) -> tuple[str, str]:
 
 def to_markdown(table: Table) -> str:
     """Return a table and its notes as Markdown."""
-    columns = [column for column in table.columns if column.kind != "picture"]
+    table = table.without_pictures()
     lines = [f"**{_escape_pipes(table.title)}**", ""] if table.title else []
-    lines.append(_markdown_row([_escape_pipes(column.heading) for column in columns]))
-    lines.append(_markdown_row(["---" if column.kind == "text" else "--:" for column in columns]))
-    for row in table.rows:
-        named = zip(table.columns, row, strict=True)
-        lines.append(
-            _markdown_row(
-                [_escape_pipes(format_cell(cell, c)) for c, cell in named if c.kind != "picture"]
-            )
-        )
-    notes = [
-        f"- {_escape_pipes(note)}" for note in dict.fromkeys(note.text for note in table.notes)
+    lines += [
+        _markdown_row(_escape_pipes(column.heading) for column in table.columns),
+        _markdown_row("---" if column.kind == "text" else "--:" for column in table.columns),
+        *(_markdown_row(map(_escape_pipes, row)) for row in _words(table)),
     ]
+    notes = [f"- {_escape_pipes(note)}" for note in table.sentences]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])
 
 
@@ -480,28 +479,23 @@ def to_csv(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     """Return a table as LaTeX (booktabs), with its title as caption and its notes below."""
-    columns = [column for column in table.columns if column.kind != "picture"]
-    longest = {
-        column.name: max((len(format_cell(row[at], column)) for row in table.rows), default=0)
-        for at, column in enumerate(table.columns)
-    }
+    table = table.without_pictures()
+    rows = _words(table)
     kinds = "".join(
         # definitions and other long sentences do not fit on a page and are folded
-        "p{.5\\linewidth}" if longest[column.name] > 60
+        "p{.5\\linewidth}" if any(len(row[at]) > 60 for row in rows)
         else "l" if column.kind == "text" else "r"
-        for column in columns
+        for at, column in enumerate(table.columns)
     )  # fmt: skip
     lines = [
         r"\begin{table}", r"\centering",
         *([rf"\caption{{{_tex(table.title)}}}"] if table.title else []),
         rf"\begin{{tabular}}{{{kinds}}}", r"\toprule",
-        _tex_row(column.heading for column in columns), r"\midrule",
+        _tex_row(column.heading for column in table.columns), r"\midrule",
+        *map(_tex_row, rows),
+        r"\bottomrule", r"\end{tabular}",
     ]  # fmt: skip
-    for row in table.rows:
-        named = zip(table.columns, row, strict=True)
-        lines.append(_tex_row(format_cell(cell, c) for c, cell in named if c.kind != "picture"))
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    for note in dict.fromkeys(note.text for note in table.notes):
+    for note in table.sentences:
         lines += ["", rf"\footnotesize {_tex(note)}"]
     return "\n".join([*lines, r"\end{table}", ""])
 
@@ -524,11 +518,10 @@ def _tex_row(cells: Iterable[str]) -> str:
 
 def _flat(table: Table) -> tuple[list[str], list[list[str | int | float | None]]]:
     """Return names and cells of a table, with columns for the ends of intervals."""
+    table = table.without_pictures()
     names: list[str] = []
     rows: list[list[str | int | float | None]] = [[] for _ in table.rows]
     for at, column in enumerate(table.columns):
-        if column.kind == "picture":
-            continue
         cells = [row[at] for row in table.rows]
         has_ends = any(not isinstance(cell, str | int | float | None) for cell in cells)
         names += [column.name, *([f"{column.name}_low", f"{column.name}_high"] * has_ends)]
@@ -540,7 +533,12 @@ def _flat(table: Table) -> tuple[list[str], list[list[str | int | float | None]]
     return names, rows
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
+def _words(table: Table) -> list[list[str]]:
+    """Return the cells of a table as plain text."""
+    return [list(map(format_cell, row, table.columns)) for row in table.rows]
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -588,12 +586,10 @@ def _escape(text: str, *, quote: bool = True) -> str:
 
 
 def _html_notes(notes: Sequence[Note], page: bool) -> str:
-    lines = []
-    for note in dict.fromkeys(notes):
-        kind = "notice" if note.warning else "soft"
-        opening = f'<p class="{kind}">' if page else "<p>"
-        lines.append(f"{opening}{_escape(note.text)}</p>")
-    return "".join(lines)
+    def opening(note: Note) -> str:
+        return f'<p class="{"notice" if note.warning else "soft"}">' if page else "<p>"
+
+    return "".join(f"{opening(note)}{_escape(note.text)}</p>" for note in dict.fromkeys(notes))
 
 
 def _html_cell(cell: Cell, column: Column, page: bool) -> str:

@@ -18,7 +18,7 @@ from textassay.methods.library import plans, tasks, trees
 from textassay.prompts import TASKS
 from textassay.runtime import Capabilities
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings
-from textassay.table import Column, Estimate, Note, Table
+from textassay.table import Column, Note, Table
 
 TOOLS = ("chrf", "length")
 
@@ -31,17 +31,11 @@ def rows(*command):
     return found
 
 
-def test_a_result_without_a_document_is_the_rows_of_its_tables(capsys):
-    columns = (Column("name", "Name"), Column("mean", "Mean", "interval"))
-    rows = [("a", Estimate(2.0, 1.0, 3.0)), ("b", None)]
-    print_tables([Table(columns, rows, (Note("few rows"),))], as_json=True)
-    assert json.loads(capsys.readouterr().out) == {
-        "rows": [
-            {"name": "a", "mean": {"value": 2.0, "low": 1.0, "high": 3.0}},
-            {"name": "b", "mean": None},
-        ],
-        "notes": ["few rows"],
-    }
+def test_a_document_has_the_notes_of_its_tables(capsys):
+    table = Table((Column("name", "Name"),), [("a",)], (Note("few rows"),))
+    print_tables([table], {"rows": [{"name": "a"}]}, as_json=True, notes=(Note("of all"),))
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"rows": [{"name": "a"}], "notes": ["of all", "few rows"]}
 
 
 def test_methods_and_their_options():

@@ -65,6 +65,14 @@ def test_a_judge_against_whom_people_speak_proves_nothing(ratings, verdict, how)
     assert check_mean(run, "coherence", 4.5).verdict == "fails"
 
 
+def test_of_equal_losses_the_first_in_the_data_comes_first():
+    """Judges answer in any order, and a summary must not change between runs."""
+    before, after = run_of([4, 5, 4, 3] * 3), run_of([3, 4, 4, 3] * 3)
+    shuffled = Run(scores=list(after)[::-1], examples=list(after.examples()))
+    [check] = check_not_worse(shuffled, before, by=0.0)
+    assert check.regressed == ("t0", "t1", "t4", "t5", "t8", "t9")
+
+
 def test_the_source_is_the_unit():
     one = check_mean(run_of([3, 4, 5, 4]), "coherence", 3)
     values = [value for value in (3, 4, 5, 4) for _ in range(10)]

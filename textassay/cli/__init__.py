@@ -29,10 +29,6 @@ class Status(IntEnum):
     itself stays off, since it would also kill a run whose server drops a connection."""
 
 
-MIN_OPEN_FILES, WANTED_OPEN_FILES = 64, 4096
-"""Files, connections and pipes open at once: least for a run, and the limit to ask for."""
-
-
 def main() -> None:
     """Run the command line; ends by `SystemExit`."""
     try:
@@ -73,8 +69,8 @@ def _fill_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
-def _check_open_files() -> None:
-    """Raise the limit of open files to its maximum, and exit if it is too low for any run."""
+def _check_open_files(least: int = 64, most: int = 4096) -> None:
+    """Raise the limit of open files, connections and pipes; exit if a run cannot do with it."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -82,17 +78,17 @@ def _check_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     # macOS allows 256 open files by default, fewer than calls in flight may need
-    target = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
+    target = most if hard == unlimited else min(hard, most)
     if soft not in (unlimited, target) and soft < target:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
             soft = target
         except (ValueError, OSError):  # not allowed here: the limit stays what it is
             pass
-    if soft != unlimited and soft < MIN_OPEN_FILES:
+    if soft != unlimited and soft < least:
         _end(
-            f"error: this shell allows {soft} open files, and a run needs {MIN_OPEN_FILES}; "
-            f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
+            f"error: this shell allows {soft} open files, and a run needs {least}; "
+            f"raise it with: ulimit -n {most}",
             Status.BAD_REQUEST,
         )
 

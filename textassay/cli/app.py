@@ -35,16 +35,6 @@ registers it when it is imported. The first five are those that the help shows f
 
 CommandFunction = Callable[..., int | None]
 
-EXIT_STATUS = {
-    0: "success: everything is scored",
-    1: "finished, but something is unscored; the reasons are printed",
-    2: "wrong arguments, configuration or data; no model was called",
-    3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
-    4: "a gate (--fail-above, --fail-below) is inconclusive",
-    141: "the reader of the output closed the pipe",
-}
-"""Exit statuses of commands that ask models."""
-
 PROMISE = "Can you trust your LLM judge? textassay measures it against people, and makes it better."
 """First line of the help, of the package and of the documentation."""
 
@@ -211,10 +201,16 @@ def _epilog(examples: str, asks_models: bool) -> str:
 
 
 def statuses() -> str:
-    """Return the exit statuses, one a line."""
-    return "Exit status:\n" + "\n".join(
-        f"  {code:<3}  {text}" for code, text in EXIT_STATUS.items()
-    )
+    """Return the exit statuses of commands that ask models, one a line."""
+    meanings = {
+        0: "success: everything is scored",
+        1: "finished, but something is unscored; the reasons are printed",
+        2: "wrong arguments, configuration or data; no model was called",
+        3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
+        4: "a gate (--fail-above, --fail-below) is inconclusive",
+        141: "the reader of the output closed the pipe",
+    }
+    return "\n".join(["Exit status:", *(f"  {code:<3}  {why}" for code, why in meanings.items())])
 
 
 def _version(requested: bool) -> None:

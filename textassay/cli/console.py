@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.table import (
-    Cell,
     Displayed,
     Note,
     Table,
@@ -91,23 +91,21 @@ def warn(message: str) -> None:
 
 def print_tables(
     found: Iterable[Table | Displayed],
-    document: Mapping[str, Any] | None = None,
+    document: Mapping[str, Any],
     *,
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
     """Print results as tables, one for all aspects of a kind, or as their JSON document.
 
-    Without a document it is made of the rows of the tables, by the names of their columns. Notes
-    are part of the document; beside tables they are messages, as warnings always are. Those that
-    are given here are of all tables.
+    Notes are part of the document; beside tables they are messages, as warnings always are. Those
+    that are given here are of all tables.
     """
     parts = ([one] if isinstance(one, Table) else one.tables() for one in found)
     first, *others = stack_tables(table for part in parts for table in part)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:
-        content = {"rows": _rows(stack)} if document is None else document
-        print(to_json(content, stack), flush=True)  # noqa: T201
+        print(to_json(document, stack), flush=True)  # noqa: T201
     console = None if as_json else results()
     for at, table in enumerate(stack):
         if console is not None:
@@ -121,19 +119,16 @@ def print_tables(
                 say(note.text)
 
 
-def _rows(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """Return the rows of tables as JSON values."""
+def write_rows(out: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of JSON Lines.
 
-    def plain(cell: Cell) -> Any:
-        if cell is None or isinstance(cell, str | int | float):
-            return cell
-        return {"value": cell.value, "low": cell.low, "high": cell.high}
+    Raises:
+        StorageError: It cannot be written.
+    """
+    from textassay.runtime.storage.files import encode, storage_errors, write_bytes
 
-    return [
-        {column.name: plain(cell) for column, cell in zip(table.columns, row, strict=True)}
-        for table in tables
-        for row in table.rows
-    ]
+    with storage_errors(f"{out} cannot be written"):
+        write_bytes(out, b"".join(encode(row) + b"\n" for row in rows))
 
 
 class _Said(logging.Handler):

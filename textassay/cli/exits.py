@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,8 +22,7 @@ import typer
 
 from textassay.cli import Status
 from textassay.cli.console import say
-from textassay.lazy import lazy_pattern
-from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
+from textassay.runtime.errors import CapabilityError, TextassayError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -39,15 +39,6 @@ _FLAGS = {
 """Flags that are named differently from the parameters they give."""
 COMMAND_PARAMETERS: set[str] = set()
 """Parameters of the commands that are registered."""
-_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_PART = rf"{_TEXT}|[^'\"(){{}}]"
-_TABLE = rf"\{{(?:\{{(?:{_PART})*\}}|{_PART})*\}}"
-_QUOTED = rf"“[^”]*”?|(?<![^\s(])(?:{_TEXT})"
-"""Words of servers (see `http_errors.quote`), and of models, data and users, which are `repr`."""
-_PARAMETER = lazy_pattern(
-    rf"{_QUOTED}|(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
-)
-"""A parameter as messages name it: `batch=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
 GATE_STATUS = {"holds": 0, "fails": Status.UNSCORED, "inconclusive": Status.INCONCLUSIVE}
@@ -179,7 +170,22 @@ def with_flags(message: str) -> str:
     `give price=(IN, OUT)` becomes `give --price IN,OUT`. What is no parameter or is quoted stays as
     it is.
     """
-    return _PARAMETER.sub(_as_flag, message)
+    return _parameter_pattern().sub(_as_flag, message)
+
+
+@cache
+def _parameter_pattern() -> re.Pattern[str]:
+    """Match parameters as messages name them: `batch=True`, `price=(IN, OUT)`, `fields={A: "b"}`.
+
+    Words of servers (see `http_errors.quote`), and of models, data and users, which are `repr`, are
+    matched without a group, so that no parameter is found in them.
+    """
+    text = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+    part = rf"{text}|[^'\"(){{}}]"
+    table = rf"\{{(?:\{{(?:{part})*\}}|{part})*\}}"
+    quoted = rf"“[^”]*”?|(?<![^\s(])(?:{text})"
+    value = rf"True\b|{text}|\((?:{part})*\)|{table}"
+    return re.compile(rf"{quoted}|(?<![^\s(])(?<!--set )(\w+)=(?!=)({value})?")
 
 
 def _as_flag(match: re.Match[str]) -> str:
@@ -248,12 +254,3 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
-
-
-@contextmanager
-def io_errors(path: Path) -> Iterator[None]:
-    """Turn an error of writing a file within the block into one that names it."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error}") from error

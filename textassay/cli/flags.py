@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -101,14 +101,6 @@ ScaleOf = Annotated[
     ),
 ]
 Confidence = Annotated[float, option("C", "Confidence of the intervals, such as 0.95.")]
-AllowChange = Annotated[
-    list[str] | None,
-    option(
-        "allow_change=true",
-        "Accept scores with another signature, if you know that it does not matter.",
-        "--set",
-    ),
-]
 WeightOption = Annotated[
     str,
     option(
@@ -167,38 +159,12 @@ def _word(annotation: Any) -> Any:
     return str
 
 
-NO_CACHE = GroupColumn(
-    no_cache=Annotated[bool, option("", "Keep no answers on disk.", "--no-cache", panel="Cache")]
-)
-RUNTIME = build_flags(Settings, *FLAGGED) | NO_CACHE
-"""How models are asked: every setting that has a flag."""
-
-PROGRESS = GroupColumn(
-    progress=Annotated[
-        Literal["auto", "plain", "none"] | None,
-        option(
-            "",
-            "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
-        ),
-    ]
-)
-
-LOG = GroupColumn(
-    log=Annotated[
-        Literal["text", "json"] | None,
-        option("", "Write progress and messages as text, or as one JSON object per line."),
-    ]
-)
-"""How a run is watched by programs."""
-
-DRY_RUN = GroupColumn(
-    dry_run=Annotated[
-        bool, switch("--dry-run", "Estimate calls, tokens and cost without asking any model.")
-    ]
-)
-
-SET = GroupColumn(
-    set=Annotated[
+_SHARED: dict[str, Any] = {
+    "config": Annotated[
+        Path | None,
+        option("FILE", "TOML file of settings and tables; the command line wins.", "--config"),
+    ],
+    "set": Annotated[
         list[str] | None,
         option(
             "KEY=VALUE",
@@ -206,23 +172,92 @@ SET = GroupColumn(
             " repeat. `textassay list settings` lists them.",
             "--set",
         ),
-    ]
-)
+    ],
+    "dry_run": Annotated[
+        bool, switch("--dry-run", "Estimate calls, tokens and cost without asking any model.")
+    ],
+    "progress": Annotated[
+        Literal["auto", "plain", "none"] | None,
+        option(
+            "",
+            "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
+        ),
+    ],
+    "log": Annotated[
+        Literal["text", "json"] | None,
+        option("", "Write progress and messages as text, or as one JSON object per line."),
+    ],
+    "criterion": Annotated[
+        list[str] | None,
+        option(
+            "[NAME:] TEXT",
+            'Sentence to judge by, such as "Every statement is supported by the source."; may'
+            " repeat.",
+            panel="Judging",
+        ),
+    ],
+    "scale": Annotated[
+        str | None,
+        option(
+            "1-5|yes-no|A,B,C",
+            "Scale of the criteria: numbers (default: 1-5), yes or no, or a choice of labels.",
+            panel="Judging",
+        ),
+    ],
+    "jury": Annotated[
+        list[str] | None,
+        option("MODEL...", "Judges whose ratings are averaged; may repeat.", panel="Judging"),
+    ],
+    **build_flags(RunRequest, "task", "aspects", "tools").flags,
+    "n": Annotated[int | None, option("N", "Samples per judgment.", "--n", "-n", panel="Judging")],
+    "temperature": Annotated[float | None, option("T", "Sampling temperature.", panel="Judging")],
+    "seed": Annotated[int | None, option("N", "Random seed.", panel="Judging")],
+    **build_flags(
+        RunRequest, "fields", "missing", "strict_columns", "limit", "unit", "pair", "shard"
+    ).flags,
+    "processes": Annotated[
+        int | None,
+        option("N", "Use N processes on this machine; they share the limits.", panel="Scale"),
+    ],
+    "cluster": Annotated[
+        str | None,
+        option(
+            "ray[://HOST:PORT]",
+            "Judge on a Ray cluster: ray for the one that Ray finds, or ray://HOST:PORT of a Ray "
+            "Client server.",
+            panel="Scale",
+        ),
+    ],
+    "workers": Annotated[
+        int | None,
+        option(
+            "N",
+            "Number of workers on the cluster (default: one per node, or per GPU for local"
+            " models).",
+            panel="Scale",
+        ),
+    ],
+    **build_flags(Settings, *FLAGGED).flags,
+    "no_cache": Annotated[
+        bool, option("", "Keep no answers on disk.", "--no-cache", panel="Cache")
+    ],
+}
+"""The flags of `score` by their parameters, in the order of its help; others take some of them."""
 
-CONFIG = GroupColumn(
-    config=Annotated[
-        Path | None,
-        option("FILE", "TOML file of settings and tables; the command line wins.", "--config"),
-    ]
-)
 
-CELLS = build_flags(RunRequest, "fields", "missing")
-"""What the columns of data mean, and which cells mean nothing."""
+def pick(*names: str) -> GroupColumn:
+    """Return some of the flags that commands share, in this order."""
+    return GroupColumn(**{name: _SHARED[name] for name in names})
 
-MAPPED = CONFIG | CELLS
+
+SCORE = pick(*_SHARED)
+"""How texts are scored: the flags of `score` that are no arguments of its own."""
+RUNTIME = pick(*FLAGGED, "no_cache")
+"""How models are asked: every setting that has a flag."""
+READING = pick("field", "missing", "strict_columns", "limit", "unit", "pair")
+"""How data are read."""
+MAPPED = pick("config", "field", "missing")
 """How data are read by what scores nothing."""
-UNIT = build_flags(RunRequest, "unit")
-"""Which part of a conversation counts as an example."""
 RATINGS = GroupColumn(
     ratings=Annotated[
         list[Path] | None,
@@ -234,85 +269,22 @@ RATINGS = GroupColumn(
     ]
 )
 """Files of ratings beside the data."""
-ALLOWING = GroupColumn(set=AllowChange)
-"""The one setting of commands that compare signatures."""
-
-READING = CELLS | build_flags(RunRequest, "strict_columns", "limit", "unit", "pair")
-"""How data are read."""
-
-CRITERIA = GroupColumn(
-    criterion=Annotated[
+RATED = MAPPED | RATINGS | pick("task")
+"""How examples with human ratings are read, and which task names their labels."""
+ALLOWING = GroupColumn(
+    set=Annotated[
         list[str] | None,
         option(
-            "[NAME:] TEXT",
-            'Sentence to judge by, such as "Every statement is supported by the source."; may'
-            " repeat.",
-            panel="Judging",
+            "allow_change=true",
+            "Accept scores with another signature, if you know that it does not matter.",
+            "--set",
         ),
-    ],
-    scale=Annotated[
-        str | None,
-        option(
-            "1-5|yes-no|A,B,C",
-            "Scale of the criteria: numbers (default: 1-5), yes or no, or a choice of labels.",
-            panel="Judging",
-        ),
-    ],
-)
-"""What is judged, in sentences in place of a task's aspects."""
-JURY = GroupColumn(
-    jury=Annotated[
-        list[str] | None,
-        option("MODEL...", "Judges whose ratings are averaged; may repeat.", panel="Judging"),
     ]
 )
-"""Several models in place of one."""
-JUDGING = build_flags(RunRequest, "task", "aspects", "tools")
-"""What is judged, and with which tools."""
-RATED = MAPPED | RATINGS | JUDGING.only("task")
-"""How examples with human ratings are read, and which task names their labels."""
-
-SAMPLING = GroupColumn(
-    n=Annotated[int | None, option("N", "Samples per judgment.", "--n", "-n", panel="Judging")],
-    temperature=Annotated[float | None, option("T", "Sampling temperature.", panel="Judging")],
-    seed=Annotated[int | None, option("N", "Random seed.", panel="Judging")],
-)
-"""How answers are drawn."""
-
-WORKERS = GroupColumn(
-    processes=Annotated[
-        int | None,
-        option("N", "Use N processes on this machine; they share the limits.", panel="Scale"),
-    ],
-    cluster=Annotated[
-        str | None,
-        option(
-            "ray[://HOST:PORT]",
-            "Judge on a Ray cluster: ray for the one that Ray finds, or ray://HOST:PORT of a Ray "
-            "Client server.",
-            panel="Scale",
-        ),
-    ],
-    workers=Annotated[
-        int | None,
-        option(
-            "N",
-            "Number of workers on the cluster (default: one per node, or per GPU for local"
-            " models).",
-            panel="Scale",
-        ),
-    ],
-)
-"""What judges the data, if not this process."""
-
-SCORE = (
-    CONFIG | SET | DRY_RUN | PROGRESS | LOG | CRITERIA | JURY | JUDGING | SAMPLING | READING
-    | build_flags(RunRequest, "shard") | WORKERS | RUNTIME
-)  # fmt: skip
-"""How texts are scored: the flags of `score` that are no arguments of its own."""
+"""The one setting of commands that compare signatures."""
 CONFIG_KEYS = (
     "data", "method", "model", "out", "calibration", "fields",
-    *(name for name in SCORE.flags if name not in (NO_CACHE | SET).flags),
+    *(name for name in SCORE.flags if name not in ("no_cache", "set")),
 )  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
@@ -445,40 +417,36 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """
     if path is None:
         return {}
+
+    def refuse(why: object) -> NoReturn:
+        raise ConfigurationError(f"--config {path}: {why}")
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"--config {path}: {error}") from error
+        refuse(error)
     # the file may spell flags as the command line does
     flat = {key.replace("-", "_"): value for key, value in content.items()}
     others = {"models", "endpoints", "options", *EndpointSettings.model_fields, *SETTABLE, *LOADING}
     allowed = sorted({*known, *others} - {"config", "field", "set"})
-    for key in flat:
-        if key not in allowed:
-            table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
-            if table is not None:
-                raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
-            if key in ("set", "settings"):
-                raise ConfigurationError(
-                    f"--config {path}: there is no {key!r}; write settings such as timeout above"
-                    " all tables, and options of the method below [options]"
-                )
-            raise UnknownName("key", key, allowed, where=str(path))
+    for key in (key for key in flat if key not in allowed):
+        table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
+        if table is not None:
+            refuse(f"{key!r} belongs below [{table}]")
+        if key in ("set", "settings"):
+            refuse(
+                f"there is no {key!r}; write settings such as timeout above all tables, and options"
+                " of the method below [options]"
+            )
+        raise UnknownName("key", key, allowed, where=str(path))
     for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):
-            raise ConfigurationError(
-                f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
-            )
+            refuse(f"{key!r} must be a table of settings, not {flat[key]!r}")
     for key in flat.get("options", {}):
         if key in (*SETTABLE, *LOADING, *LOADED, *FLAGGED):
-            raise ConfigurationError(
-                f"--config {path}: {key!r} is no option of a method; write it above [options]"
-            )
+            refuse(f"{key!r} is no option of a method; write it above [options]")
     if not isinstance(flat.get("endpoints", []), list):
-        raise ConfigurationError(
-            f"--config {path}: endpoints must be tables, each beginning with [[endpoints]] in two "
-            "brackets"
-        )
+        refuse("endpoints must be tables, each beginning with [[endpoints]] in two brackets")
     if "models" in flat:
         named, flat["roles"] = role_tables(flat.pop("models"), path)
         flat["model"] = {**read_models(flat.get("model") or {}), **named}
@@ -486,8 +454,8 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         try:
             if key in flat:
                 flat[key] = reader(flat[key])
-        except (AttributeError, TypeError) as error:
-            raise ConfigurationError(f"--config {path}: {key!r} cannot be {flat[key]!r}") from error
+        except (AttributeError, TypeError):
+            refuse(f"{key!r} cannot be {flat[key]!r}")
     return flat
 
 
@@ -523,7 +491,7 @@ def read_tools(
 def read_sentences(
     typed_flags: str | Iterable[str] | Mapping[str, str],
 ) -> tuple[str, ...] | dict[str, str]:
-    """Return criteria; a TOML file may have one alone, or a table of them by name."""
+    """Return texts as they are; a TOML file may have one alone, or a table of criteria by name."""
     if isinstance(typed_flags, Mapping):
         return dict(typed_flags)
     return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
@@ -546,21 +514,13 @@ def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     return {**seated, "model": read_models([f"juror={model}" for model in jurors])}
 
 
-def read_missing_marks(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
-    """Return marks of missing values; a TOML file may have one alone."""
-    return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
-
-
-LISTS = ("aspects", "features", "tools")
-"""Flags that take `A,B` and may repeat."""
-
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "model": read_models,
     "aspects": read_names,
     "features": read_names,
     "tools": read_tools,
     "extra": read_extra,
-    "missing": read_missing_marks,
+    "missing": read_sentences,
     "price": read_price,
     "criterion": read_sentences,
 }
@@ -570,7 +530,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with their values read; those that were not given are left out."""
     read = {
-        key: split_names(value) if key in LISTS
+        key: split_names(value) if key in ("aspects", "features", "tools")
         else READERS[key](value) if key in READERS else value
         for key, value in typed_flags(flags).items()
     }  # fmt: skip

@@ -19,9 +19,10 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, Wi
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.run_files import MANIFEST, kept_rows, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
+    from textassay.agents.prompt_template import Task
     from textassay.agreement.joined import People
     from textassay.estimation.columns import Columns, Judged
     from textassay.estimation.maps import Scales
@@ -47,10 +48,10 @@ class RatedInput:
         scores: Path,
         data: Path | None,
         given: Mapping[str, Any],
-        aspect_map: Iterable[str] | None = None,
+        aspect_map: Iterable[str] | None = (),
         *,
-        picked: str | None = None,
-        scale: Iterable[str] | None = None,
+        picked: str = CHOSEN,
+        scale: Iterable[str] | None = (),
         by: str | None = None,
         whole_labels: bool = False,
     ) -> None:
@@ -59,23 +60,29 @@ class RatedInput:
         self._scales = read_scales(scale or ())
         self._given = given
         self._picked, self._by, self._reading = picked, by, data_options(flags)
-        self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
+        self._ratings, self._task_name = tuple(flags.get("ratings") or ()), flags.get("task")
         self._whole_labels = whole_labels
-        self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
+        self._run = RunRequest(method="")  # of a file of scores, which records nothing
+        if (scores / MANIFEST).is_file():
+            self._run = with_kept_rows(request_from_manifest(read_manifest(scores)), scores)
+
+    @cached_property
+    def _task(self) -> Task | None:
+        """The task that names labels, if one is given."""
+        from textassay.methods.library import tasks
+
+        return tasks.load(self._task_name) if self._task_name else None
 
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: from the run's aspects and the task."""
         from textassay.agreement.joined import labels_of_task
         from textassay.agreement.records import read_labels, refuse_other_labels
-        from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
-        if self._task is None:
-            return labels
-        named = labels_of_task(tasks.load(self._task).aspects, self.aspect_map)
+        named = labels_of_task(self._task.aspects, self.aspect_map) if self._task else {}
         for name in labels.keys() & named.keys():
-            places = f"in {self.scores}", f"in the task {self._task}"
+            places = f"in {self.scores}", f"in the task {self._task_name}"
             refuse_other_labels(name, labels[name].names, named[name].names, places)
         return labels | named
 
@@ -115,8 +122,8 @@ class RatedInput:
     @property
     def own_data(self) -> Path | None:
         """The file that a run was made of, if it is still there."""
-        data = None if self._run is None or self._run.data is None else Path(self._run.data)
-        return data if data is not None and data.is_file() else None
+        data = self._run.data
+        return Path(data) if data is not None and Path(data).is_file() else None
 
     @property
     def knows_data(self) -> bool:
@@ -137,22 +144,17 @@ class RatedInput:
         own = self.declared if people is None else self.labels
         own = own if labels is None else {**labels, **self.declared}
         reader = LabelReader(own)
-        return RunSide(
-            read_judged(self.source(reader), reader),
-            read_scores(self.source(reader), LabelReader(own)),
-            people,
-            own,
-            self.lower_is_better,
-        )
+        judged = read_judged(self.source(reader), reader)
+        recorded = read_scores(self.source(reader), LabelReader(own))
+        return RunSide(judged, recorded, people, own, self.lower_is_better)
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
         """The aspects on which a low score is a good one, as the run says, or else the task."""
         from textassay.estimation.run_comparison import higher_is_better
-        from textassay.methods.library import tasks
 
-        of_task = () if self._task is None else tasks.load(self._task).aspects
-        of_run = {} if self._run is None else higher_is_better(read_manifest(self.scores))
+        of_task = self._task.aspects if self._task else ()
+        of_run = higher_is_better(read_manifest(self.scores)) if self._run.method else {}
         rises = {aspect.name: aspect.higher_is_better for aspect in of_task} | of_run
         return frozenset(name for name in rises if not rises[name])
 
@@ -206,14 +208,14 @@ class RatedInput:
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
         if data is None:
-            if run is None or run.data is None:
+            if run.data is None:
                 raise ConfigurationError(
                     f"{self.scores} does not record where its data are; give DATA after"
                     f" {self.scores}"
                 )
             data = Path(run.data)
         # the run's map is meant for the run's file; another file may have other columns
-        if run is not None and run.data and data.absolute() == Path(run.data).absolute():
+        if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {
                 "fields": run.fields, "missing": run.missing, **reading, "unit": run.unit,
                 "conversation_chars": run.conversation_chars,
@@ -226,22 +228,15 @@ class RatedInput:
 
     def comparisons(self, pair: str | None) -> Iterable[Example]:
         """Open the comparisons that scores belong to: pairs of systems if asked, or in the run."""
-        if pair is None and (self._run is None or self._run.pair is None):
-            return self.examples()
-        return Paired(self.examples())
+        return Paired(self.examples()) if pair or self._run.pair else self.examples()
 
-    def columns(self, scores: Path | None = None) -> list[Columns]:
-        """Join ratings with the scores, or with other scores of the same texts."""
-        from textassay.estimation.columns import join_columns, read_judged, read_plan
+    def columns(self) -> list[Columns]:
+        """Join ratings with the scores."""
+        from textassay.estimation.columns import join_columns, read_plan
 
         # a misspelled word fails as a missing file
-        plan = None if self._picked in (None, RANDOM, CHOSEN) else read_plan(str(self._picked))
-        judged = self.judged
-        if scores is not None:
-            other = RatedInput(scores, self.data, self._given, self.aspect_map)
-            reader = LabelReader({**self.labels, **other.declared})
-            judged = read_judged(other.source(reader), reader)
-        tables = join_columns(judged, self.people, self.aspect_map, plan=plan)
+        plan = None if self._picked in (RANDOM, CHOSEN) else read_plan(self._picked)
+        tables = join_columns(self.judged, self.people, self.aspect_map, plan=plan)
         shares = shares_of(self.labels)
         left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
         if not 0 < len(left_out) < len(tables):
@@ -279,15 +274,6 @@ class RatedInput:
             for id_, rated in zip(table.ids, table.rated.tolist(), strict=True)
             if rated
         )
-
-
-def _recorded_request(run: Path) -> RunRequest:
-    """Return the request of a run, whose data are the rows in its folder if they were in memory."""
-    request = request_from_manifest(read_manifest(run))
-    rows = kept_rows(run) if request.data is None else None
-    if rows is None:
-        return request
-    return with_kept_rows(request).model_copy(update={"data": str(rows)})
 
 
 def with_ratings(

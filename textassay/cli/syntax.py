@@ -55,10 +55,6 @@ class GroupColumn:
             for name, flag in self.flags.items()
         ]
 
-    def only(self, *names: str) -> GroupColumn:
-        """Return a group of some of the flags."""
-        return GroupColumn(**{name: self.flags[name] for name in names})
-
     def __or__(self, other: GroupColumn) -> GroupColumn:
         # a flag that is in both groups raises a TypeError here, at import, and not when somebody
         # types it

@@ -14,25 +14,19 @@ from textassay.checking.result import Check
 from textassay.demo import FOLDER
 
 FIGURES = FOLDER / "summeval-figures.csv.gz"
-JUDGES = ("gpt-4o", "gpt-4o-mini", "gemini_pro", "llama-31", "mistral-v03")
-TRIVIAL = ("rougeL", "words")
-"""What a judge should beat."""
-ASPECTS = ("coherence", "consistency", "fluency", "relevance")
-EXPERTS = 3
+ASPECT = "consistency"
+"""What they judged; the file also has coherence, fluency and relevance."""
 
 
-def check_figures(aspect: str = "consistency") -> Check:
-    """Check the recorded judges, ROUGE-L and the number of words against the experts.
-
-    Args:
-        aspect: One of `ASPECTS`.
-    """
-    judges = [f"{judge}_{aspect}" for judge in JUDGES]
-    experts = [f"expert{at}_{aspect}" for at in range(1, EXPERTS + 1)]
-    found = check(FIGURES, judge=[*judges, *TRIVIAL], human=experts)
+def check_figures() -> Check:
+    """Check the recorded judges, ROUGE-L and the number of words against the experts."""
+    recorded = ("gpt-4o", "gpt-4o-mini", "gemini_pro", "llama-31", "mistral-v03")
+    judges = [f"{judge}_{ASPECT}" for judge in recorded]
+    experts = [f"expert{at}_{ASPECT}" for at in (1, 2, 3)]
+    found = check(FIGURES, judge=[*judges, "rougeL", "words"], human=experts)
     rows = tuple(
         replace(row, pair=replace(
-            row.pair, judge=row.pair.judge.removesuffix(f"_{aspect}"), human="three experts"
+            row.pair, judge=row.pair.judge.removesuffix(f"_{ASPECT}"), human="three experts"
         ))
         for row in found.rows
     )  # fmt: skip

@@ -22,7 +22,7 @@ from textassay.runtime.messages import Example, Score
 from textassay.runtime.model import Model
 
 DATA = data_file("summarization")
-METHOD, TASK = "gptscore", "summarization"
+METHOD = "gptscore"
 ASPECTS = ("coherence", "fluency")
 """What the model's scores follow; for consistency and relevance counting words does better."""
 COUNTING = {
@@ -98,8 +98,8 @@ async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Demo
     """
     place = folder / METHOD
     run = await evaluate(
-        DATA, method=METHOD, task=TASK, aspects=ASPECTS, model=model, out=place, resume=True,
-        progress=progress,
+        DATA, method=METHOD, task="summarization", aspects=ASPECTS, model=model, out=place,
+        resume=True, progress=progress,
     )  # fmt: skip
     counts = await evaluate(
         DATA, method="tools", tools=tuple(COUNTING), out=folder / "counting", resume=True,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.defaults import check_keys, default_method, with_default_model
 from textassay.evaluation.progress import OnProgress, display_progress
-from textassay.evaluation.request import RunRequest, build_request, one_or_several
+from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, open_session, writing_summary
 from textassay.methods.library import tasks
@@ -219,46 +219,44 @@ class _Arguments(NamedTuple):
 
 async def _read_arguments(
     examples: Any,
-    method: MethodChoice | None,
-    model: ModelsByRole | None,
-    tools: str | Tool | Sequence[str | Tool],
     *,
-    criteria: Criteria | None,
-    scale: str | None,
+    method: MethodChoice | None = None,
+    model: ModelsByRole | None = None,
+    tools: str | Tool | Sequence[str | Tool] = (),
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     dry: bool = False,
     **named: Any,
 ) -> _Arguments:
-    names, objects = _by_role(model)
+    named["aspects"] = with_criteria(named.get("aspects"), criteria, scale)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
-    built: Method | None = None
+    built, by_role = None, _by_role(model)
     if method is None or isinstance(method, str | PathLike):
         chosen = None if method is None else fspath(method)
-        requested = with_default_model({**names, **objects}, chosen)
-        names, objects = _by_role(requested)
+        by_role = with_default_model(by_role, chosen)
         # in a thread: litellm, whose table of models may be needed, takes seconds to import
-        name = chosen or await in_thread(lambda: default_method(requested))
+        name = chosen or await in_thread(lambda: default_method(by_role))
     else:
         given = {"model": model, "tools": taken, "criteria": criteria, **named}
         built = _method_object(method, given)
         name = built.name
-    named["aspects"] = with_criteria(named.get("aspects"), criteria, scale)
-    if isinstance(built, GraphMethod) and criteria is not None:
-        assert isinstance(method, Graph)
-        built = GraphMethod(method, tasks.load(named.get("task"), named["aspects"]))
     request = build_request(
         RunRequest,
         method=name,
-        models=names,
+        models={role: one if isinstance(one, str) else one.name for role, one in by_role.items()},
         tools=tuple(tool if isinstance(tool, str) else tool.name for tool in taken),
-        data=data_path(examples),
+        data=str(examples) if isinstance(examples, str | Path) else None,
         **named,
     )
-    if request.resume and request.out is None:
-        raise ConfigurationError("resume= continues the run in out=, which is not given")
-    request = without_resume(request)
+    if request.resume:
+        if request.out is None:
+            raise ConfigurationError("resume= continues the run in out=, which is not given")
+        # if there is no run yet, it is begun
+        is_begun = (request.out / MANIFEST).exists()
+        request = request.model_copy(update={"resume": is_begun})
     if not dry and not request.resume:
-        opened_here = {role: item for role, item in names.items() if role not in objects}
-        await in_thread(lambda: check_keys(opened_here, request.settings))
+        await in_thread(lambda: check_keys(by_role, request.settings))
+    objects = {role: one for role, one in by_role.items() if not isinstance(one, str)}
     return _Arguments(request, built, objects, taken)
 
 
@@ -268,16 +266,13 @@ async def _evaluate_on_cluster(
     progress: OnProgress,
     *,
     examples: Any,
-    method: MethodChoice | None,
-    model: ModelsByRole | None,
-    tools: str | Tool | Sequence[str | Tool],
-    **named: Any,
+    **arguments: Any,
 ) -> Run:
     """Judge every example on the workers of a cluster, each of which opens what has a name."""
     from textassay.workers.driver import Cluster, Followed, run_with_workers  # most runs need none
 
     place = Cluster.parse(cluster, workers)
-    given = await _read_arguments(examples, method, model, tools, **named)
+    given = await _read_arguments(examples, **arguments)
     objects = {
         "method": given.method is not None,
         "model": bool(given.models),
@@ -302,15 +297,7 @@ async def _evaluate_on_cluster(
 
 @asynccontextmanager
 async def open_evaluation(
-    examples: Any,
-    *,
-    method: MethodChoice | None = None,
-    model: ModelsByRole | None = None,
-    criteria: Criteria | None = None,
-    scale: str | None = None,
-    tools: str | Tool | Sequence[str | Tool] = (),
-    dry: bool = False,
-    **named: Any,
+    examples: Any, *, dry: bool = False, **arguments: Any
 ) -> AsyncIterator[Session]:
     """Open the session that the arguments of `evaluate` describe.
 
@@ -320,9 +307,7 @@ async def open_evaluation(
     Raises:
         ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
     """
-    given = await _read_arguments(
-        examples, method, model, tools, criteria=criteria, scale=scale, dry=dry, **named
-    )
+    given = await _read_arguments(examples, dry=dry, **arguments)
     request, objects = given.request, given.models
     # a model given by name still takes the settings
     if objects and not set(request.models) - set(objects):
@@ -339,17 +324,6 @@ async def open_evaluation(
         yield session
 
 
-def data_path(examples: Any) -> str | None:
-    """Return the path that data are given by; `None` for data from memory."""
-    return str(examples) if isinstance(examples, str | Path) else None
-
-
-def without_resume(request: RunRequest) -> RunRequest:
-    """Return the request without `resume` if there is no run to continue yet."""
-    is_begun = request.out is not None and (request.out / MANIFEST).exists()
-    return request.model_copy(update={"resume": request.resume and is_begun})
-
-
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse arguments that it would ignore."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
@@ -362,8 +336,7 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
                 "its own"
             )
     if isinstance(method, Graph):
-        aspects = one_or_several(given.get("aspects"))
-        return GraphMethod(method, tasks.load(given.get("task"), aspects))
+        return GraphMethod(method, tasks.load(given.get("task"), given.get("aspects")))
     if not isinstance(method, Method):
         raise ConfigurationError(
             "method= must be an evaluator folder, a name, a method object or a graph, not "
@@ -386,12 +359,10 @@ def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
         )
 
 
-def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Model]]:
+def _by_role(model: ModelsByRole | None) -> dict[str, str | Model]:
     if model is None:
-        return {}, {}
-    by_role = model if isinstance(model, Mapping) else {"": model}
-    names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
-    return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
+        return {}
+    return dict(model) if isinstance(model, Mapping) else {"": model}
 
 
 class _Signed(Graph):

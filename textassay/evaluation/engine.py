@@ -10,12 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Collection,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -397,11 +392,7 @@ def unmet_needs(
             f"{aspect.name} is judged by the {fields[0]}, which the example does not have"
             f"{_candidates(example, fields[0])}",
             outcome="abstained",
-            id=example.id,
-            aspect=aspect.label,
-            scale=None if method.how == "loglikelihood" else aspect.scale,
-            how=method.how,
-            signature=method.signature,
+            **_fields_of(example, aspect, method),
         )
         for aspect, fields in lacking.items()
         if fields
@@ -430,15 +421,20 @@ def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
 def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
     """Return the `error` score for a failure."""
     return Score(
-        id=example.id,
-        aspect=aspect.label,
         # a thought that took all tokens is an answer, if not a usable one
         outcome="invalid" if failure.type == AnswerUnfinished.__name__ else "error",
-        scale=None if method.how == "loglikelihood" else aspect.scale,
-        how=method.how,
         error=ScoreError(type=failure.type, message=f"{failure.node}: {failure.message}"),
-        signature=method.signature,
+        **_fields_of(example, aspect, method),
     )
+
+
+def _fields_of(example: Example, aspect: Aspect, method: Method) -> dict[str, Any]:
+    """Return the fields of a score without a value that no agent has made."""
+    scale = None if method.how == "loglikelihood" else aspect.scale
+    return {
+        "id": example.id, "aspect": aspect.label, "scale": scale, "how": method.how,
+        "signature": method.signature,
+    }  # fmt: skip
 
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:

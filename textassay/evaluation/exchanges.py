@@ -37,7 +37,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_files import ANSWERS, kept_rows, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, read_manifest
 
 _log = logging.getLogger(__name__)
 
@@ -54,22 +54,15 @@ class Exchange:
     """Messages of the chat, or one plain prompt under the role `prompt`."""
     answers: tuple[str, ...] | None
     """Answers of the model, one per sample; `None` if the cache holds none."""
-    thoughts: tuple[str | None, ...] = ()
-    """What the model thought before each answer, if any was kept."""
     logprobs: dict[str, float | None] | None = None
     """Log-probability of each given choice, or of the given continuation, if those were asked
     for."""
+    thoughts: tuple[str | None, ...] = ()
+    """What the model thought before each answer, if any was kept."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = {
-            "id": self.id,
-            "model": self.model,
-            "prompt": list(self.prompt),
-            "answers": None if self.answers is None else list(self.answers),
-            "logprobs": self.logprobs,
-        }
-        return {**content, "thoughts": list(self.thoughts)} if self.thoughts else content
+        return {name: one for name, one in vars(self).items() if name != "thoughts" or one}
 
 
 class Recorder(Wrapper):
@@ -125,13 +118,14 @@ def exchanges_of_run(
     """
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
-    source = request.data if data is None else data
-    if source is None and (source := kept_rows(folder)) is not None:
-        request = with_kept_rows(request)
-    if source is None:
-        raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
-    if data is None and request.data is not None:
-        check_present(request.data)
+    if data is None:
+        request = with_kept_rows(request, folder)
+        data = request.data
+        if data is None:
+            raise ConfigurationError(
+                f"{folder}: the run's data came from memory; give them as data="
+            )
+        check_present(data)
     recorded = Settings(**manifest["settings"])
     models: dict[str, Model] = {
         role: RecordedIdentity(entry, recorded.for_role(role))
@@ -140,7 +134,7 @@ def exchanges_of_run(
     # nothing but the run's own cache: its settings may name a server, and no server is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
-    return _asked_again(source, request.model_copy(update=own), models, ids, manifest)
+    return _asked_again(data, request.model_copy(update=own), models, ids, manifest)
 
 
 async def _asked_again(
@@ -229,7 +223,7 @@ def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) ->
         return Exchange("", model, prompt, (), logprobs={request.continuation: total})
     answers = tuple(sample.text for sample in response.samples)
     thoughts = tuple(sample.thought for sample in response.samples)
-    return Exchange("", model, prompt, answers, thoughts if any(thoughts) else ())
+    return Exchange("", model, prompt, answers, thoughts=thoughts if any(thoughts) else ())
 
 
 def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:

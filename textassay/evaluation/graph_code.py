@@ -235,19 +235,16 @@ def _source(code: types.CodeType) -> str:
         # of the code, as the source of a function would be what a decorator wraps
         return _plain(inspect.getsource(code))
     except (OSError, TypeError):
-        return f"{code.co_name} {code.co_varnames} {code.co_code.hex()} {_constants(code)}"
+        return _describe_bytes(code)
 
 
-def _constants(code: types.CodeType) -> str:
+def _describe_bytes(code: types.CodeType) -> str:
     held = (
-        _source_free(one) if isinstance(one, types.CodeType) else _constant(one)
+        _describe_bytes(one) if isinstance(one, types.CodeType) else _constant(one)
         for one in code.co_consts
     )
-    return f"{code.co_names} [{', '.join(held)}]"
-
-
-def _source_free(code: types.CodeType) -> str:
-    return f"{code.co_name} {code.co_code.hex()} {_constants(code)}"
+    names = f"{code.co_varnames} {code.co_names}"
+    return f"{code.co_name} {names} {code.co_code.hex()} [{', '.join(held)}]"
 
 
 def _constant(value: object) -> str:

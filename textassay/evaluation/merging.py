@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.manifest import check_manifest, describe_change
-from textassay.evaluation.request import Shard, request_from_manifest
+from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.sources import open_examples, shard_bounds
 from textassay.runtime.batches.batch import read_records
 from textassay.runtime.data.dataset import Examples
@@ -71,12 +71,13 @@ class _Source:
     path: Path
     shard: Shard
     manifest: Mapping[str, Any]
+    request: RunRequest
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The first of its examples, and the one after the last."""
-        limit = request_from_manifest(self.manifest).limit
-        return shard_bounds(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        count = self.manifest["data"]["count"]
+        return shard_bounds(count, limit=self.request.limit, shard=self.request.shard)
 
     @property
     def expected(self) -> int | None:
@@ -128,10 +129,10 @@ def _sources(run: Path) -> list[_Source]:
     for path in shard_folders(run):
         manifest = read_manifest(path)
         check_manifest(path, manifest)
-        own = request_from_manifest(manifest).shard
-        if own is None:
+        request = request_from_manifest(manifest)
+        if request.shard is None:
             raise RunFolderError(f"{path} is a run of all data, not of a shard (shard=I/N)")
-        sources.append(_Source(path, Shard.parse(own), manifest))
+        sources.append(_Source(path, Shard.parse(request.shard), manifest, request))
     if not sources:
         raise RunFolderError(
             f"{run} contains no shards: make them with `textassay score ... --shard I/N "
@@ -152,7 +153,7 @@ def _sources(run: Path) -> list[_Source]:
                 f"out of {run}"
             )
         ours, theirs = _without_addresses(first.manifest), _without_addresses(source.manifest)
-        if change := describe_change(ours, theirs) or _spec_change(ours, theirs):
+        if change := describe_change(ours, theirs) or _spec_change(first.request, source.request):
             raise RunFolderError(
                 f"{source.path} cannot be merged with {first.path} because {change}; score "
                 f"again the one that differs from the other shards, or move it out of {run}"
@@ -169,9 +170,8 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**manifest, "models": models}
 
 
-def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _spec_change(ours: RunRequest, theirs: RunRequest) -> str:
     """Return in words how the requests of two shards differ; empty if they do not."""
-    ours, theirs = request_from_manifest(one), request_from_manifest(other)
     if ours.models != theirs.models:
         return f"its models are {theirs.models}, not {ours.models}"
     if ours.limit != theirs.limit:
@@ -239,7 +239,7 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         unfinished.unlink(missing_ok=True)
     expected = shard_bounds(
         sources[0].manifest["data"]["count"],
-        limit=request_from_manifest(sources[0].manifest).limit,
+        limit=sources[0].request.limit,
         shard=None,
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
     return Merged(max(0, expected - tally.pairs), differing)
@@ -283,11 +283,11 @@ def _lines(
 
 def _data(source: _Source) -> Examples | None:
     """Return the data of the shards; `None` if they are elsewhere, or have changed since."""
-    request = request_from_manifest(source.manifest)
-    if request.data is None or not Path(request.data).exists():
+    path = source.request.data
+    if path is None or not Path(path).exists():
         return None
     try:
-        data = open_examples(request.data, request)
+        data = open_examples(path, source.request)
         return data if data.check().digest == source.manifest["data"]["digest"] else None
     except DataError:  # it has changed so much that it cannot be read
         return None

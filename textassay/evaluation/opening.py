@@ -6,28 +6,26 @@ Whatever is opened here is closed with the exit stack of the caller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textassay.evaluation.request import RunRequest, in_every_role, request_from_manifest
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import is_replay, load_backend
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.calls.call import Call, Wrapper, sender
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.model import AnyResponse, Model
+from textassay.runtime.model import Model
 from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings
-from textassay.runtime.stack import ConnectedModel, connect_model, with_store
+from textassay.runtime.stack import ConnectedModel, connect_model
 from textassay.runtime.storage.answers import AnswerStore, DiskStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.batch import BatchBook
 
 _log = logging.getLogger(__name__)
@@ -69,20 +67,15 @@ async def open_models(
             by_role[role] = connected
         else:
             by_role[role] = model
+    connected_models = (one for one in by_role.values() if isinstance(one, ConnectedModel))
+    unpriced = [one.name for one in connected_models if one.price is None]
     # a limit on cost without a price would never be reached, and the user would trust it
-    _check_price(by_role, settings)
+    if settings.max_cost is not None and unpriced:
+        raise ConfigurationError(
+            f"max_cost= cannot be enforced: the price of {unpriced[0]!r} is not known; give it with"
+            " price=(IN, OUT) (US dollars per million tokens)"
+        )
     return by_role
-
-
-def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
-    if settings.max_cost is None:
-        return
-    for model in models.values():
-        if isinstance(model, ConnectedModel) and model.price is None:
-            raise ConfigurationError(
-                f"max_cost= cannot be enforced: the price of {model.name!r} is not "
-                "known; give it with price=(IN, OUT) (US dollars per million tokens)"
-            )
 
 
 async def open_store(
@@ -137,33 +130,6 @@ def open_tools(
         if tool not in specs:
             stack.push_async_callback(tool.aclose)
     return tools
-
-
-class SessionModel(Wrapper):
-    """A model as one session asks it: methods are built with it before the session's cache is open.
-
-    A run folder is made only once the method is known to fit, and the cache is in the run folder.
-    """
-
-    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Ask the model that is open now, without a coroutine in between."""
-        return sender(self.wrapped)(call)
-
-    def open(
-        self,
-        store: AnswerStore | None,
-        *,
-        dry: bool = False,
-        identity: Mapping[str, Any] | None = None,
-        observe: Callable[[Model], Model] | None = None,
-        book: BatchBook | None = None,
-        rounds: BatchRounds | None = None,
-    ) -> None:
-        """Put the session's cache around the model, before anything is asked."""
-        cached = with_store(
-            self.wrapped, store, dry=dry, identity=identity, book=book, rounds=rounds
-        )
-        self.wrapped = cached if observe is None else observe(cached)
 
 
 class UsedRoles(Mapping[str, Model]):

@@ -48,9 +48,6 @@ def _accept_settings(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     return value if isinstance(value, Settings) else validate(value)
 
 
-MAX_SHARDS = 10_000
-
-
 @dataclass(frozen=True)
 class Shard:
     """The `number`-th of `count` parts, counted from 1; written `number/count`."""
@@ -63,10 +60,10 @@ class Shard:
         """Read `I/N`."""
         match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text)
         shard = cls(int(match[1]), int(match[2])) if match else None
-        if shard is None or not 1 <= shard.number <= shard.count <= MAX_SHARDS:
+        if shard is None or not 1 <= shard.number <= shard.count <= 10_000:
             raise ConfigurationError(
-                f"a shard must be I/N with I from 1 to N, such as 1/4, and N at most {MAX_SHARDS}; "
-                f"not {text!r}"
+                "a shard must be I/N with I from 1 to N, such as 1/4, and N at most 10000; not"
+                f" {text!r}"
             )
         return shard
 
@@ -187,10 +184,16 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
     return {**models, **{role: models.get(role, general) for role in roles}}
 
 
-def with_kept_rows(request: RunRequest) -> RunRequest:
-    """Return the request of a run for the rows that it keeps, which are examples already."""
+def with_kept_rows(request: RunRequest, folder: Path) -> RunRequest:
+    """Return the request of a run for the rows in its folder, if its data came from memory."""
+    from textassay.runtime.storage.run_files import kept_rows  # help does not need it
+
+    rows = kept_rows(folder) if request.data is None else None
+    if rows is None:
+        return request
+    # they are examples already
     read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
-    return request.model_copy(update=read)
+    return request.model_copy(update={**read, "data": str(rows)})
 
 
 def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.request import request_from_manifest
+from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
@@ -214,20 +214,19 @@ class Run(Displayed):
             ConfigurationError: The run's data came from memory and are gone.
         """
         if self._examples is None:
-            self._examples = self._open_examples()
+            self._examples = self._open_recorded()
         return iter(self._examples)
 
-    def _open_examples(self) -> Examples:
-        spec = request_from_manifest(self._manifest) if self.folder is not None else None
-        if spec is not None and spec.data is not None:
-            check_present(spec.data)
-            return open_examples(spec.data, spec)
-        rows = None if self.folder is None else kept_rows(self.folder)
-        if rows is None:
-            raise ConfigurationError(
-                "the run does not record where its data are; name them with data="
-            )
-        return Examples(rows, labels=self.labels)
+    def _open_recorded(self) -> Examples:
+        """Open the data that the run names, or the rows that it kept."""
+        if self.folder is not None:
+            request = request_from_manifest(self._manifest)
+            if request.data is not None:
+                check_present(request.data)
+                return open_examples(request.data, request)
+            if rows := kept_rows(self.folder):
+                return Examples(rows, labels=self.labels)
+        raise ConfigurationError("the run does not record where its data are; name them with data=")
 
     def compare(
         self,
@@ -366,8 +365,8 @@ class Run(Displayed):
     def _knows_data(self) -> bool:
         if self._examples is not None or self.folder is None:
             return self._examples is not None
-        path = request_from_manifest(self._manifest).data
-        return Path(path).is_file() if path is not None else kept_rows(self.folder) is not None
+        path = with_kept_rows(request_from_manifest(self._manifest), self.folder).data
+        return path is not None and Path(path).is_file()
 
     def _open_data(self) -> Examples:
         self.examples()

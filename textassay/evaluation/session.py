@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from textassay.evaluation import opening
 from textassay.evaluation.engine import EvaluationEngine
@@ -44,9 +44,6 @@ from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_folder import RunFolder, check_new
 from textassay.tools.tool import Tool
 
-if TYPE_CHECKING:
-    from textassay.runtime.backends.scripted import BatchRounds
-
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
 providers."""
@@ -59,8 +56,12 @@ class Session:
     request: RunRequest
     """With the settings to resume it with."""
     source: Source
-    opened: SessionModels
-    built: SessionMethod
+    method: Method
+    """The method, ready to run."""
+    models: Mapping[str, Model]
+    """The models by role, with their caches."""
+    connected: tuple[ConnectedModel, ...]
+    """The models that were connected, each once, without their caches."""
     records: Records
     engine: EvaluationEngine
     examples: Iterable[Example] = ()
@@ -69,34 +70,14 @@ class Session:
     """Names the tools that a new run takes because it names none."""
 
     @property
-    def method(self) -> Method:
-        """The method, ready to run."""
-        return self.built.method
-
-    @property
     def data(self) -> DataInfo:
         """What is known of all of the data."""
         return self.source.info
 
     @property
-    def models(self) -> Mapping[str, Model]:
-        """The models by role, with their caches."""
-        return self.opened.counted
-
-    @property
-    def connected(self) -> tuple[ConnectedModel, ...]:
-        """The models that were connected, each once, without their caches."""
-        return self.opened.connected
-
-    @property
     def folder(self) -> RunFolder | None:
         """The run folder, if scores are kept."""
         return self.records.folder
-
-    @property
-    def rounds(self) -> BatchRounds | None:
-        """Counts the rounds of batches, in a dry run of models that are asked through batches."""
-        return self.records.rounds
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of the run."""
@@ -189,14 +170,11 @@ async def open_session(
         )  # fmt: skip
         records = await open_records(request, opened, built, stack, dry=dry)
         opened.add_caches(records, dry=dry, observe=observe)
+        session = _assemble(request, source, opened, built, records)
         requested = opening.settings_as_requested(request.settings, connected)
-        session = Session(
-            request.model_copy(update={"settings": requested}),
-            source,
-            opened,
-            built,
-            records,
-            engine=_engine(request, source, opened, built, records),
+        session = replace(
+            session,
+            request=request.model_copy(update={"settings": requested}),
             examples=source.examples,
             tools_notice=tools_notice,
         )
@@ -223,24 +201,25 @@ async def open_fed_session(
         built = await build_session_method(request, models, feed.info, stack)
         records = Records(answers=answers, earlier=earlier, completed=feed)
         models.add_caches(records, dry=False, observe=None)
-        engine = _engine(request, feed, models, built, records)
-        yield Session(request, feed, models, built, records, engine)
+        yield _assemble(request, feed, models, built, records)
 
 
-def _engine(
+def _assemble(
     request: RunRequest,
     source: Source,
     models: SessionModels,
     built: SessionMethod,
     records: Records,
-) -> EvaluationEngine:
-    in_work = count_workers(request.settings, models.connected)
-    return EvaluationEngine(
+) -> Session:
+    """Return the session of what was opened, with its engine."""
+    connected = models.connected
+    in_work = count_workers(request.settings, connected)
+    engine = EvaluationEngine(
         source,
         built.method,
         folder=records.folder,
         completed=records.completed,
-        models=models.connected,
+        models=connected,
         # a method that was given asks models of its own
         costs=dict if built.is_given else models.costs,
         # a batch is sent once all its requests are there, so few workers would make many small
@@ -248,6 +227,7 @@ def _engine(
         workers=min(source.total, MAX_WAITING if models.batched else in_work),
         adjust=built.adjust,
     )
+    return Session(request, source, built.method, models.counted, connected, records, engine)
 
 
 def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:

@@ -10,7 +10,7 @@ What a stage opens is closed with the exit stack of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,13 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.sources import CompletedScores
 from textassay.methods.by_name import build
 from textassay.methods.method import Method, traits_of
+from textassay.runtime.calls.call import Call, Wrapper, sender
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score
-from textassay.runtime.model import Model
-from textassay.runtime.stack import ConnectedModel, usage_ledger
+from textassay.runtime.model import AnyResponse, Model
+from textassay.runtime.stack import ConnectedModel, usage_ledger, with_store
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
@@ -38,13 +39,24 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.batch import BatchBook
 
 
+class SessionModel(Wrapper):
+    """A model as one session asks it: methods are built with it before the session's cache is open.
+
+    A run folder is made only once the method is known to fit, and the cache is in the run folder.
+    """
+
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
+        """Ask the model that is open now, without a coroutine in between."""
+        return sender(self.wrapped)(call)
+
+
 @dataclass(frozen=True)
 class SessionModels:
     """The models of a session, by role."""
 
     opened: Mapping[str, Model]
     """The models as they were connected or given."""
-    counted: Mapping[str, opening.SessionModel]
+    counted: Mapping[str, SessionModel]
     """The same models as the method asks them; their caches are added once there are records."""
 
     @property
@@ -64,14 +76,12 @@ class SessionModels:
         """Put the session's cache around each model, before anything is asked."""
         earlier = records.earlier
         for role, model in self.counted.items():
-            model.open(
-                records.answers,
-                dry=dry,
-                identity=recorded_identity(model, earlier.get(role, earlier.get(""))),
-                observe=observe,
-                book=records.book,
+            identity = recorded_identity(model, earlier.get(role, earlier.get("")))
+            cached = with_store(
+                model.wrapped, records.answers, dry=dry, identity=identity, book=records.book,
                 rounds=records.rounds,
-            )
+            )  # fmt: skip
+            model.wrapped = cached if observe is None else observe(cached)
 
     def costs(self) -> dict[str, float | None]:
         """Return what each model has cost in US dollars, by its name."""
@@ -84,9 +94,7 @@ async def open_session_models(
 ) -> SessionModels:
     """Open the models of a request, but for roles whose models the caller has connected."""
     opened = await opening.open_models({**request.models, **connected}, request.settings, stack)
-    return SessionModels(
-        opened, {role: opening.SessionModel(model) for role, model in opened.items()}
-    )
+    return SessionModels(opened, {role: SessionModel(model) for role, model in opened.items()})
 
 
 @dataclass(frozen=True)
@@ -177,7 +185,7 @@ class Records:
     book: BatchBook | None = None
     """The journal of batches, if a model is asked through them."""
     rounds: BatchRounds | None = None
-    """Counts the rounds of batches in a dry run."""
+    """Counts the rounds of batches, in a dry run of models that are asked through batches."""
 
 
 async def open_records(
@@ -195,7 +203,11 @@ async def open_records(
     """
     if request.out is None or dry:
         store = await opening.open_store(request.settings, None, stack, read_only=dry)
-        return Records(answers=store, rounds=_rounds_to_count(models, dry=dry))
+        if not dry or not models.batched:
+            return Records(answers=store)
+        from textassay.runtime.backends.scripted import BatchRounds
+
+        return Records(answers=store, rounds=BatchRounds())
     folder = await open_folder(request.out, stack, resume=request.resume)
     store = await opening.open_store(request.settings, folder.answers, stack)
     # a method that was given asks models of its own, with a journal of their own
@@ -208,14 +220,6 @@ async def open_records(
         completed=folder.tally if request.resume else None,
         book=await opening.open_book(batched, folder.path, stack),
     )
-
-
-def _rounds_to_count(models: SessionModels, *, dry: bool) -> BatchRounds | None:
-    if not dry or not models.batched:
-        return None
-    from textassay.runtime.backends.scripted import BatchRounds
-
-    return BatchRounds()
 
 
 async def bind(

@@ -69,7 +69,9 @@ def export_scores(
     opened = run if isinstance(run, Run) else Run(run)
     rows = list(rows_for(form, opened, judged_texts(opened, data), trace))
     if form == "promptfoo":
-        text = script_of(rows)
+        template = (Path(__file__).parent / "promptfoo.js").read_text(encoding="utf-8")
+        # the only place for them: the rest of the file is the same for every run
+        text = template.replace("/* entries */", ",\n".join(map(_json, rows)), 1)
     elif out.suffix == ".jsonl":
         text = "".join(f"{_json(row)}\n" for row in rows)
     else:
@@ -93,11 +95,3 @@ def rows_for(form: Format, run: Run, texts: Iterable[JudgedText], trace: str) ->
 def _json(value: Any) -> str:
     # NaN, which only a missing score of Inspect is, is written as Python's json writes and reads it
     return json.dumps(value, ensure_ascii=False)
-
-
-def script_of(rows: Iterable[Row]) -> str:
-    """Return the assertion script of promptfoo with these entries."""
-    template = (Path(__file__).parent / "promptfoo.js").read_text(encoding="utf-8")
-    listed = ",\n".join(map(_json, rows))
-    # the only place for them: the rest of the file is the same for every run
-    return template.replace("/* entries */", listed, 1)

@@ -131,19 +131,17 @@ async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes
 def _login(server: Server) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the header that says who sends, and what must never be shown."""
     if server == "langfuse":
-        missing = [name for name in LANGFUSE_KEYS if not os.environ.get(name)]
-        if missing:
+        public, secret = (os.environ.get(f"LANGFUSE_{n}_KEY", "") for n in ("PUBLIC", "SECRET"))
+        keys = {"LANGFUSE_PUBLIC_KEY": public, "LANGFUSE_SECRET_KEY": secret}
+        if missing := [name for name, key in keys.items() if not key]:
             raise ConfigurationError(
                 f"Langfuse needs the keys of a project: set {' and '.join(missing)}"
             )
-        return _basic(*(os.environ[name] for name in LANGFUSE_KEYS))
+        return _basic(public, secret)
     if token := os.environ.get("MLFLOW_TRACKING_TOKEN"):
         return {"Authorization": f"Bearer {token}"}, (token,)
     user, password = (os.environ.get(f"MLFLOW_TRACKING_{n}") for n in ("USERNAME", "PASSWORD"))
     return _basic(user, password or "") if user else ({}, ())
-
-
-LANGFUSE_KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 
 
 def _basic(user: str, password: str) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -7,13 +7,10 @@ from pathlib import Path
 
 from textassay.checking.result import FOR, WORDS, Check, headline, main_figure
 from textassay.checking.verdicts import USES, VerdictRow
-from textassay.report.rendering import asset, environment, policy
+from textassay.report.rendering import fill
 from textassay.report.svg import interval_plot
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Column, Table
-
-MAX_JUDGES = 20
-"""Judges whose reasons the page spells out; the table has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,11 @@ def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge
     Raises:
         StorageError: The file cannot be written.
     """
-    style = asset("page.css")
     first, *points = found.sentences()[:2]
-    page = environment().get_template("check.html.jinja").render(
-        title=title, headline=first, points=points, style=style, commands=found.next,
-        policy=policy("", style, connect=False), table=_table(found),
-        judges=[_section(row) for row in found.rows[:MAX_JUDGES]],
-        more=len(found.rows) - MAX_JUDGES,
+    judges = list(map(_section, found.rows[:20]))  # whose reasons are spelled out
+    page = fill(
+        "check.html.jinja", title=title, headline=first, points=points, commands=found.next,
+        table=_table(found), judges=judges, more=len(found.rows) - len(judges),
     )  # fmt: skip
     with storage_errors(f"{out} cannot be written"):
         write_text(Path(out), page)

@@ -36,7 +36,6 @@ from textassay.estimation.stress_table import verdict_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource, without_folders
 from textassay.runtime.errors import RunFolderError, TextassayError
-from textassay.runtime.labels import labels_of
 from textassay.table import Column, Note, Table, stack_tables
 
 STAND_IN = "Alternative annotator test"
@@ -104,14 +103,15 @@ def estimate_sections(
     known = [own.people if own.examples and is_read else None for own in data]
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
+    rated_in_first: list[Columns] = []
     for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
         if not people:
             continue
         # labels without an order have no mean to estimate
         own = {name: one for name, one in pairs[at].items() if name in scores}
         tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
-        if calibration is not None and not at:
-            section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
+        if not at:
+            rated_in_first = tables
         run = _OneRun(section, runs[at], "AB"[at], several)
         estimates.append(stack_tables(run.each(tables, "Estimate", run.estimate)))
         rated = [columns for columns in tables if columns.raters.shape[1]]
@@ -119,8 +119,8 @@ def estimate_sections(
         if compares_systems[at]:
             unrated = {name: one for name, one in scores.items() if name not in own}
             section.differences += run.compare_scores(unrated, people, data[at].systems)
-    if calibration is not None and known[0] is None:
-        section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
+    if calibration is not None:
+        section.curves = _curves(runs[0], rated_in_first, load_calibration(calibration))
     section.means.extend(_of_runs(estimates))
     section.stand_ins.extend(_of_runs(tests))
     section.differences = _of_runs([[one] for one in section.differences])
@@ -213,24 +213,16 @@ class _OneRun:
 
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
     """Return tables of two runs as one; notes of one run name it."""
-    several = len(tables) > 1
-    shared = (
-        set.intersection(*({note for one in own for note in one.notes} for own in tables))
-        if several
-        else set()
-    )
-    letters = "AB" if several else [""]
+    if len(tables) < 2:
+        return stack_tables(table for own in tables for table in own)
+    shared = set.intersection(*({note for one in own for note in one.notes} for own in tables))
+
+    def name(letter: str, note: Note) -> Note:
+        return note if note in shared else note._replace(text=f"{letter}: {note.text}")
+
     return stack_tables(
-        replace(
-            table,
-            notes=tuple(
-                note
-                if note in shared or not letter
-                else note._replace(text=f"{letter}: {note.text}")
-                for note in table.notes
-            ),
-        )
-        for letter, own in zip(letters, tables, strict=False)
+        replace(table, notes=tuple(name(letter, note) for note in table.notes))
+        for letter, own in zip("AB", tables, strict=False)
         for table in own
     )
 
@@ -250,7 +242,7 @@ def _compare(
     section: EstimateSections,
 ) -> None:
     a, b = (
-        RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
+        RunSide(scores, read_scores(run.folder), people, run.labels)
         for run, scores, people in zip(runs, judged, known, strict=True)
     )
     ids = [set(people.ids) if people else set() for people in known]

@@ -24,13 +24,13 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
 from textassay.report.rendering import visible
-from textassay.report.source import OUTCOMES, DataSource, JoinedPage, RowNumbers, RunSource
+from textassay.report.source import DataSource, JoinedPage, RowNumbers, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
-from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
+from textassay.runtime.storage.run_files import OUTCOMES
 
 MAX_ROWS = 200_000
 """Scores that a page holds; of more, the extremes and a random sample."""
@@ -40,7 +40,6 @@ MAX_IMAGE = 2_000_000
 """Characters of one image as a data: URI that a page holds."""
 _BLOCK = 200
 """Examples in a block."""
-_SNIPPET = 110
 SectionKind = Literal["label", "question", "contribution", "part", "note"]
 TITLES: dict[SectionKind, str] = {
     "label": "Probability of each label",
@@ -59,7 +58,6 @@ _SHOWN = frozenset(
 )
 """Fields that are drawn in some form; any other is put in words, or named beside its value."""
 _WORDS = {
-    "criterion": "criterion {}",
     "points": "{} points",
     "met": "met: {}",
     "tags": "tags: {}",
@@ -288,8 +286,6 @@ class ShownScore:
     """What the gap is counted in."""
     other: float | None
     """Value in the second run."""
-    change: float | None
-    """First run minus second."""
     other_example: Example | None
     """What the second run judged under this id, if that is another text."""
     flips: bool
@@ -353,7 +349,7 @@ def show_score(
     `second` are the data of a second run, which may have judged another text.
     """
     score = run.table.score(row)
-    scale = labels_of(run.manifest).get(score.aspect)
+    scale = run.labels.get(score.aspect)
     example = data.examples.get(score.id)
     return ShownScore(
         score=score,
@@ -363,7 +359,6 @@ def show_score(
         gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
         other=number_or_none(joined.other[row]),
-        change=number_or_none(joined.changes[row]),
         other_example=_other(example, second, score.id),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
@@ -449,7 +444,7 @@ def head(
     run: RunSource, data: DataSource, joined: JoinedPage, second: RunSource | None
 ) -> dict[str, Any]:
     """Return the names that columns refer to: runs, aspects with their scales, outcomes."""
-    table, labels = run.table, labels_of(run.manifest)
+    table, labels = run.table, run.labels
     return {
         "runs": [visible(one.name) for one in (run, second) if one],
         "outcomes": OUTCOMES,
@@ -686,8 +681,8 @@ def _place(text: str, texts: dict[str, int]) -> int:
     return texts.setdefault(text, len(texts))
 
 
-def _beginning(text: str) -> str:
-    return visible(" ".join(text[: 2 * _SNIPPET].split())[:_SNIPPET])
+def _beginning(text: str, most: int = 110) -> str:
+    return visible(" ".join(text[: 2 * most].split())[:most])
 
 
 def _largest(column: Floats, count: int) -> RowNumbers:

@@ -25,7 +25,6 @@ from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
 from textassay.report.source import (
-    OUTCOMES,
     DataSource,
     JoinedPage,
     RowNumbers,
@@ -35,10 +34,9 @@ from textassay.report.source import (
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph import Graph
-from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.model import Capabilities, Model
-from textassay.runtime.storage.run_files import token_details
+from textassay.runtime.storage.run_files import OUTCOMES, token_details
 from textassay.table import Column, Estimate, Table, any_known, column, table_of
 
 REASONS = {
@@ -47,9 +45,6 @@ REASONS = {
     "invalid": "the judge answered, but not usably",
     "error": "the judge could not be asked",
 }
-_MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
-"""Facts that most readers do not look for, which are folded."""
-_RESULT = "\0result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +53,9 @@ class RunFacts:
 
     name: str
     facts: list[tuple[str, str]]
-    """Label and value; `more` are the facts that most readers do not look for."""
+    """Label and value."""
     more: list[tuple[str, str]]
+    """Those that most readers do not look for, which are folded."""
     outcomes: list[tuple[str, int, str]]
     """Outcome, number of scores and meaning of each outcome that occurs."""
     bar: Markup | None
@@ -74,7 +70,6 @@ class Overview:
     """All runs."""
 
     runs: list[RunFacts]
-    data: str
     missing: str
     """Why texts are absent; empty if they are there."""
     left_out: list[str]
@@ -91,7 +86,7 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         for at, own in enumerate(data)
         if own.other_texts
     ]
-    return Overview([_run_facts(run) for run in runs], data[0].name, "; ".join(reasons), left_out)
+    return Overview([_run_facts(run) for run in runs], "; ".join(reasons), left_out)
 
 
 def _run_facts(run: RunSource) -> RunFacts:
@@ -100,11 +95,14 @@ def _run_facts(run: RunSource) -> RunFacts:
         (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
     # not every run has all facts, and an empty row would look like a fault
-    facts = [(label, without_folders(value)) for label, value in _all_facts(run, summary) if value]
+    facts, more = (
+        [(label, without_folders(value)) for label, value in part.items() if value]
+        for part in _facts(run, summary)
+    )
     return RunFacts(
         name=run.name,
-        facts=[fact for fact in facts if fact[0] not in _MORE],
-        more=[fact for fact in facts if fact[0] in _MORE],
+        facts=facts,
+        more=more,
         outcomes=outcomes,
         bar=svg.shares((name, count) for name, count, _ in outcomes) if outcomes[1:] else None,
         errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
@@ -112,8 +110,9 @@ def _run_facts(run: RunSource) -> RunFacts:
     )
 
 
-def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
-    usage, outcomes = summary["usage"], summary["outcomes"]
+def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return facts by label, and those that most readers do not look for."""
+    usage = summary["usage"]
     tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
     unseen = run.recorded("data", "unseen") or ()
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
@@ -121,24 +120,25 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
-    total = sum(outcomes.values())
-    lacking = total - outcomes["scored"]
+    total = len(run.table)
+    lacking = total - run.table.scored
     values = f"{lacking:,} without a value" if lacking else "all with a value"
-    return [
-        ("Method", run.method),
-        ("Model", ", ".join(models) or "none asked"),
-        ("Task", str(run.recorded("spec", "task") or "")),
-        ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
-        *([("Not seen by the judge", ", ".join(unseen))] if unseen else ()),
-        ("Aspects", ", ".join(run.table.aspects)),
-        ("Scores", f"{total:,}, {values}" if total else "none yet"),
-        ("Tools", ", ".join(map(str, tools))),
-        ("Calls", calls),
-        ("Tokens", tokens),
-        ("Cost", cost),
-        ("Began", run.began),
-        ("Version", f"textassay {run.recorded('textassay') or 'unknown'}"),
-    ]
+    return {
+        "Method": run.method,
+        "Model": ", ".join(models) or "none asked",
+        "Task": str(run.recorded("spec", "task") or ""),
+        "Examples": f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else ""),
+        "Not seen by the judge": ", ".join(unseen),
+        "Aspects": ", ".join(run.table.aspects),
+        "Scores": f"{total:,}, {values}" if total else "none yet",
+        "Tools": ", ".join(map(str, tools)),
+        "Cost": cost,
+    }, {
+        "Calls": calls,
+        "Tokens": tokens,
+        "Began": run.began,
+        "Version": f"textassay {run.recorded('textassay') or 'unknown'}",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +190,12 @@ class AspectScores:
 
 def scores(
     runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[JoinedPage]
-) -> list[AspectScores] | None:
-    """Return means by aspect and system, or `None` while there are no scores."""
+) -> list[AspectScores]:
+    """Return means by aspect and system; empty while there are no scores."""
     # labels without an order have no mean
-    left_out = {name for run in runs for name in without_order(run.manifest)}
+    left_out = {name for run in runs for name in run.without_mean}
     names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))
-    shown = [name for name in names if name not in left_out]
-    return [_aspect(name, runs, data, joined) for name in shown] if names else None
+    return [_aspect(name, runs, data, joined) for name in names if name not in left_out]
 
 
 def _aspect(
@@ -360,11 +359,12 @@ def _draw(graph: Graph) -> Markup:
     columns: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in ("input", *fed):
         columns[depth[name]].append(name)
-    arrows[graph.output, _RESULT] = False
+    result = "\0result"  # is no name of a node
+    arrows[graph.output, result] = False
     return svg.flow(
-        [*columns, [_RESULT]],
+        [*columns, [result]],
         [(*ends, fans_out) for ends, fans_out in arrows.items()],
-        names={"input": "example", _RESULT: "result"},
+        names={"input": "example", result: "result"},
         label=f"Graph of {graph.name}",
     )
 

@@ -34,7 +34,7 @@ from textassay.report.overview import (
     scores,
 )
 from textassay.report.people import RESAMPLES, AspectAgreement, agreements, pairs_of
-from textassay.report.rendering import asset, environment, figure, policy, visible
+from textassay.report.rendering import asset, environment, figure, fill, visible
 from textassay.report.source import (
     DataSource,
     JoinedPage,
@@ -45,15 +45,12 @@ from textassay.report.source import (
     without_folders,
 )
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.labels import labels_of, shares_of
+from textassay.runtime.labels import shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Cell, Estimate, Table
 
 _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
-_KAPPA = "Cohen's kappa"
-_COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
-"""Coefficients by which a run agrees better, with their names in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class Content:
     note: str
     headline: Headline | None
     overview: Overview
-    scores: list[AspectScores] | None
+    scores: list[AspectScores]
     agreement: list[AspectAgreement]
     estimates: EstimateSections
     recipes: list[RecipeSection]
@@ -122,9 +119,8 @@ def write_report(
             runs, a run wrote no folder, or `max_rows` is negative.
         StorageError: The file cannot be written.
     """
-    folders = [_folder(run) for run in (runs if isinstance(runs, Sequence) else [runs])]
-    if isinstance(runs, str):
-        folders = [_folder(runs)]
+    listed = [runs] if isinstance(runs, str) or not isinstance(runs, Sequence) else runs
+    folders = list(map(_folder, listed))
     if len(folders) not in (1, 2):
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
@@ -200,20 +196,15 @@ def fill_page(content: Content, *, packed: Packed | None = None, live: str | Non
     """Return the page."""
     # script and style are inlined and allowed by hash: the file works without a server, and a
     # script that came in with a judged text has another hash and is refused by the browser
-    script, style = asset("page.js"), asset("page.css")
-    return environment().get_template("page.html.jinja").render(
-        content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
-        policy=policy(script, style, connect=live is not None),
+    return fill(
+        "page.html.jinja", script=asset("page.js"), connect=live is not None, content=content,
+        packed=packed, live=live,
     )  # fmt: skip
 
 
 def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
     """Return a page of tables alone, such as the report of a fitted evaluator."""
-    style = asset("page.css")
-    return environment().get_template("tables.html.jinja").render(
-        title=title, note=note, style=style, policy=policy("", style, connect=False),
-        tables=tables,
-    )  # fmt: skip
+    return fill("tables.html.jinja", title=title, note=note, tables=tables)
 
 
 def portable(table: Table) -> Table:
@@ -233,12 +224,12 @@ def render_sections(content: Content) -> str:
 def headline(
     runs: Sequence[RunSource],
     overview: Overview,
-    scores: list[AspectScores] | None,
+    scores: list[AspectScores],
     agreement: list[AspectAgreement],
     estimates: EstimateSections,
 ) -> Headline | None:
     """Return what the page shows, or `None` while there are no scores."""
-    if scores is None:
+    if not any(run.table.aspects for run in runs):
         return None
     several = len(runs) > 1
     sentences = [
@@ -261,16 +252,18 @@ def headline(
 
 def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
+    kappa = "Cohen's kappa"
+    names = {"spearman": "Spearman's rho", kappa: kappa}
     found = {
         (one.aspect, one.coefficient): one.difference
         for one in estimates.of_agreement
-        if one.coefficient in _COMPARED and one.difference.value is not None
+        if one.coefficient in names and one.difference.value is not None
     }
     # for labels, kappa is shown in place of the correlation of their numbers
-    labeled = {aspect for aspect, measure in found if measure == _KAPPA}
-    shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
+    labeled = {aspect for aspect, measure in found if measure == kappa}
+    shown = {key: one for key, one in found.items() if key[1] == kappa or key[0] not in labeled}
     if shown:
-        measures = dict.fromkeys(_COMPARED[measure] for _, measure in shown)
+        measures = dict.fromkeys(names[measure] for _, measure in shown)
         yield _describe_intervals(
             [(aspect, one) for (aspect, _), one in shown.items()],
             "A agrees better with people than B on", "B agrees better with people than A on",
@@ -342,7 +335,7 @@ def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
-    shares = shares_of(labels_of(runs[0].manifest))
+    shares = shares_of(runs[0].labels)
     for letter, one in estimates.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
             # corrected by the same ratings, B's differences are nearly the same
@@ -388,14 +381,11 @@ def _missing(
     runs: Sequence[RunSource], overview: Overview, estimates: EstimateSections
 ) -> Iterator[str]:
     for letter, run in zip("AB", runs, strict=False):
-        outcomes = run.table.summary.summary()["outcomes"]
-        lacking = sum(outcomes.values()) - outcomes["scored"]
+        lacking = len(run.table) - run.table.scored
         if lacking:
             of = f" of {letter}" if len(runs) > 1 else ""
-            yield (
-                f"{lacking:,} of {sum(outcomes.values()):,} scores{of} have no value and are in no"
-                " figure."
-            )
+            total = len(run.table)
+            yield f"{lacking:,} of {total:,} scores{of} have no value and are in no figure."
     if overview.missing:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
     yield from overview.left_out

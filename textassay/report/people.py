@@ -25,16 +25,13 @@ from textassay.agreement.table import (
 )
 from textassay.report import svg
 from textassay.report.source import DataSource, JoinedPage, RunSource
-from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
-from textassay.table import Alert, Column, Estimate, Note, Table, column, part, table_of
+from textassay.table import Alert, Column, Estimate, Note, Table, column, table_of
 from textassay.tools.surface import Length, Novelty, Rouge
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
 """The default of `textassay agreement`, so that the numbers are the same."""
-_SHADES = 5
-"""Shades of a confusion matrix, darker for larger shares of what people said."""
 Above = Literal["yes", "no", "not shown"]
 
 
@@ -52,6 +49,8 @@ class _Compared(NamedTuple):
 class Advantage:
     """A judge's lead over trivial measures."""
 
+    score: str = field(metadata=column("score"))
+    judge: str = field(metadata=column("by"))
     measure: str = field(metadata=column("best trivial measure"))
     """The best of them."""
     difference: Estimate = field(metadata=column("judge's minus its", "interval"))
@@ -66,15 +65,6 @@ class Advantage:
 
 
 @dataclass(frozen=True, slots=True)
-class _AdvantageLine:
-    """A judge beside trivial measures."""
-
-    score: str = field(metadata=column("score"))
-    judge: str = field(metadata=column("by"))
-    advantage: Advantage = field(metadata=part(Advantage))
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeAgreement:
     """How one score of a run agrees with people."""
 
@@ -83,9 +73,6 @@ class JudgeAgreement:
     measure: str
     """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
     value: Estimate
-    n: int
-    groups: int | None
-    """`None` without groups."""
     advantage: Advantage | None
     """Its lead over trivial measures; `None` for labels, or without intervals."""
 
@@ -95,7 +82,7 @@ class MatrixCell(NamedTuple):
 
     texts: int
     shade: int
-    """Share of what people gave this label, from 0 to 4."""
+    """Share of what people gave this label, in five steps from 0 to 4."""
     address: str
     """Leads to the texts in it."""
 
@@ -122,7 +109,6 @@ class Plot:
 class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
-    human: str
     tables: list[Table]
     """Judges, their jurors and trivial measures, one table by level, the data set first."""
     above: Table | None
@@ -159,17 +145,15 @@ def agreements(
         # the runs themselves, without their jurors
         of_runs = [one for one in whole if (one.judge, one.row.aspect) in judged.values]
         above = {
-            (one.judge, one.row.aspect): _advantage(
-                judged.values[one.judge, one.row.aspect], human, by_name[one.judge].data, resamples
-            )
-            for one in of_runs
+            key: _advantage(key, judged.values[key], human, by_name[key[0]].data, resamples)
+            for key in ((one.judge, one.row.aspect) for one in of_runs)
             if resamples
         }
         by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
         found.append(AspectAgreement(
-            human, tables, _above_table(human, above), _judges(of_runs, named, above, runs),
+            tables, _above_table(human, above), _judges(of_runs, named, above, runs),
             plots=_plots(human, sides, joined, {(at, row.aspect) for at, row in named}),
             matrices=[_matrix(at, row, runs) for at, row in named],
         ))  # fmt: skip
@@ -211,7 +195,7 @@ def _compare_judges(sides: Iterable[_Side], levels: Sequence[Level], resamples: 
             scores | {score: values for score, (_, values) in of_jurors.items()},
             own.examples.values(), levels=levels, bootstrap=resamples,
             aspect_map={**pairs, **{score: human for score, (human, _) in of_jurors.items()}},
-            labels=labels_of(run.manifest),
+            labels=run.labels,
         )  # fmt: skip
         found.rows.extend(_Compared(run.name, row) for row in table.rows)
         found.labels.extend((at, row) for row in table.labels)
@@ -228,7 +212,7 @@ def _compare_trivial(
         human
         for run, _, pairs in sides
         for score, human in pairs.items()
-        if score in without_order(run.manifest)
+        if score in run.without_mean
     }
     several = len({id(side.data) for side in sides}) > 1
     for at, side in enumerate(sides if several else sides[:1]):
@@ -328,7 +312,11 @@ def _levels_of(data: DataSource) -> list[Level]:
 
 
 def _advantage(
-    judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
+    key: tuple[str, str],
+    judge: Mapping[str, float | None],
+    human: str,
+    data: DataSource,
+    resamples: int,
 ) -> Advantage | None:
     """Return a judge's lead over the trivial measures; `None` if there is nothing to compare."""
     people = data.people
@@ -352,7 +340,8 @@ def _advantage(
     elif any(one.is_below(0) for *_, one in found):
         above = "no"
     _, name, difference = max(found)
-    return Advantage(name, difference, above)
+    run, score = key
+    return Advantage(score, run, name, difference, above)
 
 
 def _judges(
@@ -365,25 +354,22 @@ def _judges(
     found: dict[tuple[str, str], JudgeAgreement] = {}
     for judge, row, _ in rows:
         own, key = row.agreement, (judge, row.aspect)
-        found[key] = JudgeAgreement(
-            *key, "Spearman's rho", own.estimate("spearman"), own.n, own.groups, above.get(key)
-        )
+        rho = own.estimate("spearman")
+        found[key] = JudgeAgreement(*key, "Spearman's rho", rho, above.get(key))
     for at, of_label in labels:
-        same, key = of_label.agreement, (runs[at].name, of_label.aspect)
-        kappa = same.measures["kappa"]
+        key = (runs[at].name, of_label.aspect)
         if of_label.aspect in runs[at].table.aspects:  # not a juror's labels
-            found[key] = JudgeAgreement(
-                *key, "Cohen's kappa", kappa.estimate, same.n, same.groups, above.get(key)
-            )
+            kappa = of_label.agreement.measures["kappa"].estimate
+            found[key] = JudgeAgreement(*key, "Cohen's kappa", kappa, above.get(key))
     return list(found.values())
 
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
     """Return by how much each judge is above the best trivial measure."""
-    lines = [_AdvantageLine(score, run, one) for (run, score), one in above.items() if one]
+    lines = [one for one in above.values() if one]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"
-    return table_of(_AdvantageLine, lines, (note,), title) if lines else None
+    return table_of(Advantage, lines, (note,), title) if lines else None
 
 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:
@@ -452,7 +438,7 @@ def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
         cells = [
             MatrixCell(
                 int(count),  # whole: the report cuts no scores at a threshold
-                min(_SHADES - 1, round(_SHADES * count / total - 0.5)) if count else 0,
+                min(4, round(5 * count / total - 0.5)) if count else 0,
                 f"#cell/{at}/{aspect}/{people}/{judge}" if count and aspect >= 0 else "",
             )
             for judge, count in enumerate(counts)

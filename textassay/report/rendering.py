@@ -48,6 +48,14 @@ def environment() -> Environment:
     return made
 
 
+def fill(template: str, *, script: str = "", connect: bool = False, **fields: Any) -> str:
+    """Return a page of a template, which may run this script alone."""
+    style = asset("page.css")
+    allowed = policy(script, style, connect=connect)
+    filled = environment().get_template(template)
+    return filled.render(style=style, script=script, policy=allowed, **fields)
+
+
 @cache
 def asset(name: str) -> Markup:
     """Return a style sheet or a script of the page, after the part shared with other pages."""

@@ -27,7 +27,7 @@ from textassay.report.page import (
     render_sections,
 )
 from textassay.report.people import RESAMPLES, pairs_of
-from textassay.report.rendering import asset, environment, policy
+from textassay.report.rendering import fill
 from textassay.report.source import (
     DataSource,
     RunSource,
@@ -50,14 +50,17 @@ class LiveRun:
     def __init__(
         self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
     ) -> None:
-        self.run: RunSource = open_run(folder, name=name)
-        self._lines = array("l")
         self._lock = threading.Lock()
-        self._sections: tuple[int, bool, str] | None = None
         self._renew_at = 0.0
         self._given = data
-        self.data: DataSource = open_data(self.run, data)
+        self._open(folder, name)
         self._read()
+
+    def _open(self, folder: Path, name: str | None) -> None:
+        self.run: RunSource = open_run(folder, name=name)
+        self.data: DataSource = open_data(self.run, self._given)
+        self._lines = array("l")
+        self._sections: tuple[int, bool, str] | None = None
 
     def page(self, address: str) -> str:
         """Return the page without scores, which it asks for at `address`."""
@@ -155,9 +158,7 @@ class LiveRun:
         """Read appended lines; return whether the file still is the one that was read before."""
         scores = self.run.folder / SCORES
         if scores.exists() and scores.stat().st_size < self.run.table.read_to:
-            self.run = open_run(self.run.folder, name=self.run.name)
-            self.data = open_data(self.run, self._given)
-            self._lines, self._sections = array("l"), None
+            self._open(self.run.folder, self.run.name)
             return False
         table = self.run.table
         while changed := table.read_more():
@@ -241,11 +242,7 @@ class Viewer:
         runs = await asyncio.to_thread(
             lambda: [_index_entry(self.path, name) for name in self.names()]
         )
-        style = asset("page.css")
-        made = environment().get_template("index.html.jinja").render(
-            folder=self.path.resolve().name, runs=runs, style=style,
-            policy=policy("", style, connect=False),
-        )  # fmt: skip
+        made = fill("index.html.jinja", folder=self.path.resolve().name, runs=runs)
         return web.Response(text=made, content_type="text/html")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.labels import labels_of, without_order
-from textassay.runtime.messages import Example, Outcome, Scale, Score
+from textassay.runtime.labels import LabelSets, labels_of
+from textassay.runtime.messages import Example, Scale, Score
 from textassay.runtime.storage.files import storage_errors
 from textassay.runtime.storage.run_files import (
+    OUTCOMES,
     SCORES,
     RunSummary,
     kept_rows,
@@ -37,7 +38,6 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
 )
 
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 RowNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -154,6 +154,11 @@ class ScoreTable:
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
     @property
+    def scored(self) -> int:
+        """Number of scores with a value."""
+        return self.outcome.count(OUTCOMES.index("scored"))
+
+    @property
     def values(self) -> Floats:
         """Value of each score, shape (n,); NaN if it is unscored."""
         return np.array(self._numbers[0], float)
@@ -235,12 +240,21 @@ class RunSource:
         """Names of the jurors, if the method is a jury."""
         return tuple(map(str, self.recorded("method", "jurors") or ()))
 
+    @cached_property
+    def labels(self) -> LabelSets:
+        """The labels of aspects whose scores are labels, by name."""
+        return labels_of(self.manifest)
+
+    @property
+    def without_mean(self) -> frozenset[str]:
+        """Aspects whose scores are labels without an order."""
+        return frozenset(name for name, scale in self.labels.items() if scale.is_nominal)
+
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is a good one, as the manifest says."""
-        for known in self.recorded("method", "aspects") or ():
-            if isinstance(known, Mapping) and known.get("name") == aspect:
-                return bool(known.get("higher_is_better", True))
-        return True
+        from textassay.estimation.run_comparison import higher_is_better
+
+        return higher_is_better(self.manifest).get(aspect, True)
 
 
 @dataclass
@@ -304,12 +318,11 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     while len({path.parts[-depth:] for path in paths}) < len(paths):
         depth += 1
     runs = [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]
-    own = [labels_of(run.manifest) for run in runs]
     # the ratings are read once, by the labels of the first run
-    for name, scale in own[0].items():
-        for other in own[1:]:
-            if name in other and not scale.multiple:
-                refuse_other_labels(name, scale.names, other[name].names)
+    for name, scale in runs[0].labels.items():
+        for other in runs[1:]:
+            if name in other.labels and not scale.multiple:
+                refuse_other_labels(name, scale.names, other.labels[name].names)
     return runs
 
 
@@ -328,8 +341,7 @@ def open_data(
     """
     if data is None:
         return _own_data(run)
-    labels = labels_of(run.manifest)
-    given = data if isinstance(data, Examples) else Examples(data, labels=labels, **reading)
+    given = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
     found = DataSource(Path(given.name).name, _by_id(given))
     return leave_out_other_texts(run, found, found.examples)
 
@@ -380,9 +392,8 @@ def _same_data(a: RunSource, b: RunSource) -> bool:
 
 
 def _own_data(run: RunSource) -> DataSource:
-    labels, rows = labels_of(run.manifest), kept_rows(run.folder)
-    if rows is not None:
-        return DataSource("data from memory", _by_id(Examples(rows, labels=labels)))
+    if rows := kept_rows(run.folder):
+        return DataSource("data from memory", _by_id(Examples(rows, labels=run.labels)))
     path = run.recorded("data", "path")
     if not path:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
@@ -393,7 +404,7 @@ def _own_data(run: RunSource) -> DataSource:
         examples = Examples(
             path, fields=run.recorded("spec", "fields") or {},
             missing=run.recorded("spec", "missing") or (), unit=run.recorded("spec", "unit"),
-            conversation_chars=run.recorded("spec", "conversation_chars"), labels=labels,
+            conversation_chars=run.recorded("spec", "conversation_chars"), labels=run.labels,
         )  # fmt: skip
         info = examples.check()
     except DataError:
@@ -502,14 +513,13 @@ def join_page(
     aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
     human, rated, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
     units: dict[str, str] = {}
-    unordered = without_order(run.manifest)
     for at, name in enumerate(table.aspects):
         if name not in human_of:
             continue
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
         ratings = data.ratings(human_of[name])
         human[own] = [ratings.get(table.ids[example[row]], math.nan) for row in own]
-        if name in unordered:  # numbers of labels are no distance
+        if name in run.without_mean:  # numbers of labels are no distance
             continue
         units[name] = unit = choose_unit(np.array(list(ratings.values())), scale)
         # a rank among the rows of one request would be another number than among all rows
@@ -549,7 +559,7 @@ def _changes(
     for at, name in enumerate(first.table.aspects):
         rows = np.flatnonzero(aspect == at)
         scale = first.table.scales[at]
-        if scales.get(name, scale) != scale or name in without_order(first.manifest):
+        if scales.get(name, scale) != scale or name in first.without_mean:
             continue  # a difference of points on two scales means nothing
         changes[rows] = values[rows] - other[rows]
         if scale is not None:

@@ -44,7 +44,7 @@ def run_parts(
 ) -> Iterator[RenderableType]:
     """Yield the facts of the run, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
-    tables = [aspect.table() for aspect in scores([run], [data], [joined]) or ()]
+    tables = [aspect.table() for aspect in scores([run], [data], [joined])]
     tables += [_first(run, data, joined)] if len(run.table) else []
     for table in tables:
         yield Group(Text(), to_terminal(table, width))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command, group
-from textassay.cli.console import messages, print_tables, say, warn
-from textassay.cli.exits import io_errors, run_async, with_flags
+from textassay.cli.console import messages, print_tables, say, warn, write_rows
+from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import label_scales
@@ -27,7 +27,7 @@ def annotate(
     *,
     out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     given: Annotated[
-        syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT
+        syntax.Given, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
     ],
     guidelines: Annotated[
         Path | None,
@@ -93,7 +93,7 @@ def annotate(
     )
 
     async def serve() -> int:
-        async with CollectedRatings(study, journal_path(out)) as ratings:
+        async with CollectedRatings(study, out.with_name(f"{out.stem}.journal.jsonl")) as ratings:
             server = AnnotationServer(ratings, out, host=host, public=public, warn=warn)
             try:
                 async with server.serving(port) as bound:
@@ -118,11 +118,6 @@ def public_address(url: str) -> str:
             f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
         )
     return known
-
-
-def journal_path(out: Path) -> Path:
-    """Return where the journal of a file of ratings is."""
-    return out.with_name(f"{out.stem}.journal.jsonl")
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
@@ -212,7 +207,7 @@ def import_ratings(
     data: Annotated[
         str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -223,7 +218,6 @@ def import_ratings(
     """
     from textassay.annotate import interchange
     from textassay.runtime.data import Examples
-    from textassay.runtime.storage.files import encode, write_text
 
     typed, _ = flags.with_config(given)
     labels = _labels(typed)
@@ -233,8 +227,7 @@ def import_ratings(
     if data is not None:
         examples = Examples(data, labels=labels, **flags.data_options(typed))
         rows = interchange.with_examples(rows, examples)
-    with io_errors(out):
-        write_text(out, "".join(f"{encode(row).decode()}\n" for row in rows))
+    write_rows(out, rows)
     aspects = ", ".join(dict.fromkeys(name for row in rows for name in row["annotators"]))
     raters = len(rows[0]["raters"])
     say(f"{len(rows)} examples rated on {aspects} by {raters} raters are in {out}")
@@ -245,7 +238,7 @@ def agreement(
     data: flags.Data,
     *,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -267,7 +260,7 @@ def export_tasks(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
-    given: Annotated[syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.pick("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 
@@ -277,11 +270,12 @@ def export_tasks(
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
+    from textassay.runtime.storage.files import storage_errors
 
     typed, _ = flags.with_config(given)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(typed))
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")
@@ -314,13 +308,11 @@ def import_results(
     """
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.data.other_tools import read_results
-    from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
     # now, so that what is wrong is not reported for a later copy
     Examples(imported.rows).check()
-    with io_errors(out):
-        write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
+    write_rows(out, imported.rows)
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
     say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
     kept = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))

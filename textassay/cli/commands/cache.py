@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ from textassay.cli import Status, flags, syntax
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import run_async
-from textassay.runtime.errors import StorageError
 from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
@@ -87,15 +86,14 @@ async def _export(
 ) -> None:
     """Write prompts and answers of a run as JSON Lines, to a new file or to standard output."""
     from textassay.evaluation.exchanges import exchanges_of_run
+    from textassay.runtime.storage.files import storage_errors
 
     count = missing = 0
     exchanges = exchanges_of_run(folder, data=data, reading=reading)
-    try:
+    with storage_errors(f"{out} cannot be written"):
         # "x": prompts hold the data, and an existing file may be somebody's
-        file = sys.stdout if out is None else out.open("x", encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{out}: cannot be written: {error.strerror}") from error
-    try:
+        opened = nullcontext(sys.stdout) if out is None else out.open("x", encoding="utf-8")
+    with opened as file:
         # closed at once if the reader of standard output goes away: the run's cache is open
         async with aclosing(exchanges):
             async for exchange in exchanges:
@@ -103,8 +101,5 @@ async def _export(
                 count += 1
                 missing += exchange.answers is None
         file.flush()  # the requests are counted once a reader or the disk has taken them
-    finally:
-        if out is not None:
-            file.close()
     without = f", {missing} of them without an answer in the cache" if missing else ""
     say(f"{count} requests{without}")

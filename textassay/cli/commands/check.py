@@ -75,7 +75,10 @@ def check(
 
         write_check(found, page, title=str(file))
     print_check(found, as_json=as_json)
-    return 0 if require is None else _status(found, require)
+    if require is None:
+        return 0
+    outcomes = {"yes": "holds", "corrected": "holds", "no": "fails", "unknown": "inconclusive"}
+    return GATE_STATUS[outcomes[found.verdict(require)]]
 
 
 def print_check(found: Check, *, as_json: bool = False) -> None:
@@ -99,14 +102,4 @@ def print_check(found: Check, *, as_json: bool = False) -> None:
             # not folded, so that it can be copied
             console.print(Text(f"  {printable(line)}"), soft_wrap=True)
         console.print()
-    print_tables([found], as_json=False)
-
-
-def _status(found: Check, use: str) -> int:
-    match found.verdict(use):
-        case "yes" | "corrected":
-            return GATE_STATUS["holds"]
-        case "no":
-            return GATE_STATUS["fails"]
-        case "unknown":
-            return GATE_STATUS["inconclusive"]
+    print_tables([found], found.to_dict(), as_json=False)

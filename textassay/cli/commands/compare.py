@@ -178,7 +178,7 @@ def rank(
 
 @command("agreement", panel=DECIDING)
 def agreement(
-    scores: flags.ScoresArgument,
+    scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
     *,
     level: Annotated[

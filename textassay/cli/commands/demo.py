@@ -18,19 +18,18 @@ from textassay.cli import Status
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS
+from textassay.cli.flags import pick
 from textassay.cli.progress import Style
 from textassay.cli.syntax import AsJson, Given, option
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.storage.files import storage_errors
-from textassay.table import printable
+from textassay.table import Column, Table, printable, to_terminal
 
 if TYPE_CHECKING:
     from textassay.checking.result import Check
     from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
-VERDICTS = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
 
 
 @command("demo", panel=SCORING, asks_models=True)
@@ -51,7 +50,7 @@ def demo(
         option("", "Show one part only: the check of recorded judges, or the local model."),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, PROGRESS],
+    given: Annotated[Given, pick("progress")],
 ) -> int:
     """Compare real judges with people, then judge texts with a small local model.
 
@@ -77,9 +76,14 @@ def demo(
         if not as_json:
             _print_check(checked, folder / "check.html")
     if only != "check" and not missing:
+        from textassay.report.page import write_report
+
         judged = run_async(_judge(folder, given.get("progress") or "auto"))
         page = folder / "report.html"
-        _write_page(judged, page)
+        write_report(
+            judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",
+            note="The ratings are the project's own; no people were asked.",
+        )  # fmt: skip
         if not as_json:
             _print_judged(judged, page)
     elif missing and not as_json:
@@ -97,26 +101,27 @@ def _print_check(found: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
     from textassay.checking.result import main_figure
 
-    say_line = _printer()
-    say_line(
-        "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
-        " experts did, too (SummEval; ROUGE-L and the number of words are shown beside the judges)."
-    )
     headline, what, *_ = found.sentences()
-    say_line(f"\n{headline}\n{what}\n")
-    say_line(
-        f"{'judge':<13}{'r with the experts':>18}   for systems  for means  as a gate  for texts"
+    words = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
+    columns = (
+        Column("judge", "judge"), Column("r", "r with the experts", "number", 2),
+        *(Column(use, use) for use in ("for systems", "for means", "as a gate", "for texts")),
+    )  # fmt: skip
+    rows = [
+        (row.pair.judge, main_figure(row)[1].value, *(words[one] for one in row.answers))
+        for row in found.rows
+    ]
+    _print(
+        "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
+        " experts did, too (SummEval; ROUGE-L and the number of words are shown beside the"
+        " judges).",
+        f"\n{headline}\n{what}\n",
+        Table(columns, rows),
+        "(yes*: after a correction by people's ratings of some texts)",
+        "\nThe reason for each verdict is on this page; open it in a browser:",
     )
-    for row in found.rows:
-        answers = (VERDICTS[one] for one in row.answers)
-        figure = _number(main_figure(row)[1].value)
-        say_line(f"{row.pair.judge:<13}{figure:>18}   " + "".join(
-            f"{answer:<{width}}" for answer, width in zip(answers, (13, 11, 11, 9), strict=True)
-        ).rstrip())  # fmt: skip
-    say_line("(yes*: after a correction by people's ratings of some texts)")
-    say_line("\nThe reason for each verdict is on this page; open it in a browser:")
-    _print_path(page)
-    say_line("Your own table, with a judge's and people's columns: textassay check FILE\n")
+    _print_unfolded(str(page.absolute()))
+    _print("Your own table, with a judge's and people's columns: textassay check FILE\n")
 
 
 def _not_installed() -> str:
@@ -164,71 +169,58 @@ def _write_check(found: Check, page: Path) -> None:
     write_check(found, page, title="Five judges of 1,600 summaries, beside three experts")
 
 
-def _write_page(judged: DemoResult, page: Path) -> None:
-    from textassay.report.page import write_report
-
-    write_report(
-        judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",
-        note="The ratings are the project's own; no people were asked.",
-    )  # fmt: skip
-
-
 def _print_judged(judged: DemoResult, page: Path) -> None:
     from textassay.demo.judging import ASPECTS, COUNTING, METHOD
     from textassay.runtime.backends.local.llamacpp import EMBEDDED_NAME
 
-    say_line = _printer()
-    say_line(
+    altered = (
+        Column("name", "summaries (6 each)"), Column("score", "score", "number", 2),
+        Column("rating", "our rating of coherence", "number", 1),
+    )  # fmt: skip
+    agreeing = (Column("name", ""), *(Column(one, one, "number", 2) for one in ASPECTS))
+    names = {METHOD: f"{METHOD}, SmolLM2", **COUNTING}
+    _print(
         f"Now a judge on this machine: {EMBEDDED_NAME}, 135 million parameters, 98 MB. GPTScore"
         f" (Fu et al. 2023) takes the mean log-probability of a text's tokens, given the article,"
-        f" as its score. It judged {judged.texts} bundled summaries."
+        f" as its score. It judged {judged.texts} bundled summaries.\n",
+        Table(altered, [(row.name, row.score, row.rating) for row in judged.alterations]),
     )
-    say_line(f"\n{'summaries (6 each)':<26}{'score':>8}{'our rating of coherence':>27}")
-    for row in judged.alterations:
-        say_line(f"{row.name:<26}{row.score:>8.2f}{row.rating:>27.1f}")
     shown = judged.evidence
     if shown.score is not None:
-        say_line(f'\nEvidence, such as of the {shown.score:.2f} of this text: "{shown.text}"')
-        say_line(f"  The model found these words least likely: {', '.join(shown.unlikeliest)}")
-    say_line(
-        "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
-    )
-    say_line(f"{'':<34}" + "".join(f"{aspect:>12}" for aspect in ASPECTS))
-    for line in judged.agreement:
-        name = f"{METHOD}, SmolLM2" if line.name == METHOD else COUNTING[line.name]
-        say_line(f"{name:<34}" + "".join(f"{_number(line.spearman[a]):>12}" for a in ASPECTS))
-    say_line(
+        _print(
+            f'\nEvidence, such as of the {shown.score:.2f} of this text: "{shown.text}"',
+            f"  The model found these words least likely: {', '.join(shown.unlikeliest)}",
+        )
+    lines = [(names[line.name], *map(line.spearman.get, ASPECTS)) for line in judged.agreement]
+    _print(
+        "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:",
+        Table(agreeing, lines),
         "\nSo small a model distinguishes text that flows from text that does not, whichever aspect"
         " it is asked about; it does not see wrong facts or sentences out of order, cannot write a"
         " rating, and its yes or no means nothing: the other methods refuse it and need a larger"
-        " model."
+        " model.",
+        "\nThe same on your texts (one JSON object a line, with source and output):",
     )
-    say_line("\nThe same on your texts (one JSON object a line, with source and output):")
-    results().print(
-        f"  {printable(_program())} score FILE --method gptscore --task summarization --model"
-        f" {MODEL} --out RUN",
-        soft_wrap=True, markup=False, highlight=False,
-    )  # fmt: skip
-    say_line("Every score with its text and evidence is on this page; open it in a browser:")
-    _print_path(page)
+    _print_unfolded(
+        f"{_program()} score FILE --method gptscore --task summarization --model {MODEL} --out RUN"
+    )
+    _print("Every score with its text and evidence is on this page; open it in a browser:")
+    _print_unfolded(str(page.absolute()))
     if judged.unscored:
         say(f"unscored: {judged.unscored}; {judged.run}/scores.jsonl gives the reasons")
 
 
-def _printer() -> Any:
-    """Return a function that prints a line unchanged, folded at the width of the terminal."""
+def _print(*parts: str | Table) -> None:
+    """Print tables, and paragraphs that are folded at the width of the terminal."""
     console = results()
-    return lambda line: console.print(printable(line), markup=False, highlight=False)
+    for one in parts:
+        drawn = to_terminal(one, console.width) if isinstance(one, Table) else printable(one)
+        console.print(drawn, markup=False)
 
 
-def _print_path(page: Path) -> None:
-    # not folded, so that it can be copied
-    text = f"  {printable(str(page.absolute()))}"
-    results().print(text, soft_wrap=True, markup=False, highlight=False)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _print_unfolded(text: str) -> None:
+    """Print a line that can be copied."""
+    results().print(f"  {printable(text)}", soft_wrap=True, markup=False)
 
 
 def _how_to_go_on(folder: Path) -> str:

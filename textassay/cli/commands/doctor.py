@@ -56,17 +56,7 @@ batch)."""
 FORMS = ("chat", "prompt")
 MAX_TOKENS = 64
 """Some servers take no fewer than 16; a longer thought is given more by the adaptation."""
-_QUESTION = (
-    "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does the ball"
-    " cost? Answer with the number alone."
-)
 _BEGINNING = "The colors of the rainbow are red, orange, yellow, green,"
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {"rating": {"type": "integer", "enum": [1, 2, 3]}},
-    "required": ["rating"],
-    "additionalProperties": False,
-}
 
 
 class DoctorFinding(Message):
@@ -89,8 +79,12 @@ class Examiner:
 
     def request(self, **fields: Any) -> Request:
         """Return a request in the form that the model answers."""
+        question = (
+            "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does"
+            " the ball cost? Answer with the number alone."
+        )
         if self.chats:
-            return Request(messages=(ChatMessage(role="user", content=_QUESTION),), **fields)
+            return Request(messages=(ChatMessage(role="user", content=question),), **fields)
         return Request(prompt=_BEGINNING, **fields)
 
     async def note(self, ability: str, seen: Awaitable[Observed]) -> ProbeResult:
@@ -195,7 +189,13 @@ class Examiner:
 
     async def json_schema(self) -> Observed:
         """Ask for JSON; valid JSON is not enough, as many servers ignore the schema."""
-        request = self.request(max_tokens=MAX_TOKENS, json_schema=_SCHEMA)
+        schema: Json = {
+            "type": "object",
+            "properties": {"rating": {"type": "integer", "enum": [1, 2, 3]}},
+            "required": ["rating"],
+            "additionalProperties": False,
+        }
+        request = self.request(max_tokens=MAX_TOKENS, json_schema=schema)
         text = (await self.model.generate(request)).samples[0].text
         try:
             answer = json.loads(text)
@@ -321,9 +321,7 @@ def doctor(
     as_json: syntax.AsJson = False,
     given: Annotated[
         syntax.Given,
-        flags.SET
-        | flags.SAMPLING.only("temperature")
-        | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
+        flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
     """Ask what a model supports: log-probabilities, echo, n, JSON schema, seeds, thoughts.

@@ -14,7 +14,7 @@ import typer
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
-from textassay.cli.console import print_tables, say
+from textassay.cli.console import print_tables, say, write_rows
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -205,13 +205,9 @@ def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     """Write a file of examples to rate next, and of what is rated, with probabilities."""
-    from textassay.cli.exits import io_errors
     from textassay.estimation.label_plan import LOOKING
-    from textassay.runtime.storage.files import write_text
 
-    text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-    with io_errors(out):
-        write_text(out, text)
+    write_rows(out, rows)
     rated = sum(row["rated"] for row in rows)
     say(
         f"{len(rows) - rated} examples to rate next written to {out}"
@@ -223,10 +219,6 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         " label-plan)"
     )
     say(LOOKING)
-
-
-_BATCH = 500
-"""Scores that are written at a time."""
 
 
 @command("calibrate", panel=DECIDING)
@@ -359,8 +351,8 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     with closing(RunFolder.create(out)) as target:
         target.write_manifest(made)
         scores = latest_scores(run)
-        # a write per batch instead of one per score, and never the whole run in memory
-        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
+        # a write for 500 scores instead of one per score, and never the whole run in memory
+        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, 500)]:
             calibrated += sum(score.calibrated is not None for score in batch)
             outside += sum(bool(score.outside) for score in batch)
             target.append(batch)

@@ -35,18 +35,16 @@ if TYPE_CHECKING:
 
 _fields = flags.build_flags
 FLAGS = (
-    flags.CONFIG | flags.SET | flags.DRY_RUN | flags.PROGRESS
+    flags.pick("config", "set", "dry_run", "progress")
     | _fields(FitFromScores, "features", "scores")
     | _fields(FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction")
     | _fields(FitRequest, "repeats") | _fields(FitFromScores, "new_systems")
     | _fields(FitRequest, "report")
     | _fields(FitTree, "layers", "children", "keep", "tree", "saliency")
     | _fields(FitRubric, "rounds", "labels") | _fields(FitTree, "noise")
-    | flags.JUDGING.only("task", "aspects") | flags.SAMPLING | flags.READING | flags.RATINGS
+    | flags.pick("task", "aspects", "n", "temperature", "seed") | flags.READING | flags.RATINGS
     | flags.RUNTIME
 )  # fmt: skip
-PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))
-"""Flags that are parameters of `textassay.fit`."""
 
 
 @command("fit", panel=SCORING, asks_models=True)
@@ -123,7 +121,8 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
 
 def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
-    given = {name: typed[name] for name in PARAMETERS if name in typed}
+    parameters = {"method", *(name for one in KINDS.values() for name in one.model_fields)}
+    given = {name: value for name, value in typed.items() if name in parameters}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from textassay.cli import flags, syntax
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import results, say
-from textassay.cli.exits import Stopped, io_errors, run_async
+from textassay.cli.exits import Stopped, run_async
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 
 
 ListRows = Sequence[Mapping[str, Any]]
-PAGE_WIDTH = 120
-"""Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
-scripts."""
 
 
 group("list", "List methods, tasks and settings.", panel=MAKING)
@@ -146,7 +143,8 @@ def _show(rows: ListRows, as_json: bool) -> None:
         # `default=str`: defaults of settings include paths and enumerations
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
-    console, columns = results(pipe_width=PAGE_WIDTH), list(rows[0])
+    # in a pipe or a file, too, they are folded: their last column is prose, and scripts take --json
+    console, columns = results(pipe_width=120), list(rows[0])
     # beside three cells a narrow terminal has no room left for words: rows become paragraphs
     if console.width < 100 and len(columns) > 2:
         console.print(Group(*(line for row in rows for line in _paragraph(row))))
@@ -205,7 +203,7 @@ def graph(
         syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[syntax.Given, flags.JUDGING.only("task")],
+    given: Annotated[syntax.Given, flags.pick("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -229,7 +227,7 @@ def graph(
     typer.echo(built.graph.to_mermaid())
 
 
-WRITING = flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
+WRITING = flags.pick("api_base", "api_key_env", "max_cost", "price", "cache")
 """How the model that writes is asked."""
 
 
@@ -244,7 +242,7 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[syntax.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
+    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
@@ -264,6 +262,7 @@ async def _write_tree(
     from textassay.methods.coascore import name_chains
     from textassay.methods.hd_eval import decompose_task
     from textassay.methods.library import tasks, trees
+    from textassay.runtime.storage.files import storage_errors
 
     growers: dict[str, Callable[..., Awaitable[GrownTree]]] = {
         "hd-eval": decompose_task,
@@ -280,7 +279,7 @@ async def _write_tree(
     writers = ", ".join(typed["model"].values())
     # outside of the models' block, so that a full disk is reported as itself and not as a failure
     # of a model
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         trees.save(grown.tree, out, source=f"{method} for {task.name}, by {writers}")
     for note in grown.notes:
         say(f"not used: {note['text']} ({note['problem']})", style="yellow")
@@ -305,7 +304,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[syntax.Given, flags.SET | flags.JUDGING | WRITING],
+    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects", "tools") | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 
@@ -325,6 +324,7 @@ async def _write_plan(
     from textassay.methods.by_name import tools_for
     from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
     from textassay.methods.library import plans, tasks
+    from textassay.runtime.storage.files import storage_errors
     from textassay.tools import ToolScorer
 
     check_new_file(out, "plan")
@@ -338,7 +338,7 @@ async def _write_plan(
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
     writers = ", ".join(typed["model"].values())
-    with io_errors(out):
+    with storage_errors(f"{out} cannot be written"):
         plans.save(plan, out, source=f"written for {task.name} by {writers}")
     typer.echo(printable(plans.as_toml(plan)))
 

@@ -29,7 +29,8 @@ def resume(
     ] = None,
     as_json: syntax.AsJson = False,
     given: Annotated[
-        syntax.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
+        syntax.Given,
+        flags.pick("config", "progress", "log", "processes", "cluster", "workers") | flags.RUNTIME,
     ],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
@@ -47,8 +48,12 @@ def resume(
     from textassay.evaluation.merging import is_divided
 
     read = _flags_to_resume({**given, "data": data})
-    if is_divided(run):
-        _merge_to_resume(run)
+    if is_divided(run) and (absent := _merge_shards(run, partial=True).absent):
+        say(
+            f"{run} has no shard {', '.join(absent)}: what it lacks is judged now. If another "
+            "machine is judging it, stop this command and run `textassay merge` once its folder is"
+            " here"
+        )
     parsed = command_to_resume(run, read)
     if parsed.request.stress is not None:
         if parsed.workers is not None:
@@ -77,7 +82,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
-    from textassay.runtime.storage.run_files import kept_rows, read_manifest
+    from textassay.runtime.storage.run_files import read_manifest
 
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
@@ -87,11 +92,12 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
             f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
-    data = request.data if typed.get("data") is None else str(typed["data"])
+    if "data" in typed:
+        request = request.model_copy(update={"data": str(typed["data"])})
     # with a limit the kept rows are not all of the data, which a resumed run must have
-    if data is None and request.limit is None and (rows := kept_rows(folder)) is not None:
-        data, request = str(rows), with_kept_rows(request)
-    if data is None:
+    elif request.limit is None:
+        request = with_kept_rows(request, folder)
+    if request.data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory and were not kept; resume it in Python"
             " with “evaluate(examples, ..., out=..., resume=True)”"
@@ -103,7 +109,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             "the cost limit applied to an earlier session; this one has no limit, unless you give "
             "--max-cost"
         )
-    own = {"data": data, "settings": settings, "out": folder, "resume": True}
+    own = {"settings": settings, "out": folder, "resume": True}
     return to_command(request.model_copy(update=own), typed)
 
 
@@ -140,17 +146,6 @@ def merge(
         # a partial merge is a finished run with scores missing, which is what status 1 says
         return Status.UNSCORED
     return status
-
-
-def _merge_to_resume(run: Path) -> None:
-    """Merge the shards of a run as they are, so that the rest can be judged as of any run."""
-    made = _merge_shards(run, partial=True)
-    if made.absent:
-        say(
-            f"{run} has no shard {', '.join(made.absent)}: what it lacks is judged now. If another "
-            "machine is judging it, stop this command and run `textassay merge` once its folder is"
-            " here"
-        )
 
 
 def _merge_shards(run: Path, *, partial: bool) -> Merged:

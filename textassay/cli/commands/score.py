@@ -89,7 +89,7 @@ def score(
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
 
 TOOLS_FLAGS = (
-    flags.CONFIG | flags.PROGRESS | flags.READING | flags.RUNTIME.only("api_base", "api_key_env")
+    flags.pick("config", "progress") | flags.READING | flags.pick("api_base", "api_key_env")
 )
 
 
@@ -293,12 +293,8 @@ async def _run(command: ScoreCommand) -> Run:
     with as_stopped(command.request.out, lambda: began):
         async with _open_command(command) as session:
             _say_before(session, command)
-
-            def progress() -> Progress:
-                return session.engine.progress
-
             began = True
-            async with show_progress(progress, command.progress):
+            async with show_progress(lambda: session.engine.progress, command.progress):
                 return await finish(session)
 
 
@@ -417,7 +413,7 @@ async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
             session.usage,
             session.engine.progress.done,
             costs=session.engine.progress.costs,
-            waves=None if session.rounds is None else session.rounds.count,
+            waves=None if session.records.rounds is None else session.records.rounds.count,
             by_samples=by_samples,
             most_calls=traits_of(session.method).most_calls,
             as_json=as_json,
@@ -431,11 +427,6 @@ async def _walk(session: Session, command: ScoreCommand) -> None:
     ):
         async for _ in scores:
             pass
-
-
-_MEANS = (
-    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
-)  # fmt: skip
 
 
 def print_estimate(
@@ -525,28 +516,34 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else Status.UNSCORED
     console = results()
-    console.print(printable(str(run.folder)), markup=False)
+
+    def show(line: str, style: str = "") -> None:
+        console.print(printable(line), style=style, markup=False)
+
+    show(str(run.folder))
+    columns = (
+        Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+    )  # fmt: skip
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
-    console.print(to_terminal(Table(_MEANS, means), console.width))
+    console.print(to_terminal(Table(columns, means), console.width))
     if run.without_mean:
         given = Counter((score.aspect, score.value) for score in run)
         for name in sorted(run.without_mean):
             labels = enumerate(run.labels[name].names)
-            shown = ", ".join(f"{label} {given[name, at]}" for at, label in labels)
-            console.print(printable(f"{name}: {shown}"), markup=False)
+            show(f"{name}: " + ", ".join(f"{label} {given[name, at]}" for at, label in labels))
     usage = summary["usage"]
     # calls of this session without an answer, which usage does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
-    console.print(
+    show(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
         f" cost {_cost_of(usage, now)}"
     )
     if now.samples_never_differ:
-        console.print(
+        show(
             f"in each of {now.sampled} scores all samples agree: the server may "
             "ignore the temperature, so more than one sample adds nothing",
-            style="yellow",
+            "yellow",
         )
     unscored = {
         kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
@@ -555,13 +552,11 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         return 0
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
-    console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    show(f"unscored: {counts} ({reasons})", "yellow")
     for line in _commonest_messages(run):
-        console.print(printable(line), markup=False)
+        show(line)
     if unscored.get("error"):
-        console.print(
-            printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
-        )
+        show(f"retry the errors with: textassay resume {run.folder}")
     return Status.UNSCORED
 
 

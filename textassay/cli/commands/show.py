@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from textassay.report.source import DataSource, JoinedPage, RunSource
 
 
-MAX_THOUGHT = 1000
-"""Characters of a thought that are printed; JSON has all that was kept."""
-
-
 @command("show", panel=LOOKING)
 def show(
     run: flags.RunArgument,
@@ -138,7 +134,7 @@ def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str
             "unscored": row.unscored,
             "human": row.people,
         }
-        for aspect in scores([run], [data], [joined]) or ()
+        for aspect in scores([run], [data], [joined])
         for row in aspect.rows
     ]
 
@@ -184,8 +180,8 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
                 )
             for answer, thought in zip_longest(exchange.answers or (), exchange.thoughts):
                 typer.echo(printable(f"--- answer ---\n{answer}"))
-                if thought:
-                    folded = indent(clip(thought, MAX_THOUGHT), "    ")
+                if thought:  # its first characters; JSON has all that was kept
+                    folded = indent(clip(thought, 1000), "    ")
                     typer.echo(printable(f"    --- thought before it ---\n{folded}"))
             for choice, logprob in (exchange.logprobs or {}).items():
                 shown = "-" if logprob is None else f"{logprob:.4f}"

@@ -11,7 +11,6 @@ import typer
 from textassay.cli import syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
-from textassay.cli.exits import io_errors
 
 
 @command("skill", panel=MAKING)
@@ -32,8 +31,10 @@ def skill(
     if install is None:
         typer.echo(text, nl=False)
         return
+    from textassay.runtime.storage.files import storage_errors
+
     path = install / "textassay" / "SKILL.md"
-    with io_errors(path):
+    with storage_errors(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     say(f"wrote {path}")
