@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import orjson
 
@@ -39,7 +39,6 @@ from textassay.runtime.model import (
     Request,
     Response,
     Sample,
-    TokenLogprob,
 )
 
 
@@ -319,38 +318,12 @@ def satisfies(text: str, schema: Json) -> bool:
     return True
 
 
-class ParsedAnswer(NamedTuple):
-    """An answer without its log-probabilities."""
-
-    text: str
-    thought: str | None
-    finish: FinishReason
-    from_thought: bool = False
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether the model came to its limit of tokens before it answered anything."""
-        return self.finish == "length" and not self.text
-
-    def sample(self, logprobs: tuple[TokenLogprob, ...] | None = None) -> Sample:
-        """Return it as a sample with the log-probabilities of its tokens."""
-        fields: dict[str, Any] = {
-            "text": self.text,
-            "finish_reason": self.finish,
-            "logprobs": logprobs,
-        }
-        # fields at their defaults are neither validated nor stored
-        if self.thought is not None:
-            fields["thought"] = self.thought
-        if self.from_thought:
-            fields["from_thought"] = True
-        return Sample(**fields)
-
-
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
-) -> ParsedAnswer | None:
+) -> Sample | None:
     """Return an answer apart from its thought, or `None` if it has no text.
+
+    Its log-probabilities are left out.
 
     A blank text without a token does not count: servers send it in place of a failed answer.
     """
@@ -363,14 +336,14 @@ def read_answer(
     kept = cut_middle(thought) if thought else None
     is_empty = text is None or not (answer.strip() or has_thought or usage.completion_tokens)
     if answer.strip() or finish not in ("stop", "length"):
-        return None if is_empty else ParsedAnswer(answer, kept, finish)
+        return None if is_empty else Sample(text=answer, finish_reason=finish, thought=kept)
     schema = request.json_schema if isinstance(request, Request) else None
     # Some servers bind the thought, in place of the answer, to the schema.
     if thought and schema is not None and satisfies(thought, schema):
-        return ParsedAnswer(thought.strip(), None, finish, from_thought=True)
+        return Sample(text=thought.strip(), finish_reason=finish, from_thought=True)
     if finish == "length" or has_thought or usage.reasoning_tokens:
-        return ParsedAnswer("", kept, "length")
-    return None if is_empty else ParsedAnswer(answer, None, finish)
+        return Sample(text="", finish_reason="length", thought=kept)
+    return None if is_empty else Sample(text=answer, finish_reason=finish)
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
@@ -448,7 +421,7 @@ def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
     logprobs = sample.logprobs
     if logprobs is not None:
         logprobs = logprobs[answer_tokens([token.token for token in logprobs], answer.text)]
-    return answer.sample(logprobs)
+    return answer.model_copy(update={"logprobs": logprobs})
 
 
 def read_parts(content: Any) -> tuple[str | None, str | None]:

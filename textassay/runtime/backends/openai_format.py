@@ -15,7 +15,6 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.backends.answer_parts import (
-    ParsedAnswer,
     answer_tokens,
     is_object,
     read_answer,
@@ -244,7 +243,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
         )
     if answer is None or (reason is None and not answer.text.strip() and answer.thought is None):
         return None
-    return as_sample(answer, text, choice.get("logprobs"), request, usage)
+    return with_logprobs(answer, text, choice.get("logprobs"), request, usage)
 
 
 def _call_in_words(call: Mapping[str, Any]) -> str:
@@ -266,21 +265,21 @@ def _native(message: Mapping[str, Any]) -> Json:
     return {"role": "assistant", "content": message.get("content") or "", **kept}
 
 
-def as_sample(
-    answer: ParsedAnswer, text: str | None, given: Any, request: Request, usage: Usage
+def with_logprobs(
+    answer: Sample, text: str | None, given: Any, request: Request, usage: Usage
 ) -> Sample:
-    """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted."""
+    """Return an answer with the log-probabilities of its tokens if they are wanted."""
     if request.logprobs is None or answer.from_thought:
-        return answer.sample()
+        return answer
     is_chat = bool(request.messages)
     has_thought = answer.thought is not None or answer.text != text
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
-        return answer.sample(())
+        return answer.model_copy(update={"logprobs": ()})
     tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
     if tokens and request.logprobs > 1 and not is_distribution(tokens):
         raise NoLogprobs(NO_DISTRIBUTION)
-    return answer.sample(tokens)
+    return answer.model_copy(update={"logprobs": tokens})
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:

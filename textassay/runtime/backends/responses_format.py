@@ -13,13 +13,13 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
-    as_sample,
     declined,
     merge_bodies,
     prefix_fields,
     put_images,
     raise_unusable,
     schema_field,
+    with_logprobs,
 )
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
@@ -125,7 +125,8 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
             status = payload.get("status")
             raise MalformedResponse(f"the answer contains no text (status {status!a})")
         tokens = [token for part in parts for token in part.get("logprobs") or ()]
-        sample = as_sample(answer, text, {"content": tokens} if tokens else None, request, usage)
+        given = {"content": tokens} if tokens else None
+        sample = with_logprobs(answer, text, given, request, usage)
         return Response(samples=(sample,), usage=usage, model=payload.get("model"))
     except UNUSABLE as error:
         raise_unusable(error, usage)
