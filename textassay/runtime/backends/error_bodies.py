@@ -91,10 +91,14 @@ class ErrorBody(NamedTuple):
     """The name in its field `param`."""
 
 
+def as_text(body: bytes | str) -> str:
+    """Return a body as text; bytes that are not UTF-8 become U+FFFD."""
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+
+
 def read_error(body: bytes | str) -> ErrorBody:
     """Return the content of an error body: the innermost message, and the codes of all layers."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    found = _of_text(text, depth=4)
+    found = _of_text(as_text(body), depth=4)
     return ErrorBody(
         found.message[:SEARCHED_CHARACTERS], found.codes[:SEARCHED_CHARACTERS], found.param
     )

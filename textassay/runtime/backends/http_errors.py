@@ -15,8 +15,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -31,6 +31,7 @@ from textassay.runtime.backends.error_bodies import (
     NO_MODEL,
     QUOTA_CODE,
     QUOTA_TEXT,
+    as_text,
     read_error,
 )
 from textassay.runtime.backends.refusals import read_refusal
@@ -53,9 +54,6 @@ from textassay.runtime.errors import (
     TimedOut,
 )
 from textassay.runtime.parameters import ANYTHING
-
-Secret = str | Sequence[str]
-"""Keys, and values of headers that came from the environment, which must not be shown."""
 
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
@@ -89,6 +87,17 @@ _ESCAPE = lazy_pattern(
 )
 
 
+class Server(NamedTuple):
+    """A server as messages about it show it."""
+
+    where: str
+    """Its address, or the name of its model."""
+    secrets: tuple[str, ...] = ()
+    """Keys, and values of headers that came from the environment, which must not be shown."""
+    key: str = ""
+    """Whether a key is sent, in words that follow the advice to check it."""
+
+
 def whole_characters(raw: bytes) -> bytes:
     """Return a JSON text without a mark of byte order, and U+FFFD for half surrogate pairs.
 
@@ -101,7 +110,7 @@ def whole_characters(raw: bytes) -> bytes:
     return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
-def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
+def parse_json(raw: bytes, server: Server) -> Any:
     """Return the JSON value of an answer.
 
     Raises:
@@ -116,34 +125,31 @@ def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         if is_page(raw):
-            raise page_answered(raw, where=where, secret=secret) from error
+            raise page_answered(raw, server) from error
         # Python's json module writes these
         if b"Infinity" in raw or b"NaN" in raw:
             with contextlib.suppress(ValueError):
                 return json.loads(raw)
-        quoted = quote(raw, secret, limit=120)
-        raise MalformedResponse(
-            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
-        ) from error
+        quoted = quote(raw, server.secrets, limit=120) or "(nothing)"
+        raise MalformedResponse(f"{server.where} answered no valid JSON: {quoted}") from error
 
 
 def is_page(body: bytes | str) -> bool:
     """Return whether a body is a web page."""
-    text = body if isinstance(body, str) else body[:4096].decode("utf-8", "replace")
-    return bool(_PAGE.match(text))
+    return bool(_PAGE.match(as_text(body[:4096])))
 
 
-def page_answered(body: bytes | str, *, where: str, secret: Secret = ()) -> PageAnswered:
+def page_answered(body: bytes | str, server: Server) -> PageAnswered:
     """Return the error for a web page that came with a success status."""
     return PageAnswered(
-        f"{where} answered with a web page in place of a model's answer: "
-        f"{quote(_page_title(body), secret)} (check api_base=: most often it ends in /v1)"
+        f"{server.where} answered with a web page in place of a model's answer: "
+        f"{quote(_page_title(body), server.secrets)} (check api_base=: most often it ends in /v1)"
     )
 
 
 def _page_title(body: bytes | str) -> str:
     """Return the title of a web page, or its text if it has none."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    text = as_text(body)
     title = re.search(r"(?is)<title[^>]*>(.*?)</title", text)
     return _page_text(title[1] if title and title[1].strip() else text)
 
@@ -154,15 +160,14 @@ def _page_text(text: str) -> str:
     return html.unescape(_TAGS.sub(" ", text))
 
 
-def quote(body: bytes | str, secret: Secret = (), limit: int = QUOTED_CHARACTERS) -> str:
+def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = QUOTED_CHARACTERS) -> str:
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     It is put between “ and ”, which set it apart from our own words: the command line replaces
     parameters by flags in those alone.
     """
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
-    text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
+    text = " ".join(scrub(as_text(body)[: 64 * limit], secrets).split())[: 2 * limit]
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
@@ -173,10 +178,10 @@ def quote(body: bytes | str, secret: Secret = (), limit: int = QUOTED_CHARACTERS
     return f"“{text}”" if text else ""
 
 
-def scrub(text: str, secret: Secret) -> str:
+def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace the key, its beginning, and all else in `text` that looks like a key by `[key]`."""
     text = _KEY_LIKE.sub("[key]", text)
-    for key in filter(None, (secret,) if isinstance(secret, str) else secret):
+    for key in filter(None, secrets):
         text = re.sub(re.escape(key), "[key]", text, flags=re.I)
         if len(key) >= 12:
             # Servers quote keys shortened: "Incorrect API key provided: sk-proj-****abcd".
@@ -261,18 +266,14 @@ def from_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    *,
-    where: str,
-    secret: Secret = (),
-    key: str = "",
+    server: Server,
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer reports.
+    """Return the error that an unsuccessful answer reports to the body `sent`, if that is known.
 
-    `key` says in words whether a key was sent; `sent` is the body of the request, if it is known.
     An error that would stop the run has a mark if the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, where=where, secret=secret, key=key, sent=sent)
+    error = _of_status(status, headers, body, server, sent)
     if isinstance(error, FatalModelError):
         # by these statuses firewalls and filters refuse single texts, which they quote
         error.may_be_text = status in (400, 403, 422)
@@ -283,20 +284,17 @@ def _of_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    *,
-    where: str,
-    secret: Secret,
-    key: str,
+    server: Server,
     sent: Mapping[str, Any],
 ) -> ModelError:
+    where, secrets, key = server
     if page := is_page(body):
         title = _page_title(body)
-        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-        body = _page_text(text[: 64 * QUOTED_CHARACTERS])
+        body = _page_text(as_text(body)[: 64 * QUOTED_CHARACTERS])
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
     shown = title if page else detail
-    quoted = f": {quote(shown, secret)}" if shown.strip() else " with an empty body"
+    quoted = f": {quote(shown, secrets)}" if shown.strip() else " with an empty body"
     message = f"{where} answered {status}{quoted}"
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
@@ -320,7 +318,7 @@ def _of_status(
         )
     if 300 <= status < 400:
         # redirects are never followed
-        target = quote(headers.get("location", "elsewhere"), secret)
+        target = quote(headers.get("location", "elsewhere"), secrets)
         return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
     if status == 404 or (status == 400 and NO_MODEL.search(both)):
         return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
@@ -375,26 +373,23 @@ def is_error_payload(payload: Any) -> bool:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any],
-    *,
-    where: str,
-    secret: Secret = (),
-    sent: Mapping[str, Any] = ANYTHING,
+    payload: Mapping[str, Any], server: Server, sent: Mapping[str, Any] = ANYTHING
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
-        return from_status(code, {}, body, where=where, secret=secret, sent=sent)
+        return from_status(code, {}, body, server, sent)
     if read_refusal(200, body, sent):
-        return from_status(400, {}, body, where=where, secret=secret, sent=sent)
-    message = quote(read_error(body).message, secret)
-    return MalformedResponse(f"{where} returned an error with a success status: {message}")
+        return from_status(400, {}, body, server, sent)
+    message = quote(read_error(body).message, server.secrets)
+    return MalformedResponse(f"{server.where} returned an error with a success status: {message}")
 
 
-def from_exception(error: BaseException, *, where: str, secret: Secret = ()) -> ModelError:
+def from_exception(error: BaseException, server: Server) -> ModelError:
     """Return our error for a low-level network exception, whichever library raised it."""
+    where, secrets, _ = server
     # Libraries wrap each other's exceptions, and the outermost changes between versions: all are
     # looked at, the most specific kind first.
     behind = list(causes(error))
@@ -405,7 +400,7 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = ()) -> 
     named = next((cause for cause in behind if _is_transport(cause)), error)
     # aiohttp names its TLS setting for plain HTTP as well
     text = str(named).replace(" ssl:default", "")
-    what = quote(text or type(named).__name__, secret)
+    what = quote(text or type(named).__name__, secrets)
     numbers = {
         cause.errno
         for cause in behind
