@@ -23,17 +23,7 @@ import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import (
-    CONTEXT,
-    FILTER,
-    NO_IMAGES,
-    NO_KEY,
-    NO_MODEL,
-    QUOTA_CODE,
-    QUOTA_TEXT,
-    as_text,
-    read_error,
-)
+from textassay.runtime.backends.error_bodies import FAULTS, as_text, read_error
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -58,32 +48,10 @@ from textassay.runtime.parameters import ANYTHING
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
-# sk-proj-... is a key of OpenAI, gsk_... of Groq, AIza... of Google
-_KEY_LIKE = lazy_pattern(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _LITELLM_PREFIX = "llm_provider-"
 """LiteLLM's proxy puts it before the names of a provider's headers."""
-# 6m0s   1h2m3.5s   120ms   2 s
-_DURATION = lazy_pattern(
-    r"(?:(\d+(?:\.\d+)?)\s*d)?(?:(\d+(?:\.\d+)?)\s*h)?(?:(\d+(?:\.\d+)?)\s*m(?!s))?"
-    r"(?:(\d+(?:\.\d+)?)\s*s)?(?:(\d+(?:\.\d+)?)\s*ms)?"
-)
 _PAGE = lazy_pattern(
     r"\ufeff?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
-)
-_TAGS = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.I | re.S)
-# Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
-_WAIT_IN_TEXT = lazy_pattern(
-    r"(?:try"
-    r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec"
-    r"|seconds?)",
-    re.I,
-)
-# any escape in a JSON text, so that a "u" after an escaped backslash does not begin one; pairs of
-# surrogates come first, so that any other "\\ud..." is half a pair
-_ESCAPE = lazy_pattern(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.S,
 )
 
 
@@ -107,7 +75,13 @@ def whole_characters(raw: bytes) -> bytes:
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
-    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
+    # any escape, so that a "u" after an escaped backslash does not begin one; pairs of surrogates
+    # come first, so that any other "\\ud..." is half a pair
+    escape = (
+        rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+        rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+    )
+    return re.sub(escape, lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
 def parse_json(raw: bytes, server: Server) -> Any:
@@ -157,7 +131,8 @@ def _page_title(body: bytes | str) -> str:
 def _page_text(text: str) -> str:
     import html  # its table of entities takes a millisecond, and pages are rare
 
-    return html.unescape(_TAGS.sub(" ", text))
+    tags = r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>"
+    return html.unescape(re.sub(tags, " ", text))
 
 
 def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = QUOTED_CHARACTERS) -> str:
@@ -180,7 +155,8 @@ def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = QUOTED_CH
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace the key, its beginning, and all else in `text` that looks like a key by `[key]`."""
-    text = _KEY_LIKE.sub("[key]", text)
+    # sk-proj-... is a key of OpenAI, gsk_... of Groq, AIza... of Google
+    text = re.sub(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}", "[key]", text)
     for key in filter(None, secrets):
         text = re.sub(re.escape(key), "[key]", text, flags=re.I)
         if len(key) >= 12:
@@ -207,7 +183,12 @@ def retry_after(
         seconds = _seconds_until(headers.get(f"{prefix}retry-after", ""), now())
         if seconds is not None:
             return seconds
-    if match := _WAIT_IN_TEXT.search(text):
+    # Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
+    wait = (
+        r"(?i)(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*"
+        r"(ms|milliseconds?|s\b|sec|seconds?)"
+    )
+    if match := re.search(wait, text):
         minutes, amount, unit = match.groups()
         return float(minutes or 0) * 60 + float(amount) / (1000 if unit[0] in "mM" else 1)
     return None
@@ -244,10 +225,12 @@ def _seconds_until(value: str, now: float) -> float | None:
         if number < 1e8:
             return number
         return max(0.0, (number / 1000 if number > 1e11 else number) - now)
-    if value and (match := _DURATION.fullmatch(value)):
-        amounts = (float(amount or 0) for amount in match.groups())
-        units = (86_400, 3600, 60, 1, 0.001)
-        return sum(amount * unit for amount, unit in zip(amounts, units, strict=True))
+    # 6m0s   1h2m3.5s   120ms   2 s
+    units = {"d": 86_400, "h": 3600, "m(?!s)": 60, "s": 1, "ms": 0.001}
+    duration = "".join(rf"(?:(\d+(?:\.\d+)?)\s*{unit})?" for unit in units)
+    if value and (match := re.fullmatch(duration, value)):
+        pairs = zip(match.groups("0"), units.values(), strict=True)
+        return sum(float(amount) * seconds for amount, seconds in pairs)
     for parse in (email.utils.parsedate_to_datetime, datetime.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return max(0.0, parse(value).timestamp() - now)
@@ -300,9 +283,13 @@ def _of_status(
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
     # not fill it; a parameter is refused with any status, and by words such as "moderation"; a
     # filter comes as 400 or 403 like a bad request or a bad key.
-    if status in (400, 402, 403, 429) and _is_out_of_money(status, codes, detail, wait):
+    says_empty = FAULTS["quota code"].search(codes) or (
+        # a server that says how long to wait means a rate limit
+        wait is None and FAULTS["quota"].search(detail)
+    )
+    if status == 402 or (status in (400, 403, 429) and says_empty):
         return QuotaExhausted(message)
-    if status in (400, 404, 415, 422, 500) and NO_IMAGES.search(both):
+    if status in (400, 404, 415, 422, 500) and FAULTS["images"].search(both):
         return ImagesRefused(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
@@ -310,9 +297,9 @@ def _of_status(
     refused = request_refused(message, status, body, sent)
     if refused.refusal:
         return refused
-    if status in (400, 403, 422) and FILTER.search(both):
+    if status in (400, 403, 422) and FAULTS["filter"].search(both):
         return ContentRefused(message)
-    if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
+    if status in (401, 403) or (status == 400 and FAULTS["key"].search(both)):
         return AuthenticationFailed(
             f"{message} (check the key: api_key_env= names the variable that holds it{key})"
         )
@@ -320,7 +307,7 @@ def _of_status(
         # redirects are never followed
         target = quote(headers.get("location", "elsewhere"), secrets)
         return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
-    if status == 404 or (status == 400 and NO_MODEL.search(both)):
+    if status == 404 or (status == 400 and FAULTS["model"].search(both)):
         return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
     if status == 408:
         return TimedOut(message)
@@ -332,7 +319,7 @@ def _of_status(
         return RateLimited(
             message, retry_after=limit_resets_after(headers) if wait is None else wait
         )
-    if status in (400, 413, 422) and CONTEXT.search(both):
+    if status in (400, 413, 422) and FAULTS["context"].search(both):
         return ContextTooLong(message)
     # A server raised it because of a field that it does not take: each retry would fail, too.
     bad_field = r"(?i)validation ?error|unexpected (keyword )?argument|json_?schema|response_format"
@@ -353,13 +340,6 @@ def request_refused(
     error = RequestRefused(message)
     error.refusal = read_refusal(status, body, sent)
     return error
-
-
-def _is_out_of_money(status: int, codes: str, message: str, wait: float | None) -> bool:
-    """Return whether the account is out of money, rather than over a rate limit."""
-    if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
-        return True
-    return wait is None and bool(QUOTA_TEXT.search(message))
 
 
 def is_error_payload(payload: Any) -> bool:

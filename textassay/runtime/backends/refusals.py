@@ -15,15 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import (
-    CONTEXT,
-    FILTER,
-    NO_KEY,
-    QUOTA_CODE,
-    QUOTA_TEXT,
-    ErrorBody,
-    read_error,
-)
+from textassay.runtime.backends.error_bodies import FAULTS, ErrorBody, read_error
 from textassay.runtime.errors import Refusal
 from textassay.runtime.parameters import EFFORTS, Parameter, sent_parameters, snake_case
 
@@ -154,14 +146,14 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
     is_gone = r"['\"`]? (?:does not exist|not found|(?:cannot|could not) be found)\b"
     if _PLAIN.search(both) or any(re.match(is_gone, text[m.end :]) for m in mentions if m.end >= 0):
         return False
-    context = CONTEXT.search(text)
+    context = FAULTS["context"].search(text)
     # "exceeds the maximum ... tokens" may be about the cap as well as the context
     cap = r"max(?:imum)?[_ -](?:\w+[_ -])?tokens|num_predict"
     if context and not (context[0].startswith("exceed") and re.search(cap, text)):
         return True
-    if QUOTA_TEXT.search(text) or any(QUOTA_CODE.search(code) for code in error.codes.split()):
+    if FAULTS["quota"].search(text) or FAULTS["quota code"].search(error.codes):
         return True
-    return any(pattern.search(both) for pattern in (FILTER, NO_KEY, _OTHER_FAULT))
+    return any(one.search(both) for one in (FAULTS["filter"], FAULTS["key"], _OTHER_FAULT))
 
 
 # --- the API ------------------------------------------------------------------------------------
