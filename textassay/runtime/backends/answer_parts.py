@@ -193,22 +193,15 @@ def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
 
 def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    most = 10_000_000  # more than any request can have
-    if type(value) is int and 0 <= value <= most:  # nearly always
-        return value
     if value is None:
         return 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value <= most else None
+    # no request can have more
+    return int(value) if is_number and 0 <= value <= 10_000_000 else None
 
 
 MAX_THOUGHT = 20_000
 """Characters of a thought that are kept; the middle of a longer one is left out."""
-
-NOT_ALIGNED = (
-    "the log-probabilities of this model include its thought, and the tokens of the answer cannot "
-    "be found among them"
-)
 
 _NAMES = r"(?:seed:)?think(?:ing)?|thought"
 _TAG = lazy_pattern(
@@ -219,13 +212,7 @@ _TAG = lazy_pattern(
 _FINAL = lazy_pattern(
     r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>"
 )
-_CHANNEL = lazy_pattern(
-    r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
-)
 _MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
-# analysisThe user wants ...assistantfinal4: the same from servers that leave special tokens out
-_BARE_CHANNEL = lazy_pattern(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
-_END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
@@ -287,9 +274,11 @@ def _split_channels(text: str) -> tuple[str | None, str]:
         if finals:
             answer = _MARK.split(text[finals[-1].end() :], 1)[0]
             return _MARK.sub(" ", text[: finals[-1].start()]).strip(), answer.lstrip()
-        if _CHANNEL.match(text):
+        thinks = r"\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
+        if re.match(thinks, text):
             return _MARK.sub(" ", text).strip(), ""
-    bare = _BARE_CHANNEL.match(text)
+    # analysisThe user wants ...assistantfinal4: from servers that leave special tokens out
+    bare = re.match(r"(?s)\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", text)
     return (bare["thought"].strip(), text[bare.end() :].lstrip()) if bare else (None, text)
 
 
@@ -349,8 +338,9 @@ def read_answer(
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
     """Return the positions of an answer's tokens among the tokens of thought and answer."""
     stripped = answer.strip()
+    end_mark = r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*"
     last = len(tokens) if stripped else 0
-    while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
+    while last and re.fullmatch(end_mark, tokens[last - 1]):
         last -= 1
     length = 0
     for first in reversed(range(last)):
@@ -374,7 +364,10 @@ def _behind_tag(tokens: Sequence[str], last: int) -> slice:
     for index, start in zip(range(last), starts, strict=False):
         if ends and start >= max(ends) and tokens[index].strip():
             return slice(index, last)
-    raise CapabilityError(NOT_ALIGNED)
+    raise CapabilityError(
+        "the log-probabilities of this model include its thought, and the tokens of the answer "
+        "cannot be found among them"
+    )
 
 
 class SplitThoughts(Wrapper):
@@ -444,16 +437,13 @@ def read_parts(content: Any) -> tuple[str | None, str | None]:
     return ("".join(texts) if texts else None), thought
 
 
-_FIELDS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
-"""Fields of a message with a thought, in order; several may repeat the same one."""
-
-
 def thought_beside(message: Mapping[str, Any]) -> str | None:
     """Return the thought in a field of its own beside a message's content, if there is one."""
-    if not message.keys().isdisjoint(_FIELDS):
-        for name in _FIELDS:
-            if (value := message.get(name)) and (thought := _thought_in(value)):
-                return thought
+    # several fields may repeat the same one
+    names = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
+    for name in names:
+        if (value := message.get(name)) and (thought := _thought_in(value)):
+            return thought
     return None
 
 

@@ -49,25 +49,18 @@ from textassay.runtime.model import (
     log_sum,
 )
 
-SAMPLES_INSTEAD = "use a model that sends them, or samples if the method takes them: n=20"
-"""Advice for errors about missing log-probabilities."""
-NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
-NO_DISTRIBUTION = (
-    "the model returned the likeliest token alone, without alternatives, which tells no "
-    f"probabilities; {SAMPLES_INSTEAD}"
-)
-
 UNUSABLE = (
     *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
 """Errors of reading an answer that is not usable: its parts may be of any type."""
 
-_FINISH: dict[str | None, FinishReason] = {
+FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "model_length": "length",
     "content_filter": "filtered",
 }
@@ -231,13 +224,13 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     if not text and not called and (reason == "content_filter" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
-    answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
+    answer = read_answer(text, thought, FINISH.get(reason, "other"), request, usage)
     if called:
         # before the text, which may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
-            finish_reason="stop" if reason == "tool_calls" else _FINISH.get(reason, "other"),
+            finish_reason="stop" if reason == "tool_calls" else FINISH.get(reason, "other"),
             thought=answer.thought if answer else None,
             native=_native(message),
         )
@@ -278,8 +271,17 @@ def with_logprobs(
         return answer.model_copy(update={"logprobs": ()})
     tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
     if tokens and request.logprobs > 1 and not is_distribution(tokens):
-        raise NoLogprobs(NO_DISTRIBUTION)
+        raise _no_logprobs(
+            "the likeliest token alone, without alternatives, which tells no probabilities"
+        )
     return answer.model_copy(update={"logprobs": tokens})
+
+
+def _no_logprobs(found: str) -> NoLogprobs:
+    return NoLogprobs(
+        f"the model returned {found}; use a model that sends them, or samples if the method takes"
+        " them: n=20"
+    )
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:
@@ -314,7 +316,7 @@ def read_logprobs(
     if not tokens:
         if given is not None and not text:
             return ()
-        raise NoLogprobs(NO_LOGPROBS)
+        raise _no_logprobs("no log-probabilities")
     part = slice(None)
     if follow_thought:
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
@@ -375,9 +377,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         raise out_of_tokens(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
-        raise NoLogprobs(NO_LOGPROBS)
-    if request.alternatives > 1 and not is_distribution(tokens):
-        raise NoLogprobs(NO_DISTRIBUTION)
+        raise _no_logprobs("no log-probabilities")
     first, top = tokens[0], tokens[0].top
     # Some servers leave the sampled token out of its own alternatives.
     if all(token != first.token for token, _ in top):

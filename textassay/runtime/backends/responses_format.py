@@ -12,6 +12,7 @@ from typing import Any
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
+    FINISH,
     UNUSABLE,
     declined,
     merge_bodies,
@@ -35,12 +36,6 @@ from textassay.runtime.model import Capabilities, FinishReason, Json, Request, R
 
 PATH = "/responses"
 CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)
-
-_INCOMPLETE: dict[str | None, FinishReason] = {
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "content_filter": "filtered",
-}
 
 
 def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
@@ -147,5 +142,5 @@ def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _finish_of(payload: Mapping[str, Any]) -> FinishReason:
     if payload.get("status") == "incomplete":
-        return _INCOMPLETE.get((payload.get("incomplete_details") or {}).get("reason"), "other")
+        return FINISH.get((payload.get("incomplete_details") or {}).get("reason"), "other")
     return "stop" if payload.get("status") in ("completed", None) else "other"
