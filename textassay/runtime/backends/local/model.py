@@ -10,14 +10,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 from textassay.runtime.backends.local.scoring import (
     ChoicesPlan,
     ContinuationPlan,
     Evaluation,
     Generation,
-    Grammar,
     PromptIds,
     ScoringPlan,
 )
@@ -42,6 +41,9 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.local.json_grammar import JsonGrammar
 
 AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
@@ -78,7 +80,7 @@ class LoadedModel(ABC):
         *,
         limit: int,
         longest_answer: int | None = None,
-        grammar: Callable[[Mapping[str, Any]], Callable[[], Grammar]] | None = None,
+        grammar: Callable[[Mapping[str, Any]], Callable[[], JsonGrammar]] | None = None,
     ) -> None:
         self._rules, self._vocabulary, self._tokenize = rules, vocabulary, tokenize
         self._limit = limit

@@ -16,7 +16,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,7 @@ class TransformersVocabulary(Vocabulary):
         self.size = int(backend.get_vocab_size())
         self._added = backend.get_added_tokens_decoder()
         begins, self.end_mark = self._added_tokens("x")
-        self.bos = begins[0] if begins else None
-        self.adds_bos = bool(begins)
+        self.head = begins[:1]
         eos = tokenizer.eos_token_id
         self.end_ids = frozenset([eos] if isinstance(eos, int) else [])
         added = self._added.items()
@@ -139,7 +138,8 @@ class TransformersVocabulary(Vocabulary):
         if token in self._added:
             return str(name).encode()
         if self._byte_level:
-            return bytes(_BYTES[c] for c in name if c in _BYTES)
+            letters = byte_letters()
+            return bytes(letters[c] for c in name if c in letters)
         # SentencePiece's vocabularies have a name for each byte
         if match := re.fullmatch("<0x([0-9A-Fa-f]{2})>", name):
             return bytes([int(match[1], 16)])
@@ -155,15 +155,13 @@ class TransformersVocabulary(Vocabulary):
         return [], []
 
 
+@cache
 def byte_letters() -> dict[str, int]:
     """Return the byte for each letter in which byte-level BPE spells it (GPT-2's table)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
     return letters | {chr(256 + number): byte for number, byte in enumerate(others)}
-
-
-_BYTES = byte_letters()
 
 
 def _library(name: str) -> Any:
