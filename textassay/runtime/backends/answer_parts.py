@@ -143,22 +143,16 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
             completion += beside
             reasoning = max(reasoning, beside)
     cached = min(cached, prompt)
-    fields: dict[str, Any] = {
-        "calls": 1,
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "cost": None
-        if price is None
-        else cost_at(price, prompt, completion, cached, min(written, prompt - cached)),
-    }
-    if reasoning:
-        fields["reasoning_tokens"] = min(reasoning, completion)
-    if cached or written:
-        fields |= {
-            "cached_prompt_tokens": cached,
-            "cache_write_tokens": min(written, prompt - cached),
-        }
-    return Usage(**fields)
+    written = min(written, prompt - cached)
+    return Usage(
+        calls=1,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        reasoning_tokens=min(reasoning, completion),
+        cached_prompt_tokens=cached,
+        cache_write_tokens=written,
+        cost=price and cost_at(price, prompt, completion, cached, written),
+    )
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:

@@ -382,19 +382,19 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     # Some servers leave the sampled token out of its own alternatives.
     if all(token != first.token for token, _ in top):
         top = (*top, (first.token, first.logprob))
-    by_label: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {label: [] for label in request.choices}
     for token, logprob in top:
-        label = labels.get(_bare(token))
-        if label is not None:
-            by_label.setdefault(label, []).append(logprob)
-    for label, forms in request.choices.items():
-        if label not in by_label:
-            _check_one_token(label, forms, top)
-    summed = {label: log_sum(by_label.get(label, ())) for label in request.choices}
-    fields: dict[str, Any] = {"usage": response.usage, "model": response.model}
-    if sample.thought is not None:
-        fields["follows_thought"] = True
-    return ChoicesResponse(logprobs=summed, **fields)
+        if (form := _bare(token)) in labels:
+            by_label[labels[form]].append(logprob)
+    for label, found in by_label.items():
+        if not found:
+            _check_one_token(label, request.choices[label], top)
+    return ChoicesResponse(
+        logprobs={label: log_sum(found) for label, found in by_label.items()},
+        follows_thought=sample.thought is not None,
+        usage=response.usage,
+        model=response.model,
+    )
 
 
 def out_of_tokens(response: Response) -> RequestRefused:

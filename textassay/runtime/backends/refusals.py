@@ -101,8 +101,7 @@ def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> lis
     found = []
     for parameter, field, value in sent_parameters(sent):
         is_named = named is not None and parameter.pattern.fullmatch(named) is not None
-        # `include` lists everything that is requested in addition to an answer
-        if (is_named or named == field) and (field != "include" or parameter.pattern.search(text)):
+        if is_named or named == field:
             found.append(_Mention(parameter, field, value, -1, -1, True, False))
         for match in parameter.pattern.finditer(text):
             start, end = match.span()
@@ -327,7 +326,7 @@ def _drop(mentions: Sequence[_Mention], text: str) -> Refusal | None:
     """Return the refusal of a parameter, whatever its value."""
     first = mentions[0]
     # a server that takes only one of the two, or neither, which its next refusal shows
-    if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"} and first.start >= 0:
+    if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"}:
         return Refusal("drop", "top_p")
     # without a denial nearby it may be a word of a quoted text
     around = text[max(0, first.start - 80) : first.end + 80]

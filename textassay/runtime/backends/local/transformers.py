@@ -253,20 +253,17 @@ plain instructions."""
 class EncodedPrompt:
     """A prompt for an encoder; the decoder reads and writes only the text after it."""
 
-    def __init__(self, tokenizer: PromptTokenizer, encoded: Ids, start: int) -> None:
-        self._tokenizer, self.encoded = tokenizer, encoded
+    def __init__(
+        self, tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
+    ) -> None:
+        self._tokenizer = tokenizer
+        prompt = tokenizer.prompt(request).ids
+        self.encoded: Ids = np.concatenate([prompt, np.array(end_mark, np.int32)])
         self.ids: Ids = np.array([start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
         """Return the decoder's ids of a text, which need no leading space there."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
-
-
-def _encode_prompt(
-    tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
-) -> EncodedPrompt:
-    ids = np.concatenate([tokenizer.prompt(request).ids, np.array(end_mark, np.int32)])
-    return EncodedPrompt(tokenizer, ids, start)
 
 
 class LoadedTransformers(LoadedModel):
@@ -329,7 +326,7 @@ class LoadedTransformers(LoadedModel):
             self.start = model.config.decoder_start_token_id
             if not isinstance(self.start, int):
                 raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
-            tokenize = partial(_encode_prompt, tokenizer, vocabulary.end_mark, self.start)
+            tokenize = partial(EncodedPrompt, tokenizer, vocabulary.end_mark, self.start)
         # some models have no length that bounds an answer
         super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=1024)
 
