@@ -84,8 +84,8 @@ class ErrorBody(NamedTuple):
     message: str
     codes: str = ""
     """Its codes and types, joined by spaces."""
-    param: str | None = None
-    """The name in its field `param`."""
+    param: str = ""
+    """The name in its field `param`, if it has one."""
 
 
 def as_text(body: bytes | str) -> str:
@@ -107,7 +107,7 @@ def _of_text(text: str, depth: int) -> ErrorBody:
         return _of_value(orjson.loads(text), depth)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         text = text[:SEARCHED_CHARACTERS]  # words, which may quote a body
-    if depth and (inner := _find_quoted_body(text)) is not None:
+    if depth and (inner := _find_quoted_body(text)):
         return _of_value(inner, depth - 1)
     # litellm.BadRequestError: OpenAIException - ...   (Bedrock:) The model returned the following
     # errors: ...
@@ -119,8 +119,8 @@ def _of_text(text: str, depth: int) -> ErrorBody:
     return ErrorBody(re.sub(wrapping, "", text))
 
 
-def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
-    """Return the body of an error that a text quotes, as JSON or as Python writes it."""
+def _find_quoted_body(text: str) -> Mapping[str, Any]:
+    """Return the body of an error that a text quotes, as JSON or as Python writes it, or `{}`."""
     decoder = json.JSONDecoder(strict=False)
     for start in [m.start() for m in re.finditer(r"\{\s*['\"]", text)][:3]:
         try:
@@ -132,7 +132,7 @@ def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
             continue
         if isinstance(value, dict) and not value.keys().isdisjoint(("error", "message", "detail")):
             return value
-    return None
+    return {}
 
 
 def _of_value(payload: Any, depth: int) -> ErrorBody:
@@ -149,14 +149,18 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     codes = [code for layer in layers for code in _values(layer, "code", "type", "status")]
     message = error.get("message") or error.get("detail") or payload.get("detail")
     if isinstance(message, list) and message and isinstance(message[0], dict):
-        message = _of_validation(message[0], codes)
+        # of several validation errors of FastAPI's the first, with the field in front
+        detail, codes = message[0], [*codes, *_values(message[0], "type")]
+        place, message = detail.get("loc"), str(detail.get("msg") or detail)
+        if isinstance(place, list | tuple) and place:
+            message = f"{_path(place)}: {message}"
     param = error.get("param")
     if isinstance(param, str) and " " in param.strip():
-        message, param = f"{message}: {param}", None  # gateways put the sentence there
+        message, param = f"{message}: {param}", ""  # gateways put the sentence there
     found = ErrorBody(
         message if isinstance(message, str) else str(message or payload),
         " ".join(codes),
-        param if isinstance(param, str) and param else None,
+        param if isinstance(param, str) else "",
     )
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
@@ -179,13 +183,6 @@ def _within(found: ErrorBody, depth: int) -> ErrorBody:
 def _join(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
     codes = f"{outer.codes} {inner.codes}".strip()
     return ErrorBody(inner.message, codes, inner.param or outer.param)
-
-
-def _of_validation(detail: Mapping[str, Any], codes: list[str]) -> str:
-    """Return the message of one validation error of FastAPI's, with the field in front."""
-    codes += _values(detail, "type")
-    place, said = detail.get("loc"), str(detail.get("msg") or detail)
-    return f"{_path(place)}: {said}" if isinstance(place, list | tuple) and place else said
 
 
 def _path(place: Sequence[Any]) -> str:

@@ -95,13 +95,12 @@ def _normalize(message: str) -> str:
     return re.split(r"['\"]input['\"]:|\binput_value=", text, maxsplit=1)[0].strip()
 
 
-def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
+def _find_mentions(param: str, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
     """Return the parameters that were sent and that the error names, the likeliest first."""
-    named = snake_case(param) if param else None
+    named = snake_case(param)
     found = []
     for parameter, field, value in sent_parameters(sent):
-        is_named = named is not None and parameter.pattern.fullmatch(named) is not None
-        if is_named or named == field:
+        if named == field or parameter.pattern.fullmatch(named):
             found.append(_Mention(parameter, field, value, -1, -1, True, False))
         for match in parameter.pattern.finditer(text):
             start, end = match.span()

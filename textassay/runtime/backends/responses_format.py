@@ -54,7 +54,7 @@ def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
         body["top_p"] = request.top_p
     if most := posting.most_tokens(request):
         body["max_output_tokens"] = max(16, most)  # the least that the API takes
-    if request.effort is not None:
+    if request.effort:
         body["reasoning"] = {"effort": request.effort}
     elif request.thinking_tokens is not None:
         body["reasoning"] = {"max_tokens": request.thinking_tokens}
@@ -83,9 +83,9 @@ def check(request: Request, posting: Posting = PLAIN) -> None:
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
     fields = ["reasoning"]
     what = "number of thinking tokens"
-    if request.effort is not None:
+    if request.effort:
         fields, what = ["reasoning", "reasoning_effort"], f"effort {request.effort}"
-    is_set = request.thinking_tokens is not None or request.effort is not None
+    is_set = request.effort or request.thinking_tokens is not None
     if is_set and not set(fields) & set(posting.thinking_fields or fields[1:]):
         raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
     for name in ("seed", "stop", "functions"):  # the prompt describes functions in words instead

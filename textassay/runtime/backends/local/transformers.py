@@ -393,13 +393,14 @@ class LoadedTransformers(LoadedModel):
         shared = self._shared_tokens(batch)
         past = None
         if shared:
-            past = self._forward(ids[0][None, :shared], use_cache=True).past_key_values
+            tokens, mask = self._pad([ids[0][:shared]])
+            past = self._forward(tokens, mask, use_cache=True).past_key_values
             past.batch_repeat_interleave(len(batch))
         rest = [row[shared:] for row in ids]
         self._evaluated_tokens += shared + sum(map(len, rest))
         width = max(one.predicted for one in batch)
         tokens, mask = self._pad(rest)
-        output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
+        output = self._forward(tokens, mask, past=past, shared=shared, keep=width)
         logits = output.logits[:, -width:]
         for number, one in enumerate(batch):
             self._take(one, logits[number, width - one.predicted :])
@@ -474,18 +475,14 @@ class LoadedTransformers(LoadedModel):
     def _forward(
         self,
         tokens: Any,
+        mask: Any,
         *,
-        mask: Any = None,
         past: Any = None,
         shared: int = 0,
         keep: int = 1,
         use_cache: bool = False,
     ) -> Any:
         """Run a decoder-only model with `shared` tokens ahead in the cache of every row."""
-        if isinstance(tokens, np.ndarray):
-            tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.device)
-        if mask is None:
-            mask = self._torch.ones_like(tokens)
         if shared:
             before = mask.new_ones((len(mask), shared))
             mask = self._torch.cat([before, mask], dim=1)
@@ -557,7 +554,7 @@ class _Generator:
             return self._decode(tokens)
         tokens, mask = engine._pad(self._prompts)
         engine._evaluated_tokens += int(mask.sum())
-        output = engine._forward(tokens, mask=mask, use_cache=True)
+        output = engine._forward(tokens, mask, use_cache=True)
         self._past, self._mask = output.past_key_values, mask[index]
         self._past.batch_select_indices(index)
         return output.logits[index, -1]
@@ -569,7 +566,7 @@ class _Generator:
         if engine.is_encoder_decoder:
             return self._decode(new)
         self._mask = self._torch.cat([self._mask, self._mask.new_ones((len(new), 1))], dim=1)
-        output = engine._forward(new, mask=self._mask, past=self._past)
+        output = engine._forward(new, self._mask, past=self._past)
         self._past = output.past_key_values
         return output.logits[:, -1]
 
