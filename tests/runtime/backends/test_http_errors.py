@@ -18,7 +18,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends import http_errors
 from textassay.runtime.errors import Refusal
 
-SERVER = http_errors.Server("http://h/v1")
+SERVER = http_errors.ServerName("http://h/v1")
 KEY = "sk-a-Key-that-nobody-may-see-0123456789"
 HOST = ConnectionKey("host", 80, False, True, None, None, None)
 

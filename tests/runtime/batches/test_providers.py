@@ -115,7 +115,7 @@ async def test_lines_of_openai_say_which_parameter_was_refused() -> None:
         row = result_in(
             {"custom_id": "k", **line},
             lambda status, body: http_errors.from_status(
-                status, {}, orjson.dumps(body), http_errors.Server("h")
+                status, {}, orjson.dumps(body), http_errors.ServerName("h")
             ),
         )
         assert isinstance(row.error, RequestRefused)

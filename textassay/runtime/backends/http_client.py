@@ -88,7 +88,7 @@ class HttpClient:
         # headers from the configuration may hold one, too
         has_key = bool(key or self.has_login or endpoint.secrets)
         key_note = "; one was sent" if has_key else _no_key_sent()
-        self.server = http_errors.Server(self.base, self.secrets, key_note)
+        self.server = http_errors.ServerName(self.base, self.secrets, key_note)
         """The server in messages."""
         self._endpoint = endpoint._replace(query={**address.query, **endpoint.query})
         is_bearer = is_bearer or "Authorization" in headers
@@ -276,7 +276,7 @@ class HttpClient:
         if self._closed:
             raise ModelClosed(f"model {self._name!r} was used after it was closed")
         loop = asyncio.get_running_loop()
-        if self._session is None:
+        if not self._session:
             self._proxy = self._endpoint.proxy or proxy_for(self.base)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.

@@ -55,8 +55,8 @@ _PAGE = lazy_pattern(
 )
 
 
-class Server(NamedTuple):
-    """A server as messages about it show it."""
+class ServerName(NamedTuple):
+    """How messages name a server, and the secrets that they must not show."""
 
     where: str
     """Its address, or the name of its model."""
@@ -84,7 +84,7 @@ def whole_characters(raw: bytes) -> bytes:
     return re.sub(escape, lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
-def parse_json(raw: bytes, server: Server) -> Any:
+def parse_json(raw: bytes, server: ServerName) -> Any:
     """Return the JSON value of an answer.
 
     Raises:
@@ -113,7 +113,7 @@ def is_page(body: bytes | str) -> bool:
     return bool(_PAGE.match(as_text(body[:4096])))
 
 
-def page_answered(body: bytes | str, server: Server) -> PageAnswered:
+def page_answered(body: bytes | str, server: ServerName) -> PageAnswered:
     """Return the error for a web page that came with a success status."""
     return PageAnswered(
         f"{server.where} answered with a web page in place of a model's answer: "
@@ -249,7 +249,7 @@ def from_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    server: Server,
+    server: ServerName,
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
     """Return the error that an unsuccessful answer reports to the body `sent`, if that is known.
@@ -267,7 +267,7 @@ def _of_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    server: Server,
+    server: ServerName,
     sent: Mapping[str, Any],
 ) -> ModelError:
     where, secrets, key = server
@@ -353,7 +353,7 @@ def is_error_payload(payload: Any) -> bool:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any], server: Server, sent: Mapping[str, Any] = ANYTHING
+    payload: Mapping[str, Any], server: ServerName, sent: Mapping[str, Any] = ANYTHING
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
@@ -367,7 +367,7 @@ def from_error_payload(
     return MalformedResponse(f"{server.where} returned an error with a success status: {message}")
 
 
-def from_exception(error: BaseException, server: Server) -> ModelError:
+def from_exception(error: BaseException, server: ServerName) -> ModelError:
     """Return our error for a low-level network exception, whichever library raised it."""
     where, secrets, _ = server
     # Libraries wrap each other's exceptions, and the outermost changes between versions: all are

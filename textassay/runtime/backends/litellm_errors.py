@@ -82,7 +82,7 @@ class LiteLLMErrors:
             status,
             known,
             read[:MAX_MESSAGE_LENGTH],
-            http_errors.Server(self.name, self._known_secrets()),
+            http_errors.ServerName(self.name, self._known_secrets()),
             body,
         )
         if type(typed) is RequestRefused and not typed.refusal:
@@ -119,13 +119,13 @@ class LiteLLMErrors:
             )
         if is_transport:
             return http_errors.from_exception(
-                error, http_errors.Server(self._api_base or self.name, self._secrets)
+                error, http_errors.ServerName(self._api_base or self.name, self._secrets)
             )
         if "connection" in text.lower():
             return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
         if status:
             return http_errors.from_status(
-                status, {}, text, http_errors.Server(self.name, self._secrets), body
+                status, {}, text, http_errors.ServerName(self.name, self._secrets), body
             )
         return RequestRefused(
             f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"

@@ -35,7 +35,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         price: Price | None = None,
         left_out: Collection[str] = (),
     ) -> None:
-        self._client, self._server, self._price = client, http_errors.Server(where), price
+        self._client, self._server, self._price = client, http_errors.ServerName(where), price
         self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

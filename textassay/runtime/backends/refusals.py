@@ -106,7 +106,7 @@ def _find_mentions(param: str, text: str, sent: Mapping[str, Any]) -> list[_Ment
             start, end = match.span()
             before, behind = text[:start][-1:], text[end : end + 1]
             is_marked = before in ("'", '"', "`") or behind in ("'", '"', "`", "=", ":")
-            is_word = match["word"] is not None and not is_marked
+            is_word = bool(match["word"]) and not is_marked
             is_plain = (is_marked or start == 0) and not is_word
             found.append(_Mention(parameter, field, value, start, end, is_plain, is_word))
     return sorted(found, key=lambda m: (m.is_word, m.start))
@@ -159,7 +159,7 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
 
 def _api(text: str) -> Refusal | None:
     """Return the refusal of a model that is served under another path only."""
-    target = None
+    target = ""
     named = r"\b(?:v1/)?(chat[/ ]completions|completions?|responses)(?: (?:api|endpoint))?\b"
     cue = (
         r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
@@ -172,7 +172,7 @@ def _api(text: str) -> Refusal | None:
         if cues and not (cues[-1][1] or cues[-1][2]):
             path = match[1].replace(" ", "/")
             target = f"/v1/{path if path != 'completion' else 'completions'}"
-    return None if target is None else Refusal("api", "model", instead=target)
+    return Refusal("api", "model", instead=target) if target else None
 
 
 # --- levels -------------------------------------------------------------------------------------

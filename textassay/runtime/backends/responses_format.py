@@ -100,7 +100,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
     usage = read_usage(payload, price)
     try:
         if payload.get("error"):  # in a row of a batch
-            raise http_errors.from_error_payload(payload, http_errors.Server("the model"))
+            raise http_errors.from_error_payload(payload, http_errors.ServerName("the model"))
         parts = _parts_of(payload["output"])
         text, thought = read_parts(parts)
         finish = _finish_of(payload)

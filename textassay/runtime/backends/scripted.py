@@ -102,12 +102,12 @@ class ScriptedModel:
             logprobs=True,
             json_schema=True,
             seed=True,
-            choices=choices is not None,
-            continuation=continuation is not None,
+            choices=bool(choices),
+            continuation=bool(continuation),
             images=True,
-            decide=decide is not None,
-            writes=decide is None or replies != (),
-            independent_questions=decide is not None,
+            decide=bool(decide),
+            writes=not decide or replies != (),
+            independent_questions=bool(decide),
         )
         self._price = price or (0.0, 0.0)
         self._closed = False

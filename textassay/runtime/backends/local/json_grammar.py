@@ -167,9 +167,8 @@ class _GrammarWriter:
     def _write_typed(
         self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int
     ) -> str:
-        kind = schema.get("type")
-        if kind is None:
-            kind = "object" if "properties" in keys else "array" if "items" in keys else "value"
+        implied = "object" if "properties" in keys else "array" if "items" in keys else "value"
+        kind = schema.get("type", implied)
         if isinstance(kind, list):
             self._only(keys, {"type"}, place)
             return self._any(

@@ -133,7 +133,7 @@ class TransformersVocabulary(Vocabulary):
         if token in self._added and self._added[token].special and not special:
             return b""
         name = self._backend.id_to_token(token)
-        if name is None:  # a row of a padded output layer without a token
+        if not name:  # a row of a padded output layer without a token
             return b""
         if token in self._added:
             return str(name).encode()
@@ -294,8 +294,8 @@ class LoadedTransformers(LoadedModel):
                 **({"device_map": device_map} if device_map else {}),
             )
         # In evaluation mode: dropout would make each score a random number.
-        self._model = model = (model if place is None else model.to(place)).eval()
-        self.device = model.device if place is None else place  # of inputs
+        self._model = model = (model.to(place) if place else model).eval()
+        self.device = place or model.device  # of inputs
         self.description = {
             "class": type(model).__name__,
             "dtype": str(model.dtype).removeprefix("torch."),
