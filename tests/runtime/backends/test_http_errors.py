@@ -18,17 +18,18 @@ from textassay.runtime import errors
 from textassay.runtime.backends import http_errors
 from textassay.runtime.errors import Refusal
 
+SERVER = http_errors.ServerName("http://h/v1")
 KEY = "sk-a-Key-that-nobody-may-see-0123456789"
 HOST = ConnectionKey("host", 80, False, True, None, None, None)
 
 
-def read(status: int, said: Any, **how: Any) -> errors.ModelError:
+def read(status: int, said: Any, secrets: tuple[str, ...] = (), **how: Any) -> errors.ModelError:
     """The error of an answer, whose message, body or text is given."""
     message = said.removeprefix("says: ") if isinstance(said, str) else None
     if message is not None and message != said:
         said = {"error": {"message": message}}
     body = said.encode() if isinstance(said, str) else orjson.dumps(said)
-    return http_errors.from_status(status, {}, body, where="http://h/v1", **how)
+    return http_errors.from_status(status, {}, body, SERVER._replace(secrets=secrets), **how)
 
 
 # fmt: off
@@ -154,7 +155,7 @@ def test_a_refusal_of_a_parameter_is_nothing_else(status, message, refusal):
 )
 def test_an_error_inside_a_success(error, kind):
     """As gateways pass on those of providers, with a code and without one."""
-    found = http_errors.from_error_payload({"error": error}, where="h", sent={"top_k": 3})
+    found = http_errors.from_error_payload({"error": error}, SERVER, {"top_k": 3})
     assert type(found) is kind
     assert kind is not errors.RequestRefused or found.refusal == Refusal("drop", "top_k")
 
@@ -220,10 +221,10 @@ def test_a_rate_limit_has_room_again(headers, seconds):
     """Durations, seconds, and times in three forms, as OpenAI, Anthropic and gateways send them."""
     found = http_errors.limit_resets_after(headers, now=lambda: NOW)
     assert found == (None if seconds is None else pytest.approx(seconds))
-    error = http_errors.from_status(429, headers, b"slow down", where="http://h/v1")
+    error = http_errors.from_status(429, headers, b"slow down", SERVER)
     assert isinstance(error, errors.RateLimited)
     assert (error.retry_after is None) == (seconds is None)
-    failed = http_errors.from_status(500, headers, b"oops", where="http://h/v1")
+    failed = http_errors.from_status(500, headers, b"oops", SERVER)
     assert failed.retry_after is None
 
 
@@ -242,7 +243,7 @@ PAGES = {
 def test_pages_are_quoted_by_their_title(page):
     assert str(read(502, page.decode())) == "http://h/v1 answered 502: “502 Bad Gateway”"
     with pytest.raises(errors.PageAnswered, match=r"“502 Bad Gateway” .*ends in /v1"):
-        http_errors.parse_json(page, where="http://h")
+        http_errors.parse_json(page, SERVER)
 
 
 def test_the_text_of_an_error_page_still_distinguishes_errors():
@@ -265,19 +266,19 @@ def test_statuses_that_mean_not_now_are_asked_again(status):
     ],
 )
 def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
-    assert http_errors.parse_json(body, where="http://h/v1") == value
+    assert http_errors.parse_json(body, SERVER) == value
 
 
 @pytest.mark.parametrize("body", [b"NaN?", b"{Infinity", b"x NaN", b""])
 def test_what_is_not_json_stays_malformed(body):
     with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
-        http_errors.parse_json(body, where="http://h/v1")
+        http_errors.parse_json(body, SERVER)
 
 
 @given(st.text(max_size=2000), st.integers(0, 600))
 def test_a_quotation_is_short_printable_and_without_the_key(text, at):
     """Wherever a server's message contains the key."""
-    said = http_errors.quote(text[:at] + KEY + text[at:], KEY)
+    said = http_errors.quote(text[:at] + KEY + text[at:], (KEY,))
     assert len(said) <= http_errors.QUOTED_CHARACTERS
     assert said.isprintable()
     assert KEY[:12] not in said
@@ -288,7 +289,7 @@ def test_a_quotation_is_short_printable_and_without_the_key(text, at):
 )
 def test_parts_of_keys_are_removed(echo):
     """Servers echo keys in part, or another key than ours."""
-    said = http_errors.scrub(f"Incorrect API key provided: {echo}. Find yours elsewhere.", KEY)
+    said = http_errors.scrub(f"Incorrect API key provided: {echo}. Find yours elsewhere.", (KEY,))
     assert echo not in said
     assert "[key]" in said
 
@@ -307,7 +308,7 @@ def test_error_bodies_are_read_in_linear_time(said):
 
     def read_all(text):
         for status in (400, 403, 429, 500):
-            read(status, f"says: wait {text}", secret="sk-a-secret-key")
+            read(status, f"says: wait {text}", ("sk-a-secret-key",))
 
     assert grows_linearly(read_all, said, 12_500)
 
@@ -339,7 +340,7 @@ def test_low_level_exceptions(error, kind):
     outer = RuntimeError("Connection error.")
     outer.__cause__ = error
     for one in (error, outer):
-        found = http_errors.from_exception(one, where="http://h/v1", secret=KEY)
+        found = http_errors.from_exception(one, SERVER._replace(secrets=(KEY,)))
         assert type(found) is kind
         assert "http://h/v1" in str(found)
         assert http_errors.is_transport(one)

@@ -91,9 +91,8 @@ def test_ids_are_those_of_the_whole_text(loaded, parts):
 def test_what_follows_a_prompt_is_tokenized_with_it(loaded, before, after):
     """A form behind a prompt has the ids that it has in the whole text."""
     prompt = loaded.tokenizer.prompt(ContinuationRequest(prompt=before, continuation="x"))
-    head = [loaded.weights.bos] if loaded.weights.adds_bos else []
     assert np.array_equal(
-        prompt.followed_by(after), [*head, *loaded.weights.encode(before + after)]
+        prompt.followed_by(after), [*loaded.weights.head, *loaded.weights.encode(before + after)]
     )
 
 

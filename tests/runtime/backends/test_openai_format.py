@@ -12,12 +12,11 @@ from tests.benchmark_data import benchmark
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format
-from textassay.runtime.backends.answer_parts import NOT_ALIGNED
 from textassay.runtime.backends.openai_format import (
-    NO_DISTRIBUTION,
     choices_as_request,
     read_choices,
     read_continuation,
+    read_response,
 )
 from textassay.runtime.calls.call import Posting
 from textassay.runtime.model import (
@@ -289,7 +288,7 @@ def test_log_probabilities_are_those_of_the_answer(tokens: Any, left: list[str] 
     """vLLM sends the thought's as well; where they cannot be separated, there are none."""
     choice = with_tokens(message("4", reasoning="maybe 4"), *tokens)
     if left is None:
-        with pytest.raises(errors.CapabilityError, match=NOT_ALIGNED):
+        with pytest.raises(errors.CapabilityError, match="tokens of the answer cannot be found"):
             read(choice, logprobs=1)
     else:
         (sample,) = read(choice, logprobs=1)
@@ -378,12 +377,15 @@ def test_choices_that_the_thought_left_no_tokens_for_are_refused_by_name() -> No
 def test_one_candidate_is_not_a_distribution(alternatives: int, refused: bool) -> None:
     """The newest models of OpenAI return the likeliest token alone, whatever was asked for."""
     request = CHOICES.model_copy(update={"alternatives": alternatives})
+    tokens = {"tokens": ["Yes"], "token_logprobs": [0.0], "top_logprobs": [{"Yes": 0.0}]}
+    choice = {"text": "Yes", "logprobs": tokens, "finish_reason": "length"}
+    sent = choices_as_request(request)
     if refused:
-        with pytest.raises(errors.CapabilityError) as caught:
-            read_choices(first_token(Yes=1.0), request)
-        assert caught.value.args == (NO_DISTRIBUTION,)
+        with pytest.raises(errors.CapabilityError, match="the likeliest token alone"):
+            read_response({"choices": [choice]}, sent, None)
     else:
-        assert read_choices(first_token(Yes=1.0), request).logprobs == {"yes": 0.0, "no": None}
+        response = read_response({"choices": [choice]}, sent, None)
+        assert read_choices(response, request).logprobs == {"yes": 0.0, "no": None}
 
 
 # ---- continuations ----

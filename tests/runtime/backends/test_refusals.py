@@ -552,7 +552,7 @@ def test_recorded_errors_of_providers():
         body = json.dumps(row["body"])
         meaning = next(meaning for words, meaning in RECORDED.items() if words in body)
         error = http_errors.from_status(
-            row["status"], {}, body, where="h", sent=sent_with(None, {}) | ADDED
+            row["status"], {}, body, http_errors.ServerName("h"), sent_with(None, {}) | ADDED
         )
         refusal = error.refusal if isinstance(error, errors.RequestRefused) else None
         if isinstance(meaning, Refusal):

@@ -114,7 +114,9 @@ async def test_lines_of_openai_say_which_parameter_was_refused() -> None:
     for line in lines:
         row = result_in(
             {"custom_id": "k", **line},
-            lambda status, body: http_errors.from_status(status, {}, orjson.dumps(body), where="h"),
+            lambda status, body: http_errors.from_status(
+                status, {}, orjson.dumps(body), http_errors.ServerName("h")
+            ),
         )
         assert isinstance(row.error, RequestRefused)
         assert row.error.refusal == Refusal("drop", "seed")

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import orjson
 
@@ -39,7 +39,6 @@ from textassay.runtime.model import (
     Request,
     Response,
     Sample,
-    TokenLogprob,
 )
 
 
@@ -144,22 +143,16 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
             completion += beside
             reasoning = max(reasoning, beside)
     cached = min(cached, prompt)
-    fields: dict[str, Any] = {
-        "calls": 1,
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "cost": None
-        if price is None
-        else cost_at(price, prompt, completion, cached, min(written, prompt - cached)),
-    }
-    if reasoning:
-        fields["reasoning_tokens"] = min(reasoning, completion)
-    if cached or written:
-        fields |= {
-            "cached_prompt_tokens": cached,
-            "cache_write_tokens": min(written, prompt - cached),
-        }
-    return Usage(**fields)
+    written = min(written, prompt - cached)
+    return Usage(
+        calls=1,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        reasoning_tokens=min(reasoning, completion),
+        cached_prompt_tokens=cached,
+        cache_write_tokens=written,
+        cost=price and cost_at(price, prompt, completion, cached, written),
+    )
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
@@ -194,22 +187,15 @@ def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
 
 def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    most = 10_000_000  # more than any request can have
-    if type(value) is int and 0 <= value <= most:  # nearly always
-        return value
     if value is None:
         return 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value <= most else None
+    # no request can have more
+    return int(value) if is_number and 0 <= value <= 10_000_000 else None
 
 
 MAX_THOUGHT = 20_000
 """Characters of a thought that are kept; the middle of a longer one is left out."""
-
-NOT_ALIGNED = (
-    "the log-probabilities of this model include its thought, and the tokens of the answer cannot "
-    "be found among them"
-)
 
 _NAMES = r"(?:seed:)?think(?:ing)?|thought"
 _TAG = lazy_pattern(
@@ -220,13 +206,7 @@ _TAG = lazy_pattern(
 _FINAL = lazy_pattern(
     r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>"
 )
-_CHANNEL = lazy_pattern(
-    r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
-)
 _MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
-# analysisThe user wants ...assistantfinal4: the same from servers that leave special tokens out
-_BARE_CHANNEL = lazy_pattern(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
-_END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
@@ -288,9 +268,11 @@ def _split_channels(text: str) -> tuple[str | None, str]:
         if finals:
             answer = _MARK.split(text[finals[-1].end() :], 1)[0]
             return _MARK.sub(" ", text[: finals[-1].start()]).strip(), answer.lstrip()
-        if _CHANNEL.match(text):
+        thinks = r"\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
+        if re.match(thinks, text):
             return _MARK.sub(" ", text).strip(), ""
-    bare = _BARE_CHANNEL.match(text)
+    # analysisThe user wants ...assistantfinal4: from servers that leave special tokens out
+    bare = re.match(r"(?s)\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", text)
     return (bare["thought"].strip(), text[bare.end() :].lstrip()) if bare else (None, text)
 
 
@@ -319,38 +301,12 @@ def satisfies(text: str, schema: Json) -> bool:
     return True
 
 
-class ParsedAnswer(NamedTuple):
-    """An answer without its log-probabilities."""
-
-    text: str
-    thought: str | None
-    finish: FinishReason
-    from_thought: bool = False
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether the model came to its limit of tokens before it answered anything."""
-        return self.finish == "length" and not self.text
-
-    def sample(self, logprobs: tuple[TokenLogprob, ...] | None = None) -> Sample:
-        """Return it as a sample with the log-probabilities of its tokens."""
-        fields: dict[str, Any] = {
-            "text": self.text,
-            "finish_reason": self.finish,
-            "logprobs": logprobs,
-        }
-        # fields at their defaults are neither validated nor stored
-        if self.thought is not None:
-            fields["thought"] = self.thought
-        if self.from_thought:
-            fields["from_thought"] = True
-        return Sample(**fields)
-
-
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
-) -> ParsedAnswer | None:
+) -> Sample | None:
     """Return an answer apart from its thought, or `None` if it has no text.
+
+    Its log-probabilities are left out.
 
     A blank text without a token does not count: servers send it in place of a failed answer.
     """
@@ -363,21 +319,22 @@ def read_answer(
     kept = cut_middle(thought) if thought else None
     is_empty = text is None or not (answer.strip() or has_thought or usage.completion_tokens)
     if answer.strip() or finish not in ("stop", "length"):
-        return None if is_empty else ParsedAnswer(answer, kept, finish)
+        return None if is_empty else Sample(text=answer, finish_reason=finish, thought=kept)
     schema = request.json_schema if isinstance(request, Request) else None
     # Some servers bind the thought, in place of the answer, to the schema.
     if thought and schema is not None and satisfies(thought, schema):
-        return ParsedAnswer(thought.strip(), None, finish, from_thought=True)
+        return Sample(text=thought.strip(), finish_reason=finish, from_thought=True)
     if finish == "length" or has_thought or usage.reasoning_tokens:
-        return ParsedAnswer("", kept, "length")
-    return None if is_empty else ParsedAnswer(answer, None, finish)
+        return Sample(text="", finish_reason="length", thought=kept)
+    return None if is_empty else Sample(text=answer, finish_reason=finish)
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
     """Return the positions of an answer's tokens among the tokens of thought and answer."""
     stripped = answer.strip()
+    end_mark = r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*"
     last = len(tokens) if stripped else 0
-    while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
+    while last and re.fullmatch(end_mark, tokens[last - 1]):
         last -= 1
     length = 0
     for first in reversed(range(last)):
@@ -401,7 +358,10 @@ def _behind_tag(tokens: Sequence[str], last: int) -> slice:
     for index, start in zip(range(last), starts, strict=False):
         if ends and start >= max(ends) and tokens[index].strip():
             return slice(index, last)
-    raise CapabilityError(NOT_ALIGNED)
+    raise CapabilityError(
+        "the log-probabilities of this model include its thought, and the tokens of the answer "
+        "cannot be found among them"
+    )
 
 
 class SplitThoughts(Wrapper):
@@ -448,7 +408,7 @@ def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
     logprobs = sample.logprobs
     if logprobs is not None:
         logprobs = logprobs[answer_tokens([token.token for token in logprobs], answer.text)]
-    return answer.sample(logprobs)
+    return answer.model_copy(update={"logprobs": logprobs})
 
 
 def read_parts(content: Any) -> tuple[str | None, str | None]:
@@ -471,16 +431,13 @@ def read_parts(content: Any) -> tuple[str | None, str | None]:
     return ("".join(texts) if texts else None), thought
 
 
-_FIELDS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
-"""Fields of a message with a thought, in order; several may repeat the same one."""
-
-
 def thought_beside(message: Mapping[str, Any]) -> str | None:
     """Return the thought in a field of its own beside a message's content, if there is one."""
-    if not message.keys().isdisjoint(_FIELDS):
-        for name in _FIELDS:
-            if (value := message.get(name)) and (thought := _thought_in(value)):
-                return thought
+    # several fields may repeat the same one
+    names = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
+    for name in names:
+        if (value := message.get(name)) and (thought := _thought_in(value)):
+            return thought
     return None
 
 

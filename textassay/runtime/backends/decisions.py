@@ -329,7 +329,10 @@ def read_response(
     else:
         raise MalformedResponse("the server sent no answers to typed questions")
     usage, model = read_usage(inner, price), inner.get("model")
-    if (cost := _stated_cost(inner)) is not None:
+    # OpenRouter reports what a request cost in US dollars
+    counts = inner.get("usage")
+    cost = counts.get("cost") if isinstance(counts, dict) else None
+    if isinstance(cost, float) and 0 <= cost < float("inf"):
         usage = usage.model_copy(update={"cost": cost})
     # all answers are validated at once, in half the time of one by one
     return DecisionResponse.model_validate({
@@ -338,13 +341,6 @@ def read_response(
         "usage": usage,
         "model": model if isinstance(model, str) else None,
     })  # fmt: skip
-
-
-def _stated_cost(payload: Mapping[str, Any]) -> float | None:
-    """Return the cost of a request in US dollars, as OpenRouter reports it."""
-    usage = payload.get("usage")
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    return float(cost) if isinstance(cost, float) and 0 <= cost < float("inf") else None
 
 
 def _read_map(answers: Json, questions: Sequence[Question]) -> list[Json]:

@@ -97,7 +97,8 @@ class DirectModel(PostingModel):
             try:
                 return await self._complete(request, posting)
             except RequestRefused as error:
-                if not _names_responses(error) or not request.messages:
+                served_at = error.refusal.instead if error.refusal else ""
+                if served_at != f"/v1{responses_format.PATH}" or not request.messages:
                     raise
                 self._uses_responses = True
         return await self._respond(request, posting)
@@ -151,11 +152,3 @@ class DirectModel(PostingModel):
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
             raise
-
-
-def _names_responses(error: RequestRefused) -> bool:
-    """Whether a server says that it serves the model through the Responses API alone."""
-    refusal = error.refusal
-    if not refusal or refusal.kind != "api":
-        return False
-    return (refusal.instead or "").endswith(responses_format.PATH)

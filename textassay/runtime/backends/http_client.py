@@ -85,12 +85,15 @@ class HttpClient:
         address = read_address(api_base)
         self.base, self.has_login = address.url, bool(address.login)
         self.secrets = (*((key,) if key else ()), *address.secrets, *endpoint.secrets)
+        # headers from the configuration may hold one, too
+        has_key = bool(key or self.has_login or endpoint.secrets)
+        key_note = "; one was sent" if has_key else _no_key_sent()
+        self.server = http_errors.ServerName(self.base, self.secrets, key_note)
+        """The server in messages."""
         self._endpoint = endpoint._replace(query={**address.query, **endpoint.query})
         is_bearer = is_bearer or "Authorization" in headers
         headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
         self._name, self._headers = name, {**headers, **endpoint.headers}
-        # headers from the configuration may hold one, too
-        self._has_key = bool(key or self.has_login or endpoint.secrets)
         self._proxy = ""
         self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -124,9 +127,7 @@ class HttpClient:
         """
         payload = await self.ask("POST", path, orjson.dumps(body), sent=body)
         if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(
-                payload, where=self.base, secret=self.secrets, sent=body
-            )
+            raise http_errors.from_error_payload(payload, self.server, body)
         return payload
 
     def parse(
@@ -139,7 +140,7 @@ class HttpClient:
         """Return the JSON value of an answer."""
         if not 200 <= status < 300:
             raise self.refused(status, headers, body, sent)
-        return http_errors.parse_json(body, where=self.base, secret=self.secrets)
+        return http_errors.parse_json(body, self.server)
 
     def refused(
         self,
@@ -149,14 +150,11 @@ class HttpClient:
         sent: Mapping[str, Any] = ANYTHING,
     ) -> ModelError:
         """Return the error that an unsuccessful answer reports."""
-        key = "; one was sent" if self._has_key else _no_key_sent()
-        return http_errors.from_status(
-            status, headers, body, where=self.base, secret=self.secrets, key=key, sent=sent
-        )
+        return http_errors.from_status(status, headers, body, self.server, sent)
 
     def failed(self, error: BaseException) -> ModelError:
         """Return our error for an error of the network."""
-        return http_errors.from_exception(error, where=self.base, secret=self.secrets)
+        return http_errors.from_exception(error, self.server)
 
     def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
@@ -278,7 +276,7 @@ class HttpClient:
         if self._closed:
             raise ModelClosed(f"model {self._name!r} was used after it was closed")
         loop = asyncio.get_running_loop()
-        if self._session is None:
+        if not self._session:
             self._proxy = self._endpoint.proxy or proxy_for(self.base)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.

@@ -15,24 +15,15 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import (
-    CONTEXT,
-    FILTER,
-    NO_IMAGES,
-    NO_KEY,
-    NO_MODEL,
-    QUOTA_CODE,
-    QUOTA_TEXT,
-    read_error,
-)
+from textassay.runtime.backends.error_bodies import FAULTS, as_text, read_error
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -54,39 +45,25 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.parameters import ANYTHING
 
-Secret = str | Sequence[str]
-"""Keys, and values of headers that came from the environment, which must not be shown."""
-
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
-# sk-proj-... is a key of OpenAI, gsk_... of Groq, AIza... of Google
-_KEY_LIKE = lazy_pattern(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _LITELLM_PREFIX = "llm_provider-"
 """LiteLLM's proxy puts it before the names of a provider's headers."""
-# 6m0s   1h2m3.5s   120ms   2 s
-_DURATION = lazy_pattern(
-    r"(?:(\d+(?:\.\d+)?)\s*d)?(?:(\d+(?:\.\d+)?)\s*h)?(?:(\d+(?:\.\d+)?)\s*m(?!s))?"
-    r"(?:(\d+(?:\.\d+)?)\s*s)?(?:(\d+(?:\.\d+)?)\s*ms)?"
-)
 _PAGE = lazy_pattern(
     r"\ufeff?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
-_TAGS = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.I | re.S)
-# Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
-_WAIT_IN_TEXT = lazy_pattern(
-    r"(?:try"
-    r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec"
-    r"|seconds?)",
-    re.I,
-)
-# any escape in a JSON text, so that a "u" after an escaped backslash does not begin one; pairs of
-# surrogates come first, so that any other "\\ud..." is half a pair
-_ESCAPE = lazy_pattern(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.S,
-)
+
+
+class ServerName(NamedTuple):
+    """How messages name a server, and the secrets that they must not show."""
+
+    where: str
+    """Its address, or the name of its model."""
+    secrets: tuple[str, ...] = ()
+    """Keys, and values of headers that came from the environment, which must not be shown."""
+    key: str = ""
+    """Whether a key is sent, in words that follow the advice to check it."""
 
 
 def whole_characters(raw: bytes) -> bytes:
@@ -98,10 +75,16 @@ def whole_characters(raw: bytes) -> bytes:
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
-    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
+    # any escape, so that a "u" after an escaped backslash does not begin one; pairs of surrogates
+    # come first, so that any other "\\ud..." is half a pair
+    escape = (
+        rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+        rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+    )
+    return re.sub(escape, lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
-def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
+def parse_json(raw: bytes, server: ServerName) -> Any:
     """Return the JSON value of an answer.
 
     Raises:
@@ -116,34 +99,31 @@ def parse_json(raw: bytes, *, where: str, secret: Secret = ()) -> Any:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         if is_page(raw):
-            raise page_answered(raw, where=where, secret=secret) from error
+            raise page_answered(raw, server) from error
         # Python's json module writes these
         if b"Infinity" in raw or b"NaN" in raw:
             with contextlib.suppress(ValueError):
                 return json.loads(raw)
-        quoted = quote(raw, secret, limit=120)
-        raise MalformedResponse(
-            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
-        ) from error
+        quoted = quote(raw, server.secrets, limit=120) or "(nothing)"
+        raise MalformedResponse(f"{server.where} answered no valid JSON: {quoted}") from error
 
 
 def is_page(body: bytes | str) -> bool:
     """Return whether a body is a web page."""
-    text = body if isinstance(body, str) else body[:4096].decode("utf-8", "replace")
-    return bool(_PAGE.match(text))
+    return bool(_PAGE.match(as_text(body[:4096])))
 
 
-def page_answered(body: bytes | str, *, where: str, secret: Secret = ()) -> PageAnswered:
+def page_answered(body: bytes | str, server: ServerName) -> PageAnswered:
     """Return the error for a web page that came with a success status."""
     return PageAnswered(
-        f"{where} answered with a web page in place of a model's answer: "
-        f"{quote(_page_title(body), secret)} (check api_base=: most often it ends in /v1)"
+        f"{server.where} answered with a web page in place of a model's answer: "
+        f"{quote(_page_title(body), server.secrets)} (check api_base=: most often it ends in /v1)"
     )
 
 
 def _page_title(body: bytes | str) -> str:
     """Return the title of a web page, or its text if it has none."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    text = as_text(body)
     title = re.search(r"(?is)<title[^>]*>(.*?)</title", text)
     return _page_text(title[1] if title and title[1].strip() else text)
 
@@ -151,18 +131,18 @@ def _page_title(body: bytes | str) -> str:
 def _page_text(text: str) -> str:
     import html  # its table of entities takes a millisecond, and pages are rare
 
-    return html.unescape(_TAGS.sub(" ", text))
+    tags = r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>"
+    return html.unescape(re.sub(tags, " ", text))
 
 
-def quote(body: bytes | str, secret: Secret = (), limit: int = QUOTED_CHARACTERS) -> str:
+def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = QUOTED_CHARACTERS) -> str:
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     It is put between “ and ”, which set it apart from our own words: the command line replaces
     parameters by flags in those alone.
     """
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
-    text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
+    text = " ".join(scrub(as_text(body)[: 64 * limit], secrets).split())[: 2 * limit]
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
@@ -173,10 +153,11 @@ def quote(body: bytes | str, secret: Secret = (), limit: int = QUOTED_CHARACTERS
     return f"“{text}”" if text else ""
 
 
-def scrub(text: str, secret: Secret) -> str:
+def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace the key, its beginning, and all else in `text` that looks like a key by `[key]`."""
-    text = _KEY_LIKE.sub("[key]", text)
-    for key in filter(None, (secret,) if isinstance(secret, str) else secret):
+    # sk-proj-... is a key of OpenAI, gsk_... of Groq, AIza... of Google
+    text = re.sub(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}", "[key]", text)
+    for key in filter(None, secrets):
         text = re.sub(re.escape(key), "[key]", text, flags=re.I)
         if len(key) >= 12:
             # Servers quote keys shortened: "Incorrect API key provided: sk-proj-****abcd".
@@ -202,7 +183,12 @@ def retry_after(
         seconds = _seconds_until(headers.get(f"{prefix}retry-after", ""), now())
         if seconds is not None:
             return seconds
-    if match := _WAIT_IN_TEXT.search(text):
+    # Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
+    wait = (
+        r"(?i)(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*"
+        r"(ms|milliseconds?|s\b|sec|seconds?)"
+    )
+    if match := re.search(wait, text):
         minutes, amount, unit = match.groups()
         return float(minutes or 0) * 60 + float(amount) / (1000 if unit[0] in "mM" else 1)
     return None
@@ -239,10 +225,12 @@ def _seconds_until(value: str, now: float) -> float | None:
         if number < 1e8:
             return number
         return max(0.0, (number / 1000 if number > 1e11 else number) - now)
-    if value and (match := _DURATION.fullmatch(value)):
-        amounts = (float(amount or 0) for amount in match.groups())
-        units = (86_400, 3600, 60, 1, 0.001)
-        return sum(amount * unit for amount, unit in zip(amounts, units, strict=True))
+    # 6m0s   1h2m3.5s   120ms   2 s
+    units = {"d": 86_400, "h": 3600, "m(?!s)": 60, "s": 1, "ms": 0.001}
+    duration = "".join(rf"(?:(\d+(?:\.\d+)?)\s*{unit})?" for unit in units)
+    if value and (match := re.fullmatch(duration, value)):
+        pairs = zip(match.groups("0"), units.values(), strict=True)
+        return sum(float(amount) * seconds for amount, seconds in pairs)
     for parse in (email.utils.parsedate_to_datetime, datetime.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return max(0.0, parse(value).timestamp() - now)
@@ -261,18 +249,14 @@ def from_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    *,
-    where: str,
-    secret: Secret = (),
-    key: str = "",
+    server: ServerName,
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer reports.
+    """Return the error that an unsuccessful answer reports to the body `sent`, if that is known.
 
-    `key` says in words whether a key was sent; `sent` is the body of the request, if it is known.
     An error that would stop the run has a mark if the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, where=where, secret=secret, key=key, sent=sent)
+    error = _of_status(status, headers, body, server, sent)
     if isinstance(error, FatalModelError):
         # by these statuses firewalls and filters refuse single texts, which they quote
         error.may_be_text = status in (400, 403, 422)
@@ -283,28 +267,29 @@ def _of_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes | str,
-    *,
-    where: str,
-    secret: Secret,
-    key: str,
+    server: ServerName,
     sent: Mapping[str, Any],
 ) -> ModelError:
+    where, secrets, key = server
     if page := is_page(body):
         title = _page_title(body)
-        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-        body = _page_text(text[: 64 * QUOTED_CHARACTERS])
+        body = _page_text(as_text(body)[: 64 * QUOTED_CHARACTERS])
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
     shown = title if page else detail
-    quoted = f": {quote(shown, secret)}" if shown.strip() else " with an empty body"
+    quoted = f": {quote(shown, secrets)}" if shown.strip() else " with an empty body"
     message = f"{where} answered {status}{quoted}"
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
     # not fill it; a parameter is refused with any status, and by words such as "moderation"; a
     # filter comes as 400 or 403 like a bad request or a bad key.
-    if status in (400, 402, 403, 429) and _is_out_of_money(status, codes, detail, wait):
+    says_empty = FAULTS["quota code"].search(codes) or (
+        # a server that says how long to wait means a rate limit
+        wait is None and FAULTS["quota"].search(detail)
+    )
+    if status == 402 or (status in (400, 403, 429) and says_empty):
         return QuotaExhausted(message)
-    if status in (400, 404, 415, 422, 500) and NO_IMAGES.search(both):
+    if status in (400, 404, 415, 422, 500) and FAULTS["images"].search(both):
         return ImagesRefused(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
@@ -312,17 +297,17 @@ def _of_status(
     refused = request_refused(message, status, body, sent)
     if refused.refusal:
         return refused
-    if status in (400, 403, 422) and FILTER.search(both):
+    if status in (400, 403, 422) and FAULTS["filter"].search(both):
         return ContentRefused(message)
-    if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
+    if status in (401, 403) or (status == 400 and FAULTS["key"].search(both)):
         return AuthenticationFailed(
             f"{message} (check the key: api_key_env= names the variable that holds it{key})"
         )
     if 300 <= status < 400:
         # redirects are never followed
-        target = quote(headers.get("location", "elsewhere"), secret)
+        target = quote(headers.get("location", "elsewhere"), secrets)
         return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
-    if status == 404 or (status == 400 and NO_MODEL.search(both)):
+    if status == 404 or (status == 400 and FAULTS["model"].search(both)):
         return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
     if status == 408:
         return TimedOut(message)
@@ -334,7 +319,7 @@ def _of_status(
         return RateLimited(
             message, retry_after=limit_resets_after(headers) if wait is None else wait
         )
-    if status in (400, 413, 422) and CONTEXT.search(both):
+    if status in (400, 413, 422) and FAULTS["context"].search(both):
         return ContextTooLong(message)
     # A server raised it because of a field that it does not take: each retry would fail, too.
     bad_field = r"(?i)validation ?error|unexpected (keyword )?argument|json_?schema|response_format"
@@ -357,13 +342,6 @@ def request_refused(
     return error
 
 
-def _is_out_of_money(status: int, codes: str, message: str, wait: float | None) -> bool:
-    """Return whether the account is out of money, rather than over a rate limit."""
-    if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
-        return True
-    return wait is None and bool(QUOTA_TEXT.search(message))
-
-
 def is_error_payload(payload: Any) -> bool:
     """Return whether the body of a success is an error, as gateways pass a provider's on."""
     answers = ("choices", "content", "candidates", "output")
@@ -375,26 +353,23 @@ def is_error_payload(payload: Any) -> bool:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any],
-    *,
-    where: str,
-    secret: Secret = (),
-    sent: Mapping[str, Any] = ANYTHING,
+    payload: Mapping[str, Any], server: ServerName, sent: Mapping[str, Any] = ANYTHING
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
-        return from_status(code, {}, body, where=where, secret=secret, sent=sent)
+        return from_status(code, {}, body, server, sent)
     if read_refusal(200, body, sent):
-        return from_status(400, {}, body, where=where, secret=secret, sent=sent)
-    message = quote(read_error(body).message, secret)
-    return MalformedResponse(f"{where} returned an error with a success status: {message}")
+        return from_status(400, {}, body, server, sent)
+    message = quote(read_error(body).message, server.secrets)
+    return MalformedResponse(f"{server.where} returned an error with a success status: {message}")
 
 
-def from_exception(error: BaseException, *, where: str, secret: Secret = ()) -> ModelError:
+def from_exception(error: BaseException, server: ServerName) -> ModelError:
     """Return our error for a low-level network exception, whichever library raised it."""
+    where, secrets, _ = server
     # Libraries wrap each other's exceptions, and the outermost changes between versions: all are
     # looked at, the most specific kind first.
     behind = list(causes(error))
@@ -405,7 +380,7 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = ()) -> 
     named = next((cause for cause in behind if _is_transport(cause)), error)
     # aiohttp names its TLS setting for plain HTTP as well
     text = str(named).replace(" ssl:default", "")
-    what = quote(text or type(named).__name__, secret)
+    what = quote(text or type(named).__name__, secrets)
     numbers = {
         cause.errno
         for cause in behind

@@ -82,9 +82,8 @@ class LiteLLMErrors:
             status,
             known,
             read[:MAX_MESSAGE_LENGTH],
-            where=self.name,
-            secret=self._known_secrets(),
-            sent=body,
+            http_errors.ServerName(self.name, self._known_secrets()),
+            body,
         )
         if type(typed) is RequestRefused and not typed.refusal:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -120,13 +119,13 @@ class LiteLLMErrors:
             )
         if is_transport:
             return http_errors.from_exception(
-                error, where=self._api_base or self.name, secret=self._secrets
+                error, http_errors.ServerName(self._api_base or self.name, self._secrets)
             )
         if "connection" in text.lower():
             return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
         if status:
             return http_errors.from_status(
-                status, {}, text, where=self.name, secret=self._secrets, sent=body
+                status, {}, text, http_errors.ServerName(self.name, self._secrets), body
             )
         return RequestRefused(
             f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
@@ -152,5 +151,5 @@ class LiteLLMErrors:
         """Return `text` without our key, or any that litellm may have found in the environment."""
         return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
 
-    def _known_secrets(self) -> list[str]:
-        return [*self._secrets, *find_secrets((), os.environ)]
+    def _known_secrets(self) -> tuple[str, ...]:
+        return (*self._secrets, *find_secrets((), os.environ))

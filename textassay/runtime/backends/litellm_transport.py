@@ -35,7 +35,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         price: Price | None = None,
         left_out: Collection[str] = (),
     ) -> None:
-        self._client, self._where, self._price = client, where, price
+        self._client, self._server, self._price = client, http_errors.ServerName(where), price
         self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -52,9 +52,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
                 raise httpx.ReadTimeout("the time limit was exceeded", request=request) from error
             raise
         if 300 <= answer.status < 400:
-            raise http_errors.from_status(
-                answer.status, answer.headers, answer.body, where=self._where
-            )
+            raise http_errors.from_status(*answer, self._server)
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
         # The library's parser refuses an answer with half of a surrogate pair.
         content = http_errors.whole_characters(answer.body)
@@ -70,7 +68,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
                 should be a chat in OpenAI's format and is not.
         """
         if http_errors.is_page(content):
-            raise http_errors.page_answered(content, where=self._where)
+            raise http_errors.page_answered(content, self._server)
         is_chat = path.endswith("/chat/completions")
         if not is_chat and b'"error"' not in content:
             return content
@@ -79,9 +77,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         except orjson.JSONDecodeError:
             return content  # the library reports it
         if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(
-                payload, where=self._where, sent=orjson.loads(body)
-            )
+            raise http_errors.from_error_payload(payload, self._server, orjson.loads(body))
         if not is_chat:
             return content
         try:
@@ -89,11 +85,10 @@ class ClientTransport(httpx.AsyncBaseTransport):
             choices = [*map(_plain, openai_format.drop_broken_off(payload["choices"]))]
             return orjson.dumps({**payload, "choices": choices})
         except (KeyError, TypeError, AttributeError) as reason:
-            error = MalformedResponse(
-                f"{self._where}: the answer is not in the format of the API: {reason}"
-            )
+            problem = f"the answer is not in the format of the API: {reason}"
         except MalformedResponse as broken_off:
-            error = MalformedResponse(f"{self._where}: {broken_off}")
+            problem = str(broken_off)
+        error = MalformedResponse(f"{self._server.where}: {problem}")
         error.usage = read_usage(payload, self._price)
         raise error
 

@@ -15,7 +15,6 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.backends.answer_parts import (
-    ParsedAnswer,
     answer_tokens,
     is_object,
     read_answer,
@@ -50,25 +49,18 @@ from textassay.runtime.model import (
     log_sum,
 )
 
-SAMPLES_INSTEAD = "use a model that sends them, or samples if the method takes them: n=20"
-"""Advice for errors about missing log-probabilities."""
-NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
-NO_DISTRIBUTION = (
-    "the model returned the likeliest token alone, without alternatives, which tells no "
-    f"probabilities; {SAMPLES_INSTEAD}"
-)
-
 UNUSABLE = (
     *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
 """Errors of reading an answer that is not usable: its parts may be of any type."""
 
-_FINISH: dict[str | None, FinishReason] = {
+FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "model_length": "length",
     "content_filter": "filtered",
 }
@@ -232,19 +224,19 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     if not text and not called and (reason == "content_filter" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
-    answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
+    answer = read_answer(text, thought, FINISH.get(reason, "other"), request, usage)
     if called:
         # before the text, which may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
-            finish_reason="stop" if reason == "tool_calls" else _FINISH.get(reason, "other"),
+            finish_reason="stop" if reason == "tool_calls" else FINISH.get(reason, "other"),
             thought=answer.thought if answer else None,
             native=_native(message),
         )
     if answer is None or (reason is None and not answer.text.strip() and answer.thought is None):
         return None
-    return as_sample(answer, text, choice.get("logprobs"), request, usage)
+    return with_logprobs(answer, text, choice.get("logprobs"), request, usage)
 
 
 def _call_in_words(call: Mapping[str, Any]) -> str:
@@ -266,21 +258,30 @@ def _native(message: Mapping[str, Any]) -> Json:
     return {"role": "assistant", "content": message.get("content") or "", **kept}
 
 
-def as_sample(
-    answer: ParsedAnswer, text: str | None, given: Any, request: Request, usage: Usage
+def with_logprobs(
+    answer: Sample, text: str | None, given: Any, request: Request, usage: Usage
 ) -> Sample:
-    """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted."""
+    """Return an answer with the log-probabilities of its tokens if they are wanted."""
     if request.logprobs is None or answer.from_thought:
-        return answer.sample()
+        return answer
     is_chat = bool(request.messages)
     has_thought = answer.thought is not None or answer.text != text
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
-        return answer.sample(())
+        return answer.model_copy(update={"logprobs": ()})
     tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
     if tokens and request.logprobs > 1 and not is_distribution(tokens):
-        raise NoLogprobs(NO_DISTRIBUTION)
-    return answer.sample(tokens)
+        raise _no_logprobs(
+            "the likeliest token alone, without alternatives, which tells no probabilities"
+        )
+    return answer.model_copy(update={"logprobs": tokens})
+
+
+def _no_logprobs(found: str) -> NoLogprobs:
+    return NoLogprobs(
+        f"the model returned {found}; use a model that sends them, or samples if the method takes"
+        " them: n=20"
+    )
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:
@@ -315,7 +316,7 @@ def read_logprobs(
     if not tokens:
         if given is not None and not text:
             return ()
-        raise NoLogprobs(NO_LOGPROBS)
+        raise _no_logprobs("no log-probabilities")
     part = slice(None)
     if follow_thought:
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
@@ -376,26 +377,24 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         raise out_of_tokens(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
-        raise NoLogprobs(NO_LOGPROBS)
-    if request.alternatives > 1 and not is_distribution(tokens):
-        raise NoLogprobs(NO_DISTRIBUTION)
+        raise _no_logprobs("no log-probabilities")
     first, top = tokens[0], tokens[0].top
     # Some servers leave the sampled token out of its own alternatives.
     if all(token != first.token for token, _ in top):
         top = (*top, (first.token, first.logprob))
-    by_label: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {label: [] for label in request.choices}
     for token, logprob in top:
-        label = labels.get(_bare(token))
-        if label is not None:
-            by_label.setdefault(label, []).append(logprob)
-    for label, forms in request.choices.items():
-        if label not in by_label:
-            _check_one_token(label, forms, top)
-    summed = {label: log_sum(by_label.get(label, ())) for label in request.choices}
-    fields: dict[str, Any] = {"usage": response.usage, "model": response.model}
-    if sample.thought is not None:
-        fields["follows_thought"] = True
-    return ChoicesResponse(logprobs=summed, **fields)
+        if (form := _bare(token)) in labels:
+            by_label[labels[form]].append(logprob)
+    for label, found in by_label.items():
+        if not found:
+            _check_one_token(label, request.choices[label], top)
+    return ChoicesResponse(
+        logprobs={label: log_sum(found) for label, found in by_label.items()},
+        follows_thought=sample.thought is not None,
+        usage=response.usage,
+        model=response.model,
+    )
 
 
 def out_of_tokens(response: Response) -> RequestRefused:

@@ -15,15 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import (
-    CONTEXT,
-    FILTER,
-    NO_KEY,
-    QUOTA_CODE,
-    QUOTA_TEXT,
-    ErrorBody,
-    read_error,
-)
+from textassay.runtime.backends.error_bodies import FAULTS, ErrorBody, read_error
 from textassay.runtime.errors import Refusal
 from textassay.runtime.parameters import EFFORTS, Parameter, sent_parameters, snake_case
 
@@ -103,20 +95,18 @@ def _normalize(message: str) -> str:
     return re.split(r"['\"]input['\"]:|\binput_value=", text, maxsplit=1)[0].strip()
 
 
-def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
+def _find_mentions(param: str, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
     """Return the parameters that were sent and that the error names, the likeliest first."""
-    named = snake_case(param) if param else None
+    named = snake_case(param)
     found = []
     for parameter, field, value in sent_parameters(sent):
-        is_named = named is not None and parameter.pattern.fullmatch(named) is not None
-        # `include` lists everything that is requested in addition to an answer
-        if (is_named or named == field) and (field != "include" or parameter.pattern.search(text)):
+        if named == field or parameter.pattern.fullmatch(named):
             found.append(_Mention(parameter, field, value, -1, -1, True, False))
         for match in parameter.pattern.finditer(text):
             start, end = match.span()
             before, behind = text[:start][-1:], text[end : end + 1]
             is_marked = before in ("'", '"', "`") or behind in ("'", '"', "`", "=", ":")
-            is_word = match["word"] is not None and not is_marked
+            is_word = bool(match["word"]) and not is_marked
             is_plain = (is_marked or start == 0) and not is_word
             found.append(_Mention(parameter, field, value, start, end, is_plain, is_word))
     return sorted(found, key=lambda m: (m.is_word, m.start))
@@ -154,14 +144,14 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
     is_gone = r"['\"`]? (?:does not exist|not found|(?:cannot|could not) be found)\b"
     if _PLAIN.search(both) or any(re.match(is_gone, text[m.end :]) for m in mentions if m.end >= 0):
         return False
-    context = CONTEXT.search(text)
+    context = FAULTS["context"].search(text)
     # "exceeds the maximum ... tokens" may be about the cap as well as the context
     cap = r"max(?:imum)?[_ -](?:\w+[_ -])?tokens|num_predict"
     if context and not (context[0].startswith("exceed") and re.search(cap, text)):
         return True
-    if QUOTA_TEXT.search(text) or any(QUOTA_CODE.search(code) for code in error.codes.split()):
+    if FAULTS["quota"].search(text) or FAULTS["quota code"].search(error.codes):
         return True
-    return any(pattern.search(both) for pattern in (FILTER, NO_KEY, _OTHER_FAULT))
+    return any(one.search(both) for one in (FAULTS["filter"], FAULTS["key"], _OTHER_FAULT))
 
 
 # --- the API ------------------------------------------------------------------------------------
@@ -169,7 +159,7 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: Sequence[_Mention]) -
 
 def _api(text: str) -> Refusal | None:
     """Return the refusal of a model that is served under another path only."""
-    target = None
+    target = ""
     named = r"\b(?:v1/)?(chat[/ ]completions|completions?|responses)(?: (?:api|endpoint))?\b"
     cue = (
         r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
@@ -182,7 +172,7 @@ def _api(text: str) -> Refusal | None:
         if cues and not (cues[-1][1] or cues[-1][2]):
             path = match[1].replace(" ", "/")
             target = f"/v1/{path if path != 'completion' else 'completions'}"
-    return None if target is None else Refusal("api", "model", instead=target)
+    return Refusal("api", "model", instead=target) if target else None
 
 
 # --- levels -------------------------------------------------------------------------------------
@@ -335,7 +325,7 @@ def _drop(mentions: Sequence[_Mention], text: str) -> Refusal | None:
     """Return the refusal of a parameter, whatever its value."""
     first = mentions[0]
     # a server that takes only one of the two, or neither, which its next refusal shows
-    if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"} and first.start >= 0:
+    if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"}:
         return Refusal("drop", "top_p")
     # without a denial nearby it may be a word of a quoted text
     around = text[max(0, first.start - 80) : first.end + 80]

@@ -12,14 +12,15 @@ from typing import Any
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
+    FINISH,
     UNUSABLE,
-    as_sample,
     declined,
     merge_bodies,
     prefix_fields,
     put_images,
     raise_unusable,
     schema_field,
+    with_logprobs,
 )
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
@@ -35,12 +36,6 @@ from textassay.runtime.model import Capabilities, FinishReason, Json, Request, R
 
 PATH = "/responses"
 CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)
-
-_INCOMPLETE: dict[str | None, FinishReason] = {
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "content_filter": "filtered",
-}
 
 
 def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
@@ -59,7 +54,7 @@ def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
         body["top_p"] = request.top_p
     if most := posting.most_tokens(request):
         body["max_output_tokens"] = max(16, most)  # the least that the API takes
-    if request.effort is not None:
+    if request.effort:
         body["reasoning"] = {"effort": request.effort}
     elif request.thinking_tokens is not None:
         body["reasoning"] = {"max_tokens": request.thinking_tokens}
@@ -88,9 +83,9 @@ def check(request: Request, posting: Posting = PLAIN) -> None:
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
     fields = ["reasoning"]
     what = "number of thinking tokens"
-    if request.effort is not None:
+    if request.effort:
         fields, what = ["reasoning", "reasoning_effort"], f"effort {request.effort}"
-    is_set = request.thinking_tokens is not None or request.effort is not None
+    is_set = request.effort or request.thinking_tokens is not None
     if is_set and not set(fields) & set(posting.thinking_fields or fields[1:]):
         raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
     for name in ("seed", "stop", "functions"):  # the prompt describes functions in words instead
@@ -105,7 +100,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
     usage = read_usage(payload, price)
     try:
         if payload.get("error"):  # in a row of a batch
-            raise http_errors.from_error_payload(payload, where="the model")
+            raise http_errors.from_error_payload(payload, http_errors.ServerName("the model"))
         parts = _parts_of(payload["output"])
         text, thought = read_parts(parts)
         finish = _finish_of(payload)
@@ -125,7 +120,8 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
             status = payload.get("status")
             raise MalformedResponse(f"the answer contains no text (status {status!a})")
         tokens = [token for part in parts for token in part.get("logprobs") or ()]
-        sample = as_sample(answer, text, {"content": tokens} if tokens else None, request, usage)
+        given = {"content": tokens} if tokens else None
+        sample = with_logprobs(answer, text, given, request, usage)
         return Response(samples=(sample,), usage=usage, model=payload.get("model"))
     except UNUSABLE as error:
         raise_unusable(error, usage)
@@ -146,5 +142,5 @@ def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _finish_of(payload: Mapping[str, Any]) -> FinishReason:
     if payload.get("status") == "incomplete":
-        return _INCOMPLETE.get((payload.get("incomplete_details") or {}).get("reason"), "other")
+        return FINISH.get((payload.get("incomplete_details") or {}).get("reason"), "other")
     return "stop" if payload.get("status") in ("completed", None) else "other"

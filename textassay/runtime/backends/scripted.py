@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
@@ -102,12 +102,12 @@ class ScriptedModel:
             logprobs=True,
             json_schema=True,
             seed=True,
-            choices=choices is not None,
-            continuation=continuation is not None,
+            choices=bool(choices),
+            continuation=bool(continuation),
             images=True,
-            decide=decide is not None,
-            writes=decide is None or replies != (),
-            independent_questions=decide is not None,
+            decide=bool(decide),
+            writes=not decide or replies != (),
+            independent_questions=bool(decide),
         )
         self._price = price or (0.0, 0.0)
         self._closed = False
@@ -244,10 +244,6 @@ async def _await_value(value: Any) -> Any:
 ASSUMED_THOUGHT_TOKENS = 600
 """Estimated tokens of a thought: about the middle of published counts for short judgments at medium
 effort."""
-QUIET = 0.05
-"""Seconds without a further request after which a round of batches is complete."""
-TURNS = 20
-"""Turns of the event loop for which a round is open after that: a busy process is not quiet."""
 
 
 class DryRunModel(ModelProxy, PostingModel):
@@ -327,6 +323,11 @@ class BatchRounds:
     begin later add no round.
     """
 
+    QUIET: Final = 0.05
+    """Seconds without a further request after which a round is complete."""
+    TURNS: Final = 20
+    """Turns of the event loop for which a round is open after that: a busy process is not quiet."""
+
     def __init__(self) -> None:
         self.count = 0
         """Most rounds of one piece of work so far."""
@@ -344,15 +345,15 @@ class BatchRounds:
         self._last = loop.time()
         if not self._is_timed:
             self._is_timed = True
-            loop.call_later(QUIET, self._check, TURNS)
+            loop.call_later(self.QUIET, self._check, self.TURNS)
         await future
 
     def _check(self, turns: int) -> None:
         """Complete the round unless a request came since the last check."""
         loop = asyncio.get_running_loop()
-        left = self._last + QUIET - loop.time()
+        left = self._last + self.QUIET - loop.time()
         if left > 0:
-            loop.call_later(left, self._check, TURNS)
+            loop.call_later(left, self._check, self.TURNS)
         elif turns:
             loop.call_soon(self._check, turns - 1)
         else:

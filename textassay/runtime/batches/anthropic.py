@@ -205,7 +205,7 @@ class AnthropicDialect(Dialect):
             answer = read_answer(text, thought, finish, request, usage)
             if not answer:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
-            return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
+            return Response(samples=(answer,), usage=usage, model=payload.get("model"))
         except UNUSABLE as error:
             raise_unusable(error, usage)
 

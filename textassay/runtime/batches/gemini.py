@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends.answer_parts import (
-    ParsedAnswer,
     read_answer,
     read_parts,
     read_usage,
@@ -41,7 +40,7 @@ from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Effort, Usage
-from textassay.runtime.model import FinishReason, Request, Response
+from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """HTTP statuses of the gRPC codes in errors of single requests."""
@@ -188,7 +187,7 @@ class GeminiDialect(Dialect):
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
-            samples = tuple(answer.sample() for answer in answers if answer)
+            samples = tuple(filter(None, answers))
             if not samples:
                 why = (payload.get("promptFeedback") or {}).get("blockReason")
                 raise ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
@@ -226,7 +225,7 @@ def _with_keys(
             yield key, entry
 
 
-def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> ParsedAnswer | None:
+def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> Sample | None:
     """Return the answer of a candidate, `None` if it has no text."""
     text, thought = read_parts((candidate.get("content") or {}).get("parts"))
     finish = _FINISH.get(candidate.get("finishReason"), "other")

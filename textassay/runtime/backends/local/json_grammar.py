@@ -141,16 +141,9 @@ class _GrammarWriter:
             raise _Unusable(f"{place} is {json.dumps(schema, default=str)[:60]}, not a schema")
         if depth > _MAX_DEPTH:
             raise _Unusable(f"{place} is nested more than {_MAX_DEPTH} deep")
-        notes = {
-            "title",
-            "description",
-            "default",
-            "examples",
-            "deprecated",
-            "readOnly",
-            "writeOnly",
-        }
-        keys = set(schema) - notes - {"$schema", "$id", "$comment", "$defs", "definitions"}
+        notes = {"title", "description", "default", "examples", "deprecated", "readOnly"}
+        notes |= {"writeOnly", "$schema", "$id", "$comment", "$defs", "definitions"}
+        keys = set(schema) - notes
         if "$ref" in keys:
             self._only(keys, {"$ref"}, place)
             return self._reference(schema["$ref"], place, depth)
@@ -174,9 +167,8 @@ class _GrammarWriter:
     def _write_typed(
         self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int
     ) -> str:
-        kind = schema.get("type")
-        if kind is None:
-            kind = "object" if "properties" in keys else "array" if "items" in keys else "value"
+        implied = "object" if "properties" in keys else "array" if "items" in keys else "value"
+        kind = schema.get("type", implied)
         if isinstance(kind, list):
             self._only(keys, {"type"}, place)
             return self._any(

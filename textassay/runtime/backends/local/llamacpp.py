@@ -52,8 +52,8 @@ class LoadedGGUF(LoadedModel):
         template = ChatTemplate(
             weights.metadata.get("tokenizer.chat_template"),
             file=weights.path.name,
-            bos="" if weights.bos is None else weights.text(weights.bos),
-            eos="" if weights.eos is None else weights.text(weights.eos),
+            bos=weights.bos,
+            eos=weights.eos,
         )
         self.tokenizer = PromptTokenizer(weights, template)
         super().__init__(

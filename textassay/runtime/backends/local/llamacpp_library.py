@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib.metadata
+import math
 import os
 import sys
 import threading
@@ -119,8 +120,8 @@ def gpu_in_sight(devices: Path = Path("/dev")) -> bool:
     return numbered or any((devices / name).exists() for name in ("kfd", "dxg"))
 
 
-def free_gpu_bytes() -> int | None:
-    """Return the memory that is free on all GPUs that llama.cpp uses, or `None` if it uses none."""
+def free_gpu_bytes() -> float:
+    """Return the memory that is free on all GPUs that llama.cpp uses; infinite if it uses none."""
     library()
     import llama_cpp._ggml
 
@@ -139,7 +140,7 @@ def free_gpu_bytes() -> int | None:
             free, total = ctypes.c_size_t(), ctypes.c_size_t()
             ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
             free_bytes.append(free.value)
-    return sum(free_bytes) if free_bytes else None
+    return sum(free_bytes) if free_bytes else math.inf
 
 
 def has_amx() -> bool:
@@ -233,11 +234,10 @@ class Weights(Vocabulary):
         self.end_ids = frozenset(
             i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i)
         )
-        bos = int(lib.llama_vocab_bos(self.vocabulary))
-        self.bos = bos if 0 <= bos < self.size else None
-        eos = int(lib.llama_vocab_eos(self.vocabulary))
-        self.eos = eos if 0 <= eos < self.size else None
-        self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocabulary)) and self.bos is not None
+        bos, eos = lib.llama_vocab_bos(self.vocabulary), lib.llama_vocab_eos(self.vocabulary)
+        self.bos, self.eos = (self.text(i) if 0 <= i < self.size else "" for i in (bos, eos))
+        begins = lib.llama_vocab_get_add_bos(self.vocabulary) and 0 <= bos < self.size
+        self.head = [bos] if begins else []
         user_defined = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
         kinds = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN | user_defined
         attributes = [lib.llama_vocab_get_attr(self.vocabulary, i) for i in range(self.size)]
@@ -325,41 +325,6 @@ def _read_buffer(write: Callable[[Any, int], int], size: int) -> bytes:
         size = length + 1
 
 
-def check_memory(
-    weights: Weights,
-    *,
-    n_ctx: int,
-    sequences: int,
-    kv: KvType,
-    gpu_layers: int = 0,
-    free: Callable[[], int | None] | None = None,
-    free_on_gpu: Callable[[], int | None] = free_gpu_bytes,
-) -> None:
-    """Refuse a context whose keys and values do not fit into the free memory.
-
-    To be called after the weights are loaded, and before llama.cpp allocates the context: the
-    kernel may kill the process. Keys and values of `gpu_layers` layers are on the GPU (-1 for all).
-    """
-    needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
-    layers = library().llama_model_n_layer(weights.handle)
-    share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
-    context = f"a context of {n_ctx} tokens x {sequences}"
-    _check(
-        context, needed * (1 - share), (free or free_bytes)(), "smaller n_ctx or fewer sequences"
-    )
-    if share:
-        place = "smaller n_ctx, fewer sequences or fewer n_gpu_layers"
-        _check(f"{context} on the GPU", needed * share, free_on_gpu(), place)
-
-
-def _check(context: str, needed: float, free: int | None, instead: str) -> None:
-    if free is not None and needed > free:
-        raise ConfigurationError(
-            f"{context} needs {needed / 2**30:.1f} GiB for keys and values, and "
-            f"{free / 2**30:.1f} GiB are free: ask for a {instead}"
-        )
-
-
 def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int:
     """Return the bytes that keys and values of a full context take."""
     lib, model, metadata = library(), weights.handle, weights.metadata
@@ -371,16 +336,14 @@ def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int
     return int(per_token * (4 if kv == "f32" else 2) * n_ctx * sequences)
 
 
-def free_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Return the bytes that this process can still allocate, or `None` if Linux does not say."""
+def free_bytes(meminfo: Path = Path("/proc/meminfo")) -> float:
+    """Return the bytes that this process can still allocate; infinite if Linux does not say."""
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
     except OSError:
-        return None
+        return math.inf
     known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    if not known:  # WSL 1 and some containers do not report it
-        return None
-    [free] = known
+    free = min(known, default=math.inf)  # WSL 1 and some containers do not report it
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = (
@@ -391,3 +354,36 @@ def free_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
         return free
     # A container is killed at its own limit, however much memory the machine has.
     return min(free, int(limit) - int(used)) if limit.isdigit() else free
+
+
+def check_memory(
+    weights: Weights,
+    *,
+    n_ctx: int,
+    sequences: int,
+    kv: KvType,
+    gpu_layers: int = 0,
+    free: Callable[[], float] = free_bytes,
+    free_on_gpu: Callable[[], float] = free_gpu_bytes,
+) -> None:
+    """Refuse a context whose keys and values do not fit into the free memory.
+
+    To be called after the weights are loaded, and before llama.cpp allocates the context: the
+    kernel may kill the process. Keys and values of `gpu_layers` layers are on the GPU (-1 for all).
+    """
+    needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
+    layers = library().llama_model_n_layer(weights.handle)
+    share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
+    context = f"a context of {n_ctx} tokens x {sequences}"
+    _check(context, needed * (1 - share), free(), "smaller n_ctx or fewer sequences")
+    if share:
+        place = "smaller n_ctx, fewer sequences or fewer n_gpu_layers"
+        _check(f"{context} on the GPU", needed * share, free_on_gpu(), place)
+
+
+def _check(context: str, needed: float, free: float, instead: str) -> None:
+    if needed > free:
+        raise ConfigurationError(
+            f"{context} needs {needed / 2**30:.1f} GiB for keys and values, and "
+            f"{free / 2**30:.1f} GiB are free: ask for a {instead}"
+        )

@@ -5,18 +5,18 @@ Requests become tasks of the loaded model: tokenized, cut to fit its context, an
 
 from __future__ import annotations
 
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 from textassay.runtime.backends.local.scoring import (
     ChoicesPlan,
     ContinuationPlan,
     Evaluation,
     Generation,
-    Grammar,
     PromptIds,
     ScoringPlan,
 )
@@ -41,6 +41,9 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.local.json_grammar import JsonGrammar
 
 AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
@@ -77,7 +80,7 @@ class LoadedModel(ABC):
         *,
         limit: int,
         longest_answer: int | None = None,
-        grammar: Callable[[Mapping[str, Any]], Callable[[], Grammar]] | None = None,
+        grammar: Callable[[Mapping[str, Any]], Callable[[], JsonGrammar]] | None = None,
     ) -> None:
         self._rules, self._vocabulary, self._tokenize = rules, vocabulary, tokenize
         self._limit = limit
@@ -191,7 +194,7 @@ def fit_to_context(
         raise RequestRefused(
             f"{problem}, and the text that may be cut does not occur unchanged in the prompt"
         )
-    best = _longest(request, plan, length, limit=limit, needed=needed)
+    best = _longest(request, plan, length, limit)
     if best is None:
         raise ContextTooLong(f"{problem}, even without the source")
     return best, needed - length(best)
@@ -201,31 +204,19 @@ def _longest(
     request: AnyPrompted,
     plan: Callable[[AnyPrompted], TokenPlan],
     length: Callable[[TokenPlan], int],
-    *,
     limit: int,
-    needed: int,
 ) -> TokenPlan | None:
-    """Return the plan with the longest beginning of the source that fits.
-
-    Tokenizing takes time, so six places to cut at are guessed from tokens per character (prose
-    takes three or four), none of them twice; then the rest is halved, which ends for any text.
-    """
-    source = request.truncatable or ""
-    # Characters per token of the whole prompt: close enough for a first guess in any language.
-    per_token = sum(map(len, _texts(request))) / needed
-    best, low, high = None, 0, len(source)
-    place, guesses = high - (needed - limit) * per_token, 6
+    """Return the plan with the longest beginning of the source that fits."""
+    source, best = request.truncatable or "", None
+    places = _places_to_cut(source)
+    low, high = 0, len(places)
     while low < high:
-        guess = min(max(int(place), low), high - 1)
-        kept = _beginning(source, guess if guesses else (low + high) // 2)
-        guesses = max(0, guesses - 1)
-        candidate = plan(_cut(request, kept))
-        left = limit - length(candidate)
-        if left >= 0:
-            best, low = candidate, _next_place(source, len(kept), high)
+        middle = (low + high) // 2
+        candidate = plan(_cut(request, source[: places[middle]]))
+        if length(candidate) <= limit:
+            best, low = candidate, middle + 1
         else:
-            high = len(kept)
-        place = len(kept) + left * per_token
+            high = middle
     return best
 
 
@@ -233,17 +224,15 @@ def _texts(request: Prompted) -> list[str]:
     return [message.content for message in request.messages] or [request.prompt or ""]
 
 
-def _beginning(source: str, characters: int) -> str:
-    """Return the first characters of a longer source, ending with a word if one ends nearby."""
-    near = range(characters, max(0, characters - 41), -1)  # gives up 40 characters at most
-    return source[: next((place for place in near if source[place].isspace()), characters)]
-
-
-def _next_place(source: str, kept: int, stop: int) -> int:
-    """Return the first place after which more than `kept` characters are kept, or `stop`."""
-    return next(
-        (place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop
-    )
+def _places_to_cut(source: str) -> list[int]:
+    """Return the ends of words, and the places in a word with none of them 40 characters before."""
+    places, end = [], -math.inf
+    for place, character in enumerate(source):
+        if place and character.isspace():
+            end = place
+        if place == end or place - end > 40:
+            places.append(place)
+    return places
 
 
 def _cut(request: AnyPrompted, kept: str) -> AnyPrompted:

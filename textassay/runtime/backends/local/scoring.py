@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from textassay.runtime.model import (
     TokenLogprob,
     log_sum,
 )
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.local.json_grammar import JsonGrammar
 
 LogitRow = NDArray[np.float32]
 Path = tuple[int, ...]
@@ -275,26 +278,6 @@ def _finite(logprob: float, token: str) -> float:
     return min(0.0, logprob)
 
 
-class Grammar(Protocol):
-    """A grammar of an answer, and the position in it."""
-
-    def allows(self, token: int) -> bool:
-        """Return whether `token` may come next."""
-        ...
-
-    def allowed(self) -> NDArray[np.bool_]:
-        """Return for every token whether it may come next."""
-        ...
-
-    def accept(self, token: int) -> None:
-        """Advance by `token`, which must be allowed."""
-        ...
-
-    def close(self) -> None:
-        """Free it."""
-        ...
-
-
 class Sampler:
     """Draws the tokens of one sample, by the request's seed and the sample's number if given."""
 
@@ -304,7 +287,7 @@ class Sampler:
         temperature: float,
         top_p: float,
         seed: tuple[int, int] | None,
-        grammar: Grammar | None,
+        grammar: JsonGrammar | None,
     ) -> None:
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
         # A sequence of two numbers: adding the sample's number to the seed would make sample 1 of
@@ -460,11 +443,11 @@ class Generation:
         ids: Ids,
         *,
         most: int,
-        grammar: Callable[[], Grammar] | None = None,
+        grammar: Callable[[], JsonGrammar] | None = None,
     ) -> None:
         self._vocabulary, self.request, self.ids, self._most = vocabulary, request, ids, most
         self._new_grammar = grammar
-        self._grammars: list[Grammar] = []
+        self._grammars: list[JsonGrammar] = []
         self.drafts: list[PartialAnswer] = []
         self.error: TextassayError | None = None
         """The error of this request, if it failed and others did not."""

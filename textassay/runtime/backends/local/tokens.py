@@ -47,10 +47,8 @@ class Vocabulary(ABC):
     """The tokens of a model: turns text into ids, and ids into text."""
 
     size: int
-    bos: int | None
-    """Token that begins a text."""
-    adds_bos: bool
-    """Whether training texts began with it."""
+    head: Sequence[int]
+    """The token with which training texts began, if they had one."""
     end_ids: frozenset[int]
     """Tokens that end an answer."""
     merges_pairs: bool
@@ -205,27 +203,26 @@ class PromptTokenizer:
         # The longest first: an alternation takes the first that matches, and names begin one
         # another.
         names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
+        self._pattern = re.compile("|".join(map(re.escape, names)) or "(?!)")
         self.encoder = PrefixEncoder(vocabulary)
 
     def prompt(self, request: Prompted) -> TokenizedPrompt:
         """Tokenize a request's prompt or messages."""
-        bos = self._vocabulary.bos if self._vocabulary.adds_bos else None
-        head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
+        head = np.array(self._vocabulary.head, np.int32)
         if not request.messages:
-            return TokenizedPrompt(self, self._join(head), request.prompt or "")
+            return TokenizedPrompt(self, head, request.prompt or "")
         pieces, text = self._messages(request.messages)
         # Many templates write the token that begins a text themselves; no training text has two.
-        if head and pieces and pieces[0][0] == bos:
-            head = []
-        return TokenizedPrompt(self, self._join([*head, *pieces]), text)
+        if pieces and pieces[0][0] in head:
+            head = head[:0]
+        return TokenizedPrompt(self, self._join([head, *pieces]), text)
 
     def plain(self, text: str, *, remember: bool = True) -> Ids:
         """Return the ids of text in which nothing is a control token.
 
         `remember` says whether later texts may begin like this one.
         """
-        if not self._pattern or not self._has_parsed_names(text):
+        if not self._has_parsed_names(text):
             return self.encoder.encode(text, remember=remember)
         # The library finds user-defined tokens in any text, but not if their names are cut in two.
         pieces, start = [], 0
@@ -269,8 +266,6 @@ class PromptTokenizer:
 
     def _break_special(self, message: ChatMessage, mark: str) -> ChatMessage:
         """Break special tokens' names in a message, so that only the template's own are parsed."""
-        if not self._pattern:
-            return message
         content = self._pattern.sub(
             lambda match: match.group()[0] + mark + match.group()[1:], message.content
         )
@@ -279,7 +274,7 @@ class PromptTokenizer:
     def _split(self, rendered: str) -> Iterator[tuple[str, int | None]]:
         """Yield pieces of text with the special token that ends each; the last has `None`."""
         start, strip_left = 0, False
-        for match in self._pattern.finditer(rendered) if self._pattern else ():
+        for match in self._pattern.finditer(rendered):
             token = self._special[match.group()]
             swallows_before, swallows_after = self._vocabulary.strips(token)
             text = rendered[start : match.start()]

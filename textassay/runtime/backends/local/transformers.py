@@ -16,7 +16,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,7 @@ class TransformersVocabulary(Vocabulary):
         self.size = int(backend.get_vocab_size())
         self._added = backend.get_added_tokens_decoder()
         begins, self.end_mark = self._added_tokens("x")
-        self.bos = begins[0] if begins else None
-        self.adds_bos = bool(begins)
+        self.head = begins[:1]
         eos = tokenizer.eos_token_id
         self.end_ids = frozenset([eos] if isinstance(eos, int) else [])
         added = self._added.items()
@@ -134,12 +133,13 @@ class TransformersVocabulary(Vocabulary):
         if token in self._added and self._added[token].special and not special:
             return b""
         name = self._backend.id_to_token(token)
-        if name is None:  # a row of a padded output layer without a token
+        if not name:  # a row of a padded output layer without a token
             return b""
         if token in self._added:
             return str(name).encode()
         if self._byte_level:
-            return bytes(_BYTES[c] for c in name if c in _BYTES)
+            letters = byte_letters()
+            return bytes(letters[c] for c in name if c in letters)
         # SentencePiece's vocabularies have a name for each byte
         if match := re.fullmatch("<0x([0-9A-Fa-f]{2})>", name):
             return bytes([int(match[1], 16)])
@@ -155,15 +155,13 @@ class TransformersVocabulary(Vocabulary):
         return [], []
 
 
+@cache
 def byte_letters() -> dict[str, int]:
     """Return the byte for each letter in which byte-level BPE spells it (GPT-2's table)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
     return letters | {chr(256 + number): byte for number, byte in enumerate(others)}
-
-
-_BYTES = byte_letters()
 
 
 def _library(name: str) -> Any:
@@ -255,20 +253,17 @@ plain instructions."""
 class EncodedPrompt:
     """A prompt for an encoder; the decoder reads and writes only the text after it."""
 
-    def __init__(self, tokenizer: PromptTokenizer, encoded: Ids, start: int) -> None:
-        self._tokenizer, self.encoded = tokenizer, encoded
+    def __init__(
+        self, tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
+    ) -> None:
+        self._tokenizer = tokenizer
+        prompt = tokenizer.prompt(request).ids
+        self.encoded: Ids = np.concatenate([prompt, np.array(end_mark, np.int32)])
         self.ids: Ids = np.array([start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
         """Return the decoder's ids of a text, which need no leading space there."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
-
-
-def _encode_prompt(
-    tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
-) -> EncodedPrompt:
-    ids = np.concatenate([tokenizer.prompt(request).ids, np.array(end_mark, np.int32)])
-    return EncodedPrompt(tokenizer, ids, start)
 
 
 class LoadedTransformers(LoadedModel):
@@ -299,8 +294,8 @@ class LoadedTransformers(LoadedModel):
                 **({"device_map": device_map} if device_map else {}),
             )
         # In evaluation mode: dropout would make each score a random number.
-        self._model = model = (model if place is None else model.to(place)).eval()
-        self.device = model.device if place is None else place  # of inputs
+        self._model = model = (model.to(place) if place else model).eval()
+        self.device = place or model.device  # of inputs
         self.description = {
             "class": type(model).__name__,
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -331,7 +326,7 @@ class LoadedTransformers(LoadedModel):
             self.start = model.config.decoder_start_token_id
             if not isinstance(self.start, int):
                 raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
-            tokenize = partial(_encode_prompt, tokenizer, vocabulary.end_mark, self.start)
+            tokenize = partial(EncodedPrompt, tokenizer, vocabulary.end_mark, self.start)
         # some models have no length that bounds an answer
         super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=1024)
 
@@ -398,13 +393,14 @@ class LoadedTransformers(LoadedModel):
         shared = self._shared_tokens(batch)
         past = None
         if shared:
-            past = self._forward(ids[0][None, :shared], use_cache=True).past_key_values
+            tokens, mask = self._pad([ids[0][:shared]])
+            past = self._forward(tokens, mask, use_cache=True).past_key_values
             past.batch_repeat_interleave(len(batch))
         rest = [row[shared:] for row in ids]
         self._evaluated_tokens += shared + sum(map(len, rest))
         width = max(one.predicted for one in batch)
         tokens, mask = self._pad(rest)
-        output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
+        output = self._forward(tokens, mask, past=past, shared=shared, keep=width)
         logits = output.logits[:, -width:]
         for number, one in enumerate(batch):
             self._take(one, logits[number, width - one.predicted :])
@@ -479,18 +475,14 @@ class LoadedTransformers(LoadedModel):
     def _forward(
         self,
         tokens: Any,
+        mask: Any,
         *,
-        mask: Any = None,
         past: Any = None,
         shared: int = 0,
         keep: int = 1,
         use_cache: bool = False,
     ) -> Any:
         """Run a decoder-only model with `shared` tokens ahead in the cache of every row."""
-        if isinstance(tokens, np.ndarray):
-            tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.device)
-        if mask is None:
-            mask = self._torch.ones_like(tokens)
         if shared:
             before = mask.new_ones((len(mask), shared))
             mask = self._torch.cat([before, mask], dim=1)
@@ -562,7 +554,7 @@ class _Generator:
             return self._decode(tokens)
         tokens, mask = engine._pad(self._prompts)
         engine._evaluated_tokens += int(mask.sum())
-        output = engine._forward(tokens, mask=mask, use_cache=True)
+        output = engine._forward(tokens, mask, use_cache=True)
         self._past, self._mask = output.past_key_values, mask[index]
         self._past.batch_select_indices(index)
         return output.logits[index, -1]
@@ -574,7 +566,7 @@ class _Generator:
         if engine.is_encoder_decoder:
             return self._decode(new)
         self._mask = self._torch.cat([self._mask, self._mask.new_ones((len(new), 1))], dim=1)
-        output = engine._forward(new, mask=self._mask, past=self._past)
+        output = engine._forward(new, self._mask, past=self._past)
         self._past = output.past_key_values
         return output.logits[:, -1]
 

@@ -71,7 +71,7 @@ class QueuedRequest(Generic[Item, Result]):
         self.prepared: Any = None
         self.chain = current_chain()
         # Read now, on the caller's thread: once the request runs it may concern the next one.
-        self.has_next = self.chain is not None and self.chain.has_next
+        self.has_next = bool(self.chain and self.chain.has_next)
 
     def deliver(self, result: Result | BaseException) -> None:
         """Give the result, or the exception, to the caller unless it was canceled."""
@@ -160,7 +160,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
             self._inbox.extend(entries)
             self._wake.notify()
             chain = entries[0].chain if entries else None
-            if self._next_turn_seconds and chain is not None:
+            if self._next_turn_seconds and chain:
                 # The thread may wait for a next request that never comes.
                 chain.on_end(self._look_again)
         return [entry.future for entry in entries]
@@ -277,7 +277,7 @@ class WorkQueue(Generic[Engine, Item, Result]):
         would have overwritten the prefix that both share. The order decides whether it runs next.
         """
         chain = batch[0].chain
-        if len(batch) > 1 or chain is None or not batch[0].has_next:
+        if len(batch) > 1 or not chain or not batch[0].has_next:
             return
 
         def is_next(entry: QueuedRequest[Item, Result]) -> bool:
