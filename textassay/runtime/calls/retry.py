@@ -34,7 +34,7 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE, Usage
+from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,
@@ -54,89 +54,20 @@ class DeadlineModel(Wrapper):
 
     def __init__(self, wrapped: Model, *, timeout: float, thinking_timeout: float) -> None:
         super().__init__(wrapped)
-        self._plain, self._thinking = _Deadlines(timeout), _Deadlines(thinking_timeout)
+        self._timeout, self._thinking_timeout = timeout, thinking_timeout
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, or cancel the attempt."""
-        deadlines = self._thinking if call.posting.allowance else self._plain
-        attempt = deadlines.begin()
+        seconds = self._thinking_timeout if call.posting.allowance else self._timeout
         try:
-            answer = await ask(call)
-        except BaseException as error:
-            # a `TimeoutError` from further in (a socket, a nested scope) is not about this limit
-            if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
-                raise TimedOut(
-                    f"no answer from {self.name} within {deadlines.seconds:g} s (timeout=SECONDS)"
-                ) from error
-            raise
-        else:
-            if attempt.expired:
-                attempt.absorb()
-            return answer
-        finally:
-            deadlines.end(attempt)
-
-
-class _Attempt:
-    """A task that is canceled if it has not ended by its deadline."""
-
-    __slots__ = ("_cancelling", "_task", "deadline", "expired")
-
-    def __init__(self, task: asyncio.Task[object], deadline: float) -> None:
-        self.deadline, self.expired = deadline, False
-        self._task, self._cancelling = task, task.cancelling()
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self.expired = True
-        self._task.cancel()
-
-    def absorb(self) -> bool:
-        """Undo the cancellation by `expire`; return whether it was the only one."""
-        return self._task.uncancel() <= self._cancelling
-
-
-class _Deadlines:
-    """The attempts in progress in one event loop, with one timer for all of them.
-
-    Does the same as `asyncio.timeout` without a timer for each attempt: all have the same time, so
-    they expire in the order in which they began.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._attempts: dict[_Attempt, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def begin(self) -> _Attempt:
-        """Start the time of the current task."""
-        task = cast("asyncio.Task[object]", asyncio.current_task())
-        loop = task.get_loop()
-        if loop is not self._loop:  # attempts of an earlier loop have ended with it
-            self._loop, self._timer = loop, None
-            self._attempts.clear()
-        attempt = _Attempt(task, loop.time() + self.seconds)
-        self._attempts[attempt] = None
-        if self._timer is None:
-            self._timer = loop.call_at(attempt.deadline, self._expire)
-        return attempt
-
-    def end(self, attempt: _Attempt) -> None:
-        """Forget an attempt."""
-        # the timer stays: when it fires, it is set for the oldest attempt
-        self._attempts.pop(attempt, None)
-
-    def _expire(self) -> None:
-        self._timer, loop = None, asyncio.get_running_loop()
-        now = loop.time()
-        for attempt in self._attempts:
-            if attempt.expired:
-                continue  # canceled, and about to end
-            if attempt.deadline > now:
-                self._timer = loop.call_at(attempt.deadline, self._expire)
-                return
-            attempt.expire()
+            async with asyncio.timeout(seconds) as deadline:
+                return await ask(call)
+        except TimeoutError as error:
+            if not deadline.expired():  # from further in, such as a socket
+                raise
+            raise TimedOut(
+                f"no answer from {self.name} within {seconds:g} s (timeout=SECONDS)"
+            ) from error
 
 
 MIN_WAIT = 0.5
@@ -144,11 +75,6 @@ MIN_WAIT = 0.5
 
 MAX_WAIT = 60.0
 """Upper bound of any wait, in seconds, unless the server asks for a longer one."""
-
-LIMITED_WAITS = ((0.0, 0.5), (1.0, 2.0), (6.0, 12.0), (30.0, MAX_WAIT))
-"""Bounds of the first, second, third and any later wait, in seconds, after a 429 whose server names
-no time. Servers count limits by the second or by the minute: so the first waits are short, and the
-waits of six attempts together exceed a minute."""
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = Settings()
@@ -158,9 +84,11 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth. If the server names no time, the wait is
-    random: up to 0.5 s, doubled with each attempt up to 60 s, and as `LIMITED_WAITS` says after a
-    rate limit. Gives up after `attempts`, or at once if the next wait would end after
-    `total_timeout`, and raises the last error with the number of attempts in its message.
+    random: up to 0.5 s, doubled with each attempt up to 60 s. After a rate limit, which servers
+    count by the second or by the minute, it is quadrupled with each attempt, so that the waits of
+    six attempts together exceed a minute. Gives up after `attempts`, or at once if the next wait
+    would end after `total_timeout`, and raises the last error with the number of attempts in its
+    message.
     """
 
     def __init__(
@@ -193,32 +121,48 @@ class RetryingModel(Wrapper):
             return await ask(call)
         except TransientError as error:
             first = error
-        failing_since = time.monotonic()
+        failing_since, spent = time.monotonic(), NO_USAGE
         import tenacity  # here, since most runs never need it
 
-        # tenacity begins with an attempt, which replays the one above
-        attempts = _RetryState(self, first, started)
-        retrying = tenacity.AsyncRetrying(
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            # a wait that would end too late is not begun
+            end = time.monotonic() + state.upcoming_sleep
+            is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
+            return is_last or self.gives_up(_error_of(state))
+
+        attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
-            wait=attempts.wait,
-            stop=attempts.stop,
-            after=attempts.after,
+            wait=lambda state: self.wait_after(_error_of(state), state.attempt_number),
+            stop=is_over,
+            before_sleep=_log_failure,
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            answer: AnyResponse = await retrying(attempts.ask, call, ask)
+            async for attempt in attempts:
+                number = attempt.retry_state.attempt_number
+                with attempt:
+                    try:
+                        if number == 1:  # tenacity begins with the attempt above
+                            raise first
+                        answer = await ask(call)
+                    except (ModelError, BudgetReached) as error:
+                        # the error that is raised in the end has the cost of all attempts
+                        spent, error.usage = spent + (error.usage or NO_USAGE), None
+                        if isinstance(error, TransientError):
+                            self.on_failure(error)
+                        raise
         except (ModelError, BudgetReached) as error:
             # other errors end a request whatever the number of attempts
             if isinstance(error, TransientError):
-                _say_attempts(error, attempts.failed)
+                _say_attempts(error, number)
             if isinstance(error, ModelError):
                 error.failing_since = failing_since
-            error.usage = attempts.usage_with(error)
+            error.usage = None if spent is NO_USAGE else spent
             raise
-        if attempts.usage is not NO_USAGE:
-            answer = answer.model_copy(update={"usage": attempts.usage + answer.usage})
-        return answer
+        if spent is NO_USAGE:
+            return answer
+        return answer.model_copy(update={"usage": spent + answer.usage})
 
     def wait_after(self, error: BaseException, failed: int) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
@@ -226,72 +170,29 @@ class RetryingModel(Wrapper):
         if retry_after is not None:
             # spread, as all callers were given the same Retry-After
             return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
-        if isinstance(error, RateLimited):
-            return self._rng.uniform(*LIMITED_WAITS[min(failed, len(LIMITED_WAITS)) - 1])
         # a wrong address fails at once, so its attempts should not take long
-        shortest = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
+        first = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
+        factor = 4.0 if isinstance(error, RateLimited) else 2.0
         # the exponent is bounded, as a float would overflow after a thousand attempts
-        ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
-        # from zero ("full jitter"), as callers that failed together should not return together
-        return self._rng.uniform(0, ceiling)
-
-
-class _RetryState:
-    """Counts the failed attempts at one request and decides on the next."""
-
-    def __init__(self, model: RetryingModel, first: TransientError, started: float) -> None:
-        self.model = model
-        self.started = started
-        self.failed = 0
-        self.usage = NO_USAGE
-        """Cost of the attempts that the server answered in an unusable way."""
-        self._replayed = [first]
-
-    async def ask(self, call: Call, ask: Send) -> AnyResponse:
-        """Raise the error of the first attempt once, then ask."""
-        if self._replayed:
-            raise self._replayed.pop()
-        return await ask(call)
-
-    def wait(self, state: tenacity.RetryCallState) -> float:
-        """Return the seconds until the next attempt."""
-        seconds = self.model.wait_after(_error_of(state), state.attempt_number)
-        _log.debug(
-            "attempt %d failed with %s; the next is in %.2f s",
-            state.attempt_number,
-            type(_error_of(state)).__name__,
-            seconds,
-        )
-        return seconds
-
-    def stop(self, state: tenacity.RetryCallState) -> bool:
-        """Whether the attempt that has just failed was the last."""
-        # a wait that would end too late is not begun
-        over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
-        if self.model.gives_up(_error_of(state)):
-            return True
-        return over or self.failed >= self.model.attempts
-
-    def after(self, state: tenacity.RetryCallState) -> None:
-        """Count the attempt that has just failed; comes before `wait` and `stop`."""
-        error = _error_of(state)
-        self.failed += 1
-        if isinstance(error, ModelError) and error.usage is not None:
-            self.usage += error.usage
-            error.usage = None  # the error that is raised in the end has the sum
-        if isinstance(error, ModelError):
-            self.model.on_failure(error)
-
-    def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
-        """Return the cost of all failed attempts, including the last one, which raised `error`."""
-        if error.usage is not None:
-            return self.usage + error.usage
-        return None if self.usage is NO_USAGE else self.usage
+        ceiling = min(MAX_WAIT, first * factor ** min(failed - 1, 30))
+        # from zero ("full jitter"), as callers that failed together should not return together;
+        # but the waits of six attempts at a limit must exceed the minute for which it may hold
+        is_short = failed == 1 or not isinstance(error, RateLimited)
+        return self._rng.uniform(0.0 if is_short else 0.6 * ceiling, ceiling)
 
 
 def _error_of(state: tenacity.RetryCallState) -> BaseException:
     # tenacity only asks about attempts that failed
     return cast("BaseException", cast("tenacity.Future", state.outcome).exception())
+
+
+def _log_failure(state: tenacity.RetryCallState) -> None:
+    _log.debug(
+        "attempt %d failed with %s; the next is in %.2f s",
+        state.attempt_number,
+        type(_error_of(state)).__name__,
+        state.upcoming_sleep,
+    )
 
 
 def _say_attempts(error: TransientError, failed: int) -> None:
