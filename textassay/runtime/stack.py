@@ -115,20 +115,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self._is_local:
             self.price = (0.0, 0.0)
         self.adaptation = self.new_adaptation()
-        calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
+        weights = [endpoint.weight for endpoint in settings.endpoints] or [1.0]
         self._endpoints = [
-            EndpointState(
-                number,
-                self._open_limiter(own, own.concurrency if settings.endpoints else calls),
-                weight,
-            )
+            EndpointState(number, self._open_limiter(own), weight)
             for number, ((_, own), weight) in enumerate(
-                zip(
-                    self._backends,
-                    [endpoint.weight for endpoint in settings.endpoints] or [1.0],
-                    strict=True,
-                ),
-                start=1,
+                zip(self._backends, weights, strict=True), start=1
             )
         ]
         self._dialect = self._open_dialect() if settings.batch else None
@@ -186,12 +177,6 @@ class ConnectedModel(AsyncResource, Wrapper):
         # further in.
         return with_cache(healthy, store, adaptation=self.adaptation)
 
-    def _splits_thoughts(self, backend: Model) -> bool:
-        """Whether a backend takes thoughts off its answers, as those do that ask servers."""
-        if self._is_local:
-            return False
-        return backend.identity.get("backend") in ("openai-compatible", "litellm")
-
     def new_adaptation(self) -> Adaptation:
         """Return how requests are adapted, with what the backend remembers of itself."""
         sampling = Sampling.of(self.settings)
@@ -210,13 +195,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         identity: Mapping[str, Any] | None,
     ) -> Model:
         """Return a backend with masking, a time limit, and storage of its answers."""
-        backend = _known_as(backend, identity)
-        if not self._splits_thoughts(backend):
-            backend = SplitThoughts(backend)
-        secrets = () if self._is_local else secrets_of(settings)
-        guarded = MaskedModel(backend, secrets) if secrets else backend
+        guarded = _known_as(backend, identity)
+        # our backends for servers take thoughts off their answers themselves
+        kind = "" if self._is_local else guarded.identity.get("backend")
+        if kind not in ("openai-compatible", "litellm"):
+            guarded = SplitThoughts(guarded)
         # requests that wait in the queue of a local model are not stuck
         if not self._is_local:
+            if secrets := secrets_of(settings):
+                guarded = MaskedModel(guarded, secrets)
             guarded = DeadlineModel(
                 guarded,
                 timeout=settings.timeout or TIMEOUT,
@@ -339,12 +326,12 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _needs_opening(self) -> bool:
         return bool(self.settings.cache)
 
-    def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
+    def _open_limiter(self, settings: Settings) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
         return Limiter(
             rpm=settings.rpm,
             tpm=settings.tpm,
-            concurrency=calls,
+            concurrency=max(settings.concurrency, LOCAL_QUEUE if self._is_local else 1),
             adaptive=not self._is_local,
             timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         )

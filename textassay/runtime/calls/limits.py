@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict, deque
+from collections.abc import Coroutine
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any
 
 from textassay.runtime.calls.budget import TokenForecast
 from textassay.runtime.calls.call import Call, Send, Wrapper
@@ -309,9 +310,8 @@ class Permit:
         """Tokens that the pace has counted."""
         self.is_settled = False
 
-    async def __aenter__(self) -> Self:
-        await self.limiter._enter(self)
-        return self
+    def __aenter__(self) -> Coroutine[Any, Any, Permit]:
+        return self.limiter._enter(self)
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.limiter._leave(self, error)
@@ -451,7 +451,7 @@ class Limiter:
             rejected=self._rejected,
         )
 
-    async def _enter(self, permit: Permit) -> None:
+    async def _enter(self, permit: Permit) -> Permit:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._waiting:
@@ -464,7 +464,7 @@ class Limiter:
             now = loop.time()
             if self._ready_at(permit.tokens, now) <= now:
                 self._take(permit, now, waited=False)
-                return
+                return permit
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = permit
         # only the head of the queue determines the timer
@@ -479,6 +479,7 @@ class Limiter:
             self._waiting.pop(future, None)
             self._wake()
             raise
+        return permit
 
     @property
     def _used_share(self) -> float:
