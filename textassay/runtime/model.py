@@ -389,15 +389,6 @@ async def with_images(request: Q) -> Q:
     return request.model_copy(update={"images": images})
 
 
-@runtime_checkable
-class HoldsRecords(Protocol):
-    """A model that answers with what an earlier run kept."""
-
-    def value_of(self, key: str) -> bytes | None:
-        """Return what the run kept under a key, such as what it learned of the model."""
-        ...
-
-
 class InProcessModel(ABC):
     """Base of models that run in this process.
 

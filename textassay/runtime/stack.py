@@ -42,7 +42,7 @@ from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import AnyResponse, HoldsRecords, InProcessModel, Model
+from textassay.runtime.model import AnyResponse, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -181,10 +181,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return how requests are adapted, with what the backend remembers of itself."""
         sampling = Sampling.of(self.settings)
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
-        if isinstance(self.backend, HoldsRecords):
-            learned = self.backend.value_of(adaptation.store_key)
-            if learned is not None:
-                adaptation.restore(learned)
+        if isinstance(self.backend, Adapts):  # a recorded model knows the traits of its run
+            adaptation.adopt(self.backend.new_adaptation().learned, unsaved=False)
         return adaptation
 
     def guarded_backend(

@@ -130,21 +130,21 @@ class Adaptation:
         """Begin with the traits that an earlier process has stored."""
         if self._key not in KNOWN:
             stored = ModelTraits.model_validate(decode(value))
-            self.learn(**{name: getattr(stored, name) for name in RECORDED_TRAITS})
-            self.unsaved = False
+            recorded = {name: getattr(stored, name) for name in RECORDED_TRAITS}
+            self.adopt(self.learned.learn(**recorded), unsaved=False)
 
     def learn(self, **update: Any) -> None:
         """Replace some of the traits."""
         self.adopt(self.learned.learn(**update))
 
-    def adopt(self, traits: ModelTraits) -> None:
+    def adopt(self, traits: ModelTraits, *, unsaved: bool = True) -> None:
         """Adapt later calls to these traits."""
         self.learned = traits
         self.__dict__.pop("differences", None)
         # Models of this process, and scripts, may differ although their identities are equal.
         if self.is_remote:
             KNOWN[self._key] = traits
-        self.unsaved = True
+        self.unsaved = unsaved
 
     def want(self, call: Call) -> Call:
         """Return a call with the parameters that the settings add to it."""

@@ -397,14 +397,10 @@ class Limiter:
 
     def admit(self, tokens: int = 0) -> Permit:
         """Return an async context manager that waits until a request with `tokens` may go."""
-        if tokens < 0:
-            raise ValueError(f"a request cannot have {tokens} tokens")
         return Permit(self, tokens)
 
     def pause(self, seconds: float) -> None:
         """Pause all admissions for some seconds; never shortens a running pause."""
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"cannot pause for {seconds!r} seconds")
         self._loop = asyncio.get_running_loop()
         self._paused_until = max(self._paused_until, self._loop.time() + seconds)
         self._wake()
@@ -528,8 +524,6 @@ class Limiter:
             self._wake()
 
     def _settle(self, permit: Permit, tokens: int) -> None:
-        if tokens < 0:
-            raise ValueError(f"a request cannot have used {tokens} tokens")
         # only the first settlement is compared with the reservation, which `_correct` replaces
         if not permit.is_settled:
             self._tokens_used = FADING * self._tokens_used + tokens
