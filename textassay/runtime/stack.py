@@ -29,10 +29,10 @@ from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
-from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, sender
+from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, layers, sender
 from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
-from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
+from textassay.runtime.calls.limits import AdaptiveConcurrency, LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
 from textassay.runtime.calls.samples import OneSamplePerRequest
@@ -330,7 +330,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             rpm=settings.rpm,
             tpm=settings.tpm,
             concurrency=max(settings.concurrency, LOCAL_QUEUE if self._is_local else 1),
-            adaptive=not self._is_local,
+            first_share=1.0 if self._is_local else AdaptiveConcurrency.FIRST_SHARE,
             timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         )
 
@@ -436,22 +436,14 @@ def with_store(
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
-    if dry:
-        walked = dry_run_model(model, rounds)
-        return with_cache(
-            _known_as(walked, identity),
-            store,
-            # one of its own: what a dry run "answers" teaches nothing
-            adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
-        )
-    if isinstance(model, ConnectedModel):
-        return model.build_stack(store, identity, book)
-    core = _known_as(model, identity)
-    return with_cache(
-        core if store is None else StoringModel(core, store),
-        store,
-        adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
-    )
+        if not dry:
+            return model.build_stack(store, identity, book)
+    core = _known_as(dry_run_model(model, rounds) if dry else model, identity)
+    if store is not None and not dry:
+        core = StoringModel(core, store)
+    # one of its own: what a dry run "answers" teaches nothing
+    adaptation = model.new_adaptation() if isinstance(model, Adapts) else None
+    return with_cache(core, store, adaptation=adaptation)
 
 
 def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
@@ -467,11 +459,7 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
 
 def usage_ledger(model: Model) -> UsageTotal:
     """Return the usage and cost so far of a model from `with_cache`."""
-    while isinstance(model, Wrapper):
-        if isinstance(model, MeteredModel):
-            return model.total
-        model = model.wrapped
-    raise TypeError(f"{model.name!r} is not metered")
+    return next(layer.total for layer in layers(model) if isinstance(layer, MeteredModel))
 
 
 def check_backend(model: Model, settings: Settings) -> Model:

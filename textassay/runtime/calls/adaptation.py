@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
-from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes
+from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, layers
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
     ALLOWANCES,
@@ -76,7 +76,6 @@ class Adaptation:
         # In batches no request goes ahead of the others, and all have tokens for a thought, as an
         # answer that is cut off costs a batch.
         self._in_batches = in_batches
-        self._has_settings = bool(self.sampling.fields)
         self.unsaved = False
         """Whether something was learned that is not stored yet."""
         self.lock = asyncio.Lock()
@@ -148,7 +147,7 @@ class Adaptation:
 
     def want(self, call: Call) -> Call:
         """Return a call with the parameters that the settings add to it."""
-        return self.sampling.put_into(call) if self._has_settings else call
+        return self.sampling.put_into(call)
 
     def adapt(self, call: Call, least: int = 0) -> Call:
         """Return a wanted call as it is sent, with at least `least` tokens for a thought."""
@@ -621,9 +620,5 @@ def _is_same(one: Call, other: Call) -> bool:
 
 def adaptation_of(model: Model) -> Adaptation | None:
     """Return how requests to a model are adapted; `None` if they are not."""
-    while isinstance(model, Wrapper):
-        found = getattr(model, "adaptation", None)
-        if isinstance(found, Adaptation):
-            return found
-        model = model.wrapped
-    return None
+    found = (getattr(layer, "adaptation", None) for layer in layers(model))
+    return next((one for one in found if isinstance(one, Adaptation)), None)

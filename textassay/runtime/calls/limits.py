@@ -46,10 +46,12 @@ class AdaptiveConcurrency:
     JUDGED = 64
     LOWER = 0.7
 
-    def __init__(self, cap: int, *, timeout: float = math.inf) -> None:
+    def __init__(
+        self, cap: int, *, timeout: float = math.inf, first_share: float = FIRST_SHARE
+    ) -> None:
         self.cap, self._timeout = cap, timeout
         # Growth and cuts are computed on the exact limit: 5 % of 10 calls are half a call.
-        self._exact = self._before_growth = max(self.FIRST, self.FIRST_SHARE * cap)
+        self._exact = self._before_growth = max(self.FIRST, first_share * cap)
         self._factor = math.inf
         self._cut_at = -math.inf
         self._answers = 0
@@ -129,23 +131,6 @@ class AdaptiveConcurrency:
             self._cuts_help = True
         elif self._exact <= self.LOWER * self._judged[0]:
             self._cuts_help = False
-
-
-class FixedConcurrency:
-    """A constant limit on calls in flight."""
-
-    def __init__(self, cap: int) -> None:
-        self.cap = cap
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight."""
-        return self.cap
-
-    def answered(self, sent: float, now: float) -> None:
-        """Keep the limit."""
-
-    rejected = timed_out = answered
 
 
 WINDOW = 60.5
@@ -348,10 +333,14 @@ class Limiter:
         rpm: float | None,
         tpm: float | None,
         concurrency: int,
-        adaptive: bool = True,
         timeout: float = math.inf,
+        first_share: float = AdaptiveConcurrency.FIRST_SHARE,
     ) -> None:
-        """Set the limits; `None` means that there is none."""
+        """Set the limits; `None` means that there is none.
+
+        `timeout` and `first_share` are for `AdaptiveConcurrency`: all of the calls may be in flight
+        at once with a share of 1.
+        """
         for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
@@ -364,10 +353,8 @@ class Limiter:
         self._request_pace, self._token_pace = Pace(_whole(self.rpm)), Pace(self.tpm)
         self._window = Window()
         self._tokens_used = self._tokens_reserved = 0.0
-        self._calls_limit = (
-            AdaptiveConcurrency(self.concurrency, timeout=timeout)
-            if adaptive
-            else FixedConcurrency(self.concurrency)
+        self._calls_limit = AdaptiveConcurrency(
+            self.concurrency, timeout=timeout, first_share=first_share
         )
         self._in_flight = self._answered = self._rejected = 0
         self._answer_seconds = 0.0
