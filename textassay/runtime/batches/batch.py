@@ -50,14 +50,13 @@ from textassay.runtime.errors import (
     NothingListening,
     RateLimited,
     RequestRefused,
-    StorageError,
     TimedOut,
     TransientError,
 )
 from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.files import encode, sync_folder, write_synced
+from textassay.runtime.storage.files import encode, storage_errors, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES
 
@@ -206,13 +205,11 @@ def _take(records: dict[str, BatchRecord], row: Mapping[str, Any]) -> None:
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
     """Write a file and force it to the disk."""
-    try:
+    with storage_errors(f"{path} cannot be written"):
         path.parent.mkdir(exist_ok=True)
         write_synced(path, (line + b"\n" for line in lines))
         sync_folder(path.parent)
         sync_folder(path.parent.parent)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error}") from error
 
 
 class PendingRequest:

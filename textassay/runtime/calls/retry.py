@@ -190,19 +190,19 @@ class RetryingModel(Wrapper):
             return await ask(call)
         except TransientError as error:
             first = error
+        return await self._ask_again(call, ask, first, started)
+
+    async def _ask_again(
+        self, call: Call, ask: Send, first: TransientError, started: float
+    ) -> AnyResponse:
+        """Answer after a first attempt that failed."""
         failing_since, spent = time.monotonic(), NO_USAGE
         import tenacity  # here, since most runs never need it
-
-        def is_over(state: tenacity.RetryCallState) -> bool:
-            # a wait that would end too late is not begun
-            end = time.monotonic() + state.upcoming_sleep
-            is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
-            return is_last or self.gives_up(_error_of(state))
 
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             wait=lambda state: self.wait_after(_error_of(state), state.attempt_number),
-            stop=is_over,
+            stop=lambda state: self._is_over(state, started),
             before_sleep=_log_failure,
             sleep=self._sleep,
             reraise=True,
@@ -212,7 +212,7 @@ class RetryingModel(Wrapper):
                 number = attempt.retry_state.attempt_number
                 with attempt:
                     try:
-                        if number == 1:  # tenacity begins with the attempt above
+                        if number == 1:  # tenacity begins with the attempt that was made
                             raise first
                         answer = await ask(call)
                     except (ModelError, BudgetReached) as error:
@@ -233,12 +233,18 @@ class RetryingModel(Wrapper):
             return answer
         return answer.model_copy(update={"usage": spent + answer.usage})
 
+    def _is_over(self, state: tenacity.RetryCallState, started: float) -> bool:
+        """Return whether the attempt that has just failed was the last."""
+        # a wait that would end too late is not begun
+        end = time.monotonic() + state.upcoming_sleep
+        is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
+        return is_last or self.gives_up(_error_of(state))
+
     def wait_after(self, error: BaseException, failed: int) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
-        retry_after: float | None = getattr(error, "retry_after", None)
-        if retry_after is not None:
+        if isinstance(error, TransientError) and error.retry_after is not None:
             # spread, as all callers were given the same Retry-After
-            return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
+            return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
         # a wrong address fails at once, so its attempts should not take long
         first = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
         factor = 4.0 if isinstance(error, RateLimited) else 2.0
