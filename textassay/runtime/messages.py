@@ -305,6 +305,14 @@ def _refuse_unlistable(labels: Iterable[str]) -> None:
             )
 
 
+def _problem_of(scale: Scale) -> str:
+    """Return why a scale cannot be used; empty if it can."""
+    low, high = scale
+    if not low < high:
+        return f"the scale must be ascending, not from {low:g} to {high:g}"
+    return "the scale is wider than numbers can express" if math.isinf(high - low) else ""
+
+
 class Aspect(Message):
     """What is judged."""
 
@@ -361,13 +369,8 @@ class Aspect(Message):
 
     @model_validator(mode="after")
     def _scale_goes_up(self) -> Self:
-        low, high = self.scale
-        if not low < high:
-            raise ValueError(
-                f"aspect {self.name!r}: the scale must be ascending, not from {low:g} to {high:g}"
-            )
-        if math.isinf(high - low):
-            raise ValueError(f"aspect {self.name!r}: the scale is wider than numbers can express")
+        if problem := _problem_of(self.scale):
+            raise ValueError(f"aspect {self.name!r}: {problem}")
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
         if (self.ordered or self.multiple) and not self.labels:
@@ -609,10 +612,8 @@ class Score(Message):
             )
         if scale is not None:
             low, high = scale
-            if not low < high:
-                raise ValueError(f"the scale must be ascending, not from {low:g} to {high:g}")
-            if math.isinf(high - low):
-                raise ValueError("the scale is wider than numbers can express")
+            if not low < high or math.isinf(high - low):
+                raise ValueError(_problem_of(scale))
             if value is not None and not low <= value <= high:
                 raise ValueError(f"value {value!r} is off its scale {low:g} to {high:g}")
         return self

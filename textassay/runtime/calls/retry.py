@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
@@ -285,20 +286,21 @@ MAX_OUTAGES = 3
 _OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 
 
+@dataclass
 class Health:
     """The state of a model's server, learned from calls; shared by all stacks around the model."""
 
-    def __init__(self, *, outage_wait: float = 300.0, failure_limit: int = 20) -> None:
-        self.outage_wait, self.failure_limit = outage_wait, failure_limit
-        self.answered = 0
-        """Calls that were answered."""
-        self.up_at = -math.inf
-        """When the newest of them began (`time.monotonic`): a server that went down may still
-        answer the calls in flight."""
-        self.consecutive_failures = 0
-        """Calls that failed since the last answer."""
-        self.outage: asyncio.Task[bool] | None = None
-        """Waits for a server that is down to come back; returns whether it was down."""
+    outage_wait: float = 300.0
+    failure_limit: int = 20
+    answered: int = 0
+    """Calls that were answered."""
+    up_at: float = -math.inf
+    """When the newest of them began (`time.monotonic`): a server that went down may still answer
+    the calls in flight."""
+    consecutive_failures: int = 0
+    """Calls that failed since the last answer."""
+    outage: asyncio.Task[bool] | None = None
+    """Waits for a server that is down to come back; returns whether it was down."""
 
     def finds_no_model(self, error: BaseException) -> bool:
         """Return whether an error shows that the address has no model: it sends a page first."""
