@@ -154,11 +154,11 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth. If the server names no time, the wait is
-    random: up to 0.5 s, doubled with each attempt up to 60 s. After a rate limit, which servers
-    count by the second or by the minute, it is quadrupled with each attempt, so that the waits of
-    six attempts together exceed a minute. Gives up after `attempts`, or at once if the next wait
-    would end after `total_timeout`, and raises the last error with the number of attempts in its
-    message.
+    random: up to 0.5 s, doubled with each attempt up to 60 s. A rate limit may hold for a minute:
+    unless the server answers most calls, the wait is quadrupled with each attempt, so that the
+    waits of six attempts together exceed a minute. Gives up after `attempts`, or at once if the
+    next wait would end after `total_timeout`, and raises the last error with the number of attempts
+    in its message.
     """
 
     def __init__(
@@ -182,27 +182,37 @@ class RetryingModel(Wrapper):
         self.on_failure = on_failure
         self._sleep = sleep
         self._rng = rng or random.Random()
+        self._surplus = 0
+        """Calls that were answered, less attempts that a rate limit turned away."""
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             # outside of tenacity, which would cost an answer as much CPU as its parsing
-            return await ask(call)
+            answer = await ask(call)
         except TransientError as error:
             first = error
+        else:
+            self._surplus += 1
+            return answer
         return await self._ask_again(call, ask, first, started)
 
     async def _ask_again(
         self, call: Call, ask: Send, first: TransientError, started: float
     ) -> AnyResponse:
         """Answer after a first attempt that failed."""
-        failing_since, spent = time.monotonic(), NO_USAGE
+        failing_since, spent, surplus = time.monotonic(), NO_USAGE, self._surplus
         import tenacity  # here, since most runs never need it
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            nonlocal surplus
+            answers, surplus = self._surplus >= surplus, self._surplus
+            return self.wait_after(_error_of(state), state.attempt_number, answers=answers)
 
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
-            wait=lambda state: self.wait_after(_error_of(state), state.attempt_number),
+            wait=wait,
             stop=lambda state: self._is_over(state, started),
             before_sleep=_log_failure,
             sleep=self._sleep,
@@ -216,11 +226,13 @@ class RetryingModel(Wrapper):
                         if number == 1:  # tenacity begins with the attempt that was made
                             raise first
                         answer = await ask(call)
+                        self._surplus += 1
                     except (ModelError, BudgetReached) as error:
                         # the error that is raised in the end has the cost of all attempts
                         spent, error.usage = spent + (error.usage or NO_USAGE), None
                         if isinstance(error, TransientError):
                             self.on_failure(error)
+                        self._surplus -= isinstance(error, RateLimited)
                         raise
         except (ModelError, BudgetReached) as error:
             # other errors end a request whatever the number of attempts
@@ -241,20 +253,24 @@ class RetryingModel(Wrapper):
         is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
         return is_last or self.gives_up(_error_of(state))
 
-    def wait_after(self, error: BaseException, failed: int) -> float:
-        """Return the seconds to wait after attempt number `failed`, counted from 1."""
+    def wait_after(self, error: BaseException, failed: int, *, answers: bool = False) -> float:
+        """Return the seconds to wait after attempt number `failed`, counted from 1.
+
+        `answers` says whether, since the failure before this one, as many calls were answered as
+        turned away by a rate limit.
+        """
         if isinstance(error, TransientError) and error.retry_after is not None:
             # spread, as all callers were given the same Retry-After
             return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
         # a wrong address fails at once, so its attempts should not take long
         first = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
-        factor = 4.0 if isinstance(error, RateLimited) else 2.0
+        is_closed = isinstance(error, RateLimited) and not answers
         # the exponent is bounded, as a float would overflow after a thousand attempts
-        ceiling = min(MAX_WAIT, first * factor ** min(failed - 1, 30))
+        ceiling = min(MAX_WAIT, first * (4.0 if is_closed else 2.0) ** min(failed - 1, 30))
         # from zero ("full jitter"), as callers that failed together should not return together;
         # but the waits of six attempts at a limit must exceed the minute for which it may hold
-        is_short = failed == 1 or not isinstance(error, RateLimited)
-        return self._rng.uniform(0.0 if is_short else 0.6 * ceiling, ceiling)
+        shortest = 0.6 * ceiling if is_closed and failed > 1 else 0.0
+        return self._rng.uniform(shortest, ceiling)
 
 
 def _error_of(state: tenacity.RetryCallState) -> BaseException:
