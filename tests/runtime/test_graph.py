@@ -548,7 +548,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "no wire": (
         lambda: chain(Node("n", half, number=3)),
-        "number=3 is not a wire; for a constant use fixed()",
+        "number=3 is not a wire; for a constant use constant()",
     ),  # type: ignore[arg-type]
     "unannotated": (
         lambda: chain(Node("n", unannotated, text="input")),

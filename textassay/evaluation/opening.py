@@ -18,7 +18,7 @@ from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model
-from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings
+from textassay.runtime.settings import SHARED_BY_ROLES, Settings
 from textassay.runtime.stack import ConnectedModel, connect_model
 from textassay.runtime.storage.answers import AnswerStore, DiskStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
@@ -192,7 +192,7 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     if not own:
         return settings
     # models that keep answers themselves, as in `fit`, keep their batches as well
-    own_batches = {"batch", *OF_BATCHES} if settings.cache is False else set()
+    own_batches = {"batch", "submit_only"} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(own.values()))
     if all(other == first for other in own.values()):

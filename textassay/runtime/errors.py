@@ -11,8 +11,8 @@
     |   |   `-- NoLogprobs        it sends no usable log-probabilities
     |   `-- RunFolderError        a run folder in use, foreign, read-only or of a newer format
     |-- ModelError                the model could not be asked, or did not answer usably
-    |   |-- TransientError        may go away by itself: retried
-    |   |   |-- RateLimited       429; carries `retry_after`
+    |   |-- TransientError        may go away by itself: retried; carries `retry_after`
+    |   |   |-- RateLimited       429
     |   |   |-- ServerFailed      5xx
     |   |   |-- ConnectionFailed  the connection was dropped
     |   |   |-- NothingListening  connection refused or host unknown; fatal after all retries
@@ -149,12 +149,8 @@ class ModelError(TextassayError):
 class TransientError(ModelError):
     """May go away by itself; retried up to the configured number of attempts."""
 
-
-class RateLimited(TransientError):
-    """The provider asked for fewer requests (HTTP 429)."""
-
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """Keep what the server said about waiting.
+        """Keep the time that the server asks for.
 
         Args:
             message: What the server said.
@@ -165,17 +161,18 @@ class RateLimited(TransientError):
         self.retry_after = retry_after
 
 
-class ServerFailed(TransientError):
-    """The server answered with a 5xx status, or with one of 4xx that means "not now".
+class RateLimited(TransientError):
+    """The provider asked for fewer requests (HTTP 429)."""
 
-    Carries Retry-After as `RateLimited` does.
-    """
+
+class ServerFailed(TransientError):
+    """The server answered with a 5xx status, or with one of 4xx that means "not now"."""
 
     def __init__(
         self, message: str, *, status: int = 500, retry_after: float | None = None
     ) -> None:
-        super().__init__(message)
-        self.status, self.retry_after = status, retry_after
+        super().__init__(message, retry_after=retry_after)
+        self.status = status
 
 
 class ConnectionFailed(TransientError):

@@ -370,7 +370,7 @@ class Wiring:
                 if not isinstance(wire, Wire):
                     raise self._error(
                         f"node {node.name!r}: {parameter}={wire!r} is not a wire; for a constant "
-                        "use fixed()"
+                        "use constant()"
                     )
         if self._output not in seen:
             raise self._error(

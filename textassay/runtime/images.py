@@ -141,7 +141,7 @@ class ImageReader:
     def _opened(self, name: str, number: int) -> Image:
         if name.startswith("data:") or _BASE64.fullmatch(name):
             body = name if name.startswith("data:") else f"data:;base64,{name}"
-            uri, digest, media_type = _read_uri(body)
+            digest, media_type, uri = _read_uri(body)
             about = f"data:{media_type}"
             return Image(number=number, name=about, place=uri, digest=digest, media_type=media_type)
         if name.startswith(("http://", "https://")):
@@ -287,18 +287,14 @@ def _read(path: Path) -> tuple[str, str, str]:
     size = path.stat().st_size
     if not path.is_file():  # a pipe would be waited for
         raise ValueError(f"names the image {path}, which is not a file")
-    if size > MAX_IMAGE_BYTES:
-        raise ValueError(_too_large(f"the image {path}", size))
-    content = path.read_bytes()
-    media_type = _check(content, f"{path}")
-    digest = hashlib.sha256(content).hexdigest()
-    uri = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+    _check_size(size, f"the image {path}")
+    digest, media_type, uri = _describe(path.read_bytes(), f"{path}")
     _LOADED.put(digest, uri)
     return digest, media_type, uri
 
 
 def _read_uri(uri: str) -> tuple[str, str, str]:
-    """Return a data: URI in its plain form, with digest and type of its content."""
+    """Return digest and type of the content of a data: URI, and its plain form."""
     header, _, body = uri.partition(",")
     if not header.endswith(";base64"):
         raise ValueError("has an image as a data: URI that is not base64")
@@ -306,28 +302,28 @@ def _read_uri(uri: str) -> tuple[str, str, str]:
         content = base64.b64decode("".join(body.split()), validate=True)
     except binascii.Error as error:
         raise ValueError(f"has an image whose base64 is damaged: {error}") from None
-    if len(content) > MAX_IMAGE_BYTES:
-        raise ValueError(_too_large("an image", len(content)))
-    media_type = _check(content, "a data: URI")
-    plain = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
-    return plain, hashlib.sha256(content).hexdigest(), media_type
+    _check_size(len(content), "an image")
+    return _describe(content, "a data: URI")
 
 
-def _check(content: bytes, where: str) -> str:
+def _describe(content: bytes, where: str) -> tuple[str, str, str]:
+    """Return digest and type of an image, and the image as a data: URI."""
     media_type = media_type_of(content)
     if media_type is None:
         begins = content[:12]
         raise ValueError(
             f"should be an image in PNG, JPEG, GIF or WebP, and {where} begins with {begins!r}"
         )
-    return media_type
+    uri = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+    return hashlib.sha256(content).hexdigest(), media_type, uri
 
 
-def _too_large(what: str, size: int) -> str:
-    return (
-        f"{what} has {size / 1e6:.1f} MB, at most {MAX_IMAGE_BYTES / 1e6:g} MB are sent; scale it"
-        " down"
-    )
+def _check_size(size: int, what: str) -> None:
+    if size > MAX_IMAGE_BYTES:
+        raise ValueError(
+            f"{what} has {size / 1e6:.1f} MB, at most {MAX_IMAGE_BYTES / 1e6:g} MB are sent; scale"
+            " it down"
+        )
 
 
 def _says_image(part: Mapping[str, Any]) -> bool:

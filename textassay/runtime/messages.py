@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -145,10 +144,6 @@ def cost_at(
     return (prompt + completion_tokens * completion) / 1e6
 
 
-_COUNTS = tuple(name for name in Usage.model_fields if name != "cost")
-_counts: Callable[[Mapping[str, Any]], tuple[int, ...]] = operator.itemgetter(*_COUNTS)
-
-
 class UsageTotal:
     """A running sum of usages."""
 
@@ -169,8 +164,14 @@ class UsageTotal:
         if usage is CACHED:  # a replay adds nothing else, several times per score
             self.cached_calls += 1
             return
-        total, more = vars(self), vars(usage)
-        total.update(zip(_COUNTS, map(operator.add, _counts(total), _counts(more)), strict=True))
+        # one by one, which takes a quarter of the time of a loop over the names
+        self.calls += usage.calls
+        self.cached_calls += usage.cached_calls
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        self.reasoning_tokens += usage.reasoning_tokens
+        self.cached_prompt_tokens += usage.cached_prompt_tokens
+        self.cache_write_tokens += usage.cache_write_tokens
         self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
 
     @property
@@ -304,6 +305,14 @@ def _refuse_unlistable(labels: Iterable[str]) -> None:
             )
 
 
+def _problem_of(scale: Scale) -> str:
+    """Return why a scale cannot be used; empty if it can."""
+    low, high = scale
+    if not low < high:
+        return f"the scale must be ascending, not from {low:g} to {high:g}"
+    return "the scale is wider than numbers can express" if math.isinf(high - low) else ""
+
+
 class Aspect(Message):
     """What is judged."""
 
@@ -360,13 +369,8 @@ class Aspect(Message):
 
     @model_validator(mode="after")
     def _scale_goes_up(self) -> Self:
-        low, high = self.scale
-        if not low < high:
-            raise ValueError(
-                f"aspect {self.name!r}: the scale must be ascending, not from {low:g} to {high:g}"
-            )
-        if math.isinf(high - low):
-            raise ValueError(f"aspect {self.name!r}: the scale is wider than numbers can express")
+        if problem := _problem_of(self.scale):
+            raise ValueError(f"aspect {self.name!r}: {problem}")
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
         if (self.ordered or self.multiple) and not self.labels:
@@ -608,10 +612,8 @@ class Score(Message):
             )
         if scale is not None:
             low, high = scale
-            if not low < high:
-                raise ValueError(f"the scale must be ascending, not from {low:g} to {high:g}")
-            if math.isinf(high - low):
-                raise ValueError("the scale is wider than numbers can express")
+            if not low < high or math.isinf(high - low):
+                raise ValueError(_problem_of(scale))
             if value is not None and not low <= value <= high:
                 raise ValueError(f"value {value!r} is off its scale {low:g} to {high:g}")
         return self

@@ -389,15 +389,6 @@ async def with_images(request: Q) -> Q:
     return request.model_copy(update={"images": images})
 
 
-@runtime_checkable
-class HoldsRecords(Protocol):
-    """A model that answers with what an earlier run kept."""
-
-    def value_of(self, key: str) -> bytes | None:
-        """Return what the run kept under a key, such as what it learned of the model."""
-        ...
-
-
 class InProcessModel(ABC):
     """Base of models that run in this process.
 
@@ -414,17 +405,11 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
     # The protocol alone is not enough: wrappers have its methods whatever they wrap.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
-    alternatives = (
-        "log-probabilities of given choices"
-        if ability == "choices"
-        else "the log-probability of a given text"
-    )
+    what, where = {
+        "choices": ("log-probabilities of given choices", "an API that returns top_logprobs"),
+        "continuation": ("the log-probability of a given text", "a server whose completions echo"),
+    }[ability]
     raise CapabilityError(
-        f"model {model.name!r} does not report {alternatives}; use a local model "
-        "(llamacpp/PATH.gguf)"
-        + (
-            " or an API that returns top_logprobs"
-            if ability == "choices"
-            else " or a server whose completions echo"
-        )
+        f"model {model.name!r} does not report {what}; use a local model (llamacpp/PATH.gguf) or"
+        f" {where}"
     )

@@ -289,6 +289,11 @@ class Settings(EndpointSettings):
             del own["concurrency"]
         return self.model_copy(update={**own, "endpoints": ()})
 
+    @property
+    def batches_anywhere(self) -> bool:
+        """Whether the model of any role is asked in batches."""
+        return self.batch or any(own.get("batch") for own in self.roles.values())
+
     def for_role(self, role: str) -> Settings:
         """Return the settings of the model that serves `role`, without the settings of other roles.
 
@@ -297,9 +302,8 @@ class Settings(EndpointSettings):
         """
         own = self.roles.get(role, {})
         merged = {**self.model_dump(exclude={"roles"}), **own}
-        if not merged["batch"]:  # how to batch is said for the roles that do
-            for name in OF_BATCHES - own.keys():
-                del merged[name]
+        if not merged["batch"] and "submit_only" not in own:  # it is for the roles that batch
+            del merged["submit_only"]
         return type(self)(**merged)
 
     @model_validator(mode="after")
@@ -336,10 +340,9 @@ class Settings(EndpointSettings):
             raise ValueError("`batch` goes with one endpoint: leave out endpoints")
         if self.batch and self.cache is False:
             raise ValueError("`batch` needs a place for its answers, and the cache is off")
-        if not self.batch and not any(own.get("batch") for own in self.roles.values()):
-            for name in sorted(OF_BATCHES):
-                if getattr(self, name):
-                    raise ValueError(f"`{name}` needs `batch`")
+        if self.submit_only and not self.batches_anywhere:
+            # what was meant to be submitted would be asked singly, at the full price
+            raise ValueError("`submit_only` needs `batch`")
         return self
 
 
@@ -374,9 +377,6 @@ def flag_of(model: type[BaseModel], name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(Settings, name) is not None)
 """Settings that are flags of the command line."""
-OF_BATCHES = frozenset({"submit_only"})
-"""Settings that are refused where there are no batches: what was meant to be submitted would be
-asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables of a config file; the keys of local models' tables are also keys of
 `--set`."""

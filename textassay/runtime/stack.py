@@ -29,10 +29,10 @@ from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
-from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, sender
+from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, layers, sender
 from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
-from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
+from textassay.runtime.calls.limits import AdaptiveConcurrency, LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
 from textassay.runtime.calls.samples import OneSamplePerRequest
@@ -42,7 +42,7 @@ from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import AnyResponse, HoldsRecords, InProcessModel, Model
+from textassay.runtime.model import AnyResponse, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -115,20 +115,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self._is_local:
             self.price = (0.0, 0.0)
         self.adaptation = self.new_adaptation()
-        calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
+        weights = [endpoint.weight for endpoint in settings.endpoints] or [1.0]
         self._endpoints = [
-            EndpointState(
-                number,
-                self._open_limiter(own, own.concurrency if settings.endpoints else calls),
-                weight,
-            )
+            EndpointState(number, self._open_limiter(own), weight)
             for number, ((_, own), weight) in enumerate(
-                zip(
-                    self._backends,
-                    [endpoint.weight for endpoint in settings.endpoints] or [1.0],
-                    strict=True,
-                ),
-                start=1,
+                zip(self._backends, weights, strict=True), start=1
             )
         ]
         self._dialect = self._open_dialect() if settings.batch else None
@@ -186,20 +177,12 @@ class ConnectedModel(AsyncResource, Wrapper):
         # further in.
         return with_cache(healthy, store, adaptation=self.adaptation)
 
-    def _splits_thoughts(self, backend: Model) -> bool:
-        """Whether a backend takes thoughts off its answers, as those do that ask servers."""
-        if self._is_local:
-            return False
-        return backend.identity.get("backend") in ("openai-compatible", "litellm")
-
     def new_adaptation(self) -> Adaptation:
         """Return how requests are adapted, with what the backend remembers of itself."""
         sampling = Sampling.of(self.settings)
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
-        if isinstance(self.backend, HoldsRecords):
-            learned = self.backend.value_of(adaptation.store_key)
-            if learned is not None:
-                adaptation.restore(learned)
+        if isinstance(self.backend, Adapts):  # a recorded model knows the traits of its run
+            adaptation.adopt(self.backend.new_adaptation().learned, unsaved=False)
         return adaptation
 
     def guarded_backend(
@@ -210,13 +193,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         identity: Mapping[str, Any] | None,
     ) -> Model:
         """Return a backend with masking, a time limit, and storage of its answers."""
-        backend = _known_as(backend, identity)
-        if not self._splits_thoughts(backend):
-            backend = SplitThoughts(backend)
-        secrets = () if self._is_local else secrets_of(settings)
-        guarded = MaskedModel(backend, secrets) if secrets else backend
+        guarded = _known_as(backend, identity)
+        # our backends for servers take thoughts off their answers themselves
+        kind = "" if self._is_local else guarded.identity.get("backend")
+        if kind not in ("openai-compatible", "litellm"):
+            guarded = SplitThoughts(guarded)
         # requests that wait in the queue of a local model are not stuck
         if not self._is_local:
+            if secrets := secrets_of(settings):
+                guarded = MaskedModel(guarded, secrets)
             guarded = DeadlineModel(
                 guarded,
                 timeout=settings.timeout or TIMEOUT,
@@ -339,13 +324,13 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _needs_opening(self) -> bool:
         return bool(self.settings.cache)
 
-    def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
+    def _open_limiter(self, settings: Settings) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
         return Limiter(
             rpm=settings.rpm,
             tpm=settings.tpm,
-            concurrency=calls,
-            adaptive=not self._is_local,
+            concurrency=max(settings.concurrency, LOCAL_QUEUE if self._is_local else 1),
+            first_share=1.0 if self._is_local else AdaptiveConcurrency.FIRST_SHARE,
             timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         )
 
@@ -451,22 +436,14 @@ def with_store(
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
-    if dry:
-        walked = dry_run_model(model, rounds)
-        return with_cache(
-            _known_as(walked, identity),
-            store,
-            # one of its own: what a dry run "answers" teaches nothing
-            adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
-        )
-    if isinstance(model, ConnectedModel):
-        return model.build_stack(store, identity, book)
-    core = _known_as(model, identity)
-    return with_cache(
-        core if store is None else StoringModel(core, store),
-        store,
-        adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
-    )
+        if not dry:
+            return model.build_stack(store, identity, book)
+    core = _known_as(dry_run_model(model, rounds) if dry else model, identity)
+    if store is not None and not dry:
+        core = StoringModel(core, store)
+    # one of its own: what a dry run "answers" teaches nothing
+    adaptation = model.new_adaptation() if isinstance(model, Adapts) else None
+    return with_cache(core, store, adaptation=adaptation)
 
 
 def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
@@ -482,11 +459,7 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
 
 def usage_ledger(model: Model) -> UsageTotal:
     """Return the usage and cost so far of a model from `with_cache`."""
-    while isinstance(model, Wrapper):
-        if isinstance(model, MeteredModel):
-            return model.total
-        model = model.wrapped
-    raise TypeError(f"{model.name!r} is not metered")
+    return next(layer.total for layer in layers(model) if isinstance(layer, MeteredModel))
 
 
 def check_backend(model: Model, settings: Settings) -> Model:

@@ -559,7 +559,7 @@ def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
             f"{workers.flag}= and shard= exclude each other: the data are "
             "divided among workers anyway"
         )
-    if settings.batch or any(own.get("batch") for own in settings.roles.values()):
+    if settings.batches_anywhere:
         raise ConfigurationError(
             f"{workers.flag}= and batch= exclude each other: batches are "
             "submitted by one process, which takes little CPU time"

@@ -42,7 +42,7 @@ from textassay.runtime.errors import (
     UnknownName,
 )
 from textassay.runtime.messages import Aspect, Usage
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 
@@ -222,39 +222,22 @@ class WorkerPool(Protocol):
         ...
 
 
-class Recording:
-    """An answer store that also collects new answers, to be sent elsewhere."""
+class _RecordingStore(DiskStore):
+    """Also collects new answers, to be sent elsewhere."""
 
-    def __init__(self, wrapped: AnswerStore) -> None:
-        self._wrapped = wrapped
-        self._rows: StoredAnswers = []
-
-    @property
-    def place(self) -> Path:
-        """Where the wrapped store keeps them."""
-        return self._wrapped.place
-
-    async def fetch(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`."""
-        return await self._wrapped.fetch(key)
-
-    async def fetch_group(self, group: str) -> list[bytes]:
-        """Return the values of all keys `GROUP/...`, in order of their keys."""
-        return await self._wrapped.fetch_group(group)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._new: StoredAnswers = []
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; the next `drain` returns it."""
         # collected before the first suspension: a score that depends on it must not be sent first
-        self._rows.append((key, value))
-        await self._wrapped.put(key, value)
+        self._new.append((key, value))
+        await super().put(key, value)
 
     def drain(self) -> StoredAnswers:
-        """Return the items that were put since the last call."""
-        rows, self._rows = self._rows, []
-        return rows
-
-    async def aclose(self) -> None:
-        """Do nothing: the wrapped store is the caller's."""
+        """Return the answers that were put since the last call."""
+        new, self._new = self._new, []
+        return new
 
 
 class _Warnings(logging.Handler):
@@ -279,7 +262,7 @@ class WorkerSession:
     def __init__(self) -> None:
         self._feed: FedSource | None = None
         self._session: Session | None = None
-        self._recording: Recording | None = None
+        self._recording: _RecordingStore | None = None
         self._running: asyncio.Task[None] | None = None
         self._scores: list[bytes] = []
         self._last = NO_PROGRESS
@@ -391,12 +374,15 @@ class WorkerSession:
             self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
-        # a file rather than memory, so that equal requests are sent once in runs of any length
-        folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
-        store = await open_store(job.request.settings, folder, stack)
-        if store and job.request.settings.cache is None and not job.answers_folder:
+        store: AnswerStore | None
+        if job.request.settings.cache is None and not job.answers_folder:
+            # a file rather than memory, so that equal requests are sent once in runs of any length
+            folder = stack.enter_context(scratch_folder()) / ANSWERS
+            store = self._recording = await stack.enter_async_context(_RecordingStore(folder))
             await gather([store.put(key, value) for key, value in job.answers])
-            store = self._recording = Recording(store)
+            self._recording.drain()  # the other process has these
+        else:
+            store = await open_store(job.request.settings, job.answers_folder, stack)
         self._feed = FedSource(job.info)
         own = job.request.model_copy(update={"out": None, "resume": False})
         session = await stack.enter_async_context(

@@ -13,8 +13,6 @@ from tests.batch_server import Faults, serve_batches
 from tests.runtime.batches.test_batch import asked, session
 from tests.virtual_time import SkippingLoop, run_skipping, run_virtual
 from textassay.runtime.batches.batch import (
-    FIRST_ANSWER,
-    MAX_PAUSE,
     Availability,
     BatchUnfinished,
     Polling,
@@ -52,7 +50,7 @@ def waited(attempts: int, next_pause: Callable[[], float]) -> list[float]:
         (None, [*GROWING, 60.0, 60.0]),
         (0.0, [*GROWING, 60.0, 60.0]),
         (90.0, [90.0] * 7),
-        (86400.0, [MAX_PAUSE] * 7),
+        (86400.0, [PollPolicy.pause] * 7),
     ],
 )
 def test_pauses_are_bounded_whatever_the_provider_asks_for(
@@ -69,9 +67,9 @@ def test_a_batch_without_room_is_given_up_unless_one_of_ours_is_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Whose end makes room, be it a day later; all of it is reported once."""
-    refusal, waits = RateLimited("full", retry_after=MAX_PAUSE), polling()
+    refusal, waits = RateLimited("full", retry_after=PollPolicy.pause), polling()
     found = waited(300, lambda: waits.no_capacity(refusal, is_other_running=True))
-    assert sum(found) == pytest.approx(300 * MAX_PAUSE)
+    assert sum(found) == pytest.approx(300 * PollPolicy.pause)
     assert [m for m in caplog.messages if "has no room for a further batch" in m] == caplog.messages
     assert len(caplog.messages) == 1
     alone = polling()
@@ -82,7 +80,7 @@ def test_a_batch_without_room_is_given_up_unless_one_of_ours_is_running(
 @pytest.mark.parametrize(
     ("error", "has_answered", "longest"),
     [
-        (NothingListening("refused"), False, FIRST_ANSWER),
+        (NothingListening("refused"), False, PollPolicy.first_answer),
         (NothingListening("refused"), True, 300.0),
         (ServerFailed("503"), False, 300.0),
     ],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.virtual_time import run_virtual, virtual
+from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
@@ -279,12 +279,3 @@ def test_a_rate_that_the_server_enforces_is_reached_without_knowing_it(rate: int
     seen = simulate(server, cap=64, seconds=120)
     assert len(seen.answers) >= 0.98 * rate * 120
     assert seen.rejections <= 0.25 * len(seen.answers)
-
-
-@virtual
-async def test_without_adaptation_nothing_changes() -> None:
-    limiter = Limiter(rpm=None, tpm=None, concurrency=20, adaptive=False)
-    async with limiter.admit() as permit:
-        limiter.rejected(permit)
-        limiter.timed_out(permit)
-    assert limiter.state.limit == 20

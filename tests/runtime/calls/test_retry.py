@@ -168,6 +168,22 @@ async def test_six_attempts_at_a_limit_that_says_nothing_take_more_than_a_minute
     assert 60 < sum(clock.waits) < 180
 
 
+async def test_waits_at_a_limit_stay_short_while_other_calls_are_answered():
+    """It does not hold for a minute then, and six attempts need not outlast it."""
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+        await retrying.generate(Request(prompt="x", seed=2))
+
+    refusing = ScriptedModel(lambda r: errors.RateLimited("no") if r.seed == 1 else "fine")
+    retrying = RetryingModel(refusing, sleep=sleep)
+    with pytest.raises(errors.RateLimited):
+        await retrying.generate(Request(prompt="x", seed=1))
+    assert len(waits) == 5
+    assert all(wait <= 0.5 * 2**number for number, wait in enumerate(waits))
+
+
 async def test_it_does_not_begin_a_wait_that_passes_the_total_time():
     clock, model = Clock(), always(errors.RateLimited, retry_after=3600.0)
     with pytest.raises(errors.RateLimited):

@@ -119,13 +119,9 @@ class RecordedModel(PostingModel):
     def new_adaptation(self) -> Adaptation:
         """Return the adaptation of requests, with the recorded traits of the model."""
         adaptation = Adaptation(self, self._sampling)
-        if learned := self.value_of(adaptation.store_key):
+        if learned := self._answers.get(adaptation.store_key):
             adaptation.restore(learned)
         return adaptation
-
-    def value_of(self, key: str) -> bytes | None:
-        """Return the run's value under a key, such as the traits of the model."""
-        return self._answers.get(key)
 
     def _find(self, request: AnyRequest) -> AnyResponse:
         # with the recorded identity, as in the keys of the run

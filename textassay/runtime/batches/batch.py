@@ -50,14 +50,13 @@ from textassay.runtime.errors import (
     NothingListening,
     RateLimited,
     RequestRefused,
-    StorageError,
     TimedOut,
     TransientError,
 )
 from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.files import encode, sync_folder, write_synced
+from textassay.runtime.storage.files import encode, storage_errors, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES
 
@@ -206,13 +205,11 @@ def _take(records: dict[str, BatchRecord], row: Mapping[str, Any]) -> None:
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
     """Write a file and force it to the disk."""
-    try:
+    with storage_errors(f"{path} cannot be written"):
         path.parent.mkdir(exist_ok=True)
         write_synced(path, (line + b"\n" for line in lines))
         sync_folder(path.parent)
         sync_folder(path.parent.parent)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error}") from error
 
 
 class PendingRequest:
@@ -601,13 +598,6 @@ def plain_request(request: Request | ChoicesRequest) -> Request:
     return request if isinstance(request, Request) else choices_as_request(request)
 
 
-MAX_PAUSE = 300.0
-"""Longest time between two attempts, whatever the provider asks for."""
-FIRST_ANSWER = 10.0
-"""Seconds after which a server that has never answered in this session is given up: its address is
-more likely wrong than that it is being restarted."""
-
-
 @dataclass(frozen=True)
 class PollPolicy:
     """How often a provider is asked about batches, and how long; in seconds."""
@@ -621,6 +611,11 @@ class PollPolicy:
     """Time for one small call; uploads and results get ten times as long or more."""
     outage: float = 300.0
     """Time for which a provider may fail every call."""
+    first_answer: float = 10.0
+    """The same if nothing listens and the provider has not answered in this session: its address is
+    more likely wrong than that it is being restarted."""
+    pause: float = 300.0
+    """Longest time between two attempts, whatever the provider asks for."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
     capacity: float = 1800.0
@@ -681,13 +676,13 @@ class Polling:
 
     def look_again(self) -> float:
         """Wait for the batch to end."""
-        return self._pause("end", self._policy.interval)
+        return self._pause("end")
 
     def outage(self, error: TransientError, since: float) -> float:
         """Wait for a provider that fails; its first failed call began at `since`."""
         longest = self._policy.outage
         if isinstance(error, NothingListening) and not self._provider.has_answered:
-            longest = min(longest, FIRST_ANSWER)
+            longest = min(longest, self._policy.first_answer)
         if self._waiting_time("outage", since) > longest:
             raise error
         self._provider.failed(error, longest)
@@ -705,7 +700,7 @@ class Polling:
             f"the batch API of {name} has no room for a further batch yet, which is submitted again"
             f" later: {error}",
         )
-        return min(max(self._pause("capacity"), error.retry_after or 0.0), MAX_PAUSE)
+        return min(max(self._pause("capacity"), error.retry_after or 0.0), self._policy.pause)
 
     def unread(self, error: FileUnread) -> float:
         """Wait until the provider has read an uploaded file."""
@@ -736,8 +731,11 @@ class Polling:
             wait.is_reported = True
             _log.warning("%s", message)
 
-    def _pause(self, reason: str, longest: float = MAX_PAUSE) -> float:
-        wait, longest = self._waits[reason], min(longest, self._policy.interval)
+    def _pause(self, reason: str) -> float:
+        longest = self._policy.interval
+        if reason != "end":
+            longest = min(longest, self._policy.pause)
+        wait = self._waits[reason]
         pause = min(wait.pause, longest)
         wait.pause = min(1.5 * wait.pause, longest)
         return pause

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
-from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes
+from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, layers
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
     ALLOWANCES,
@@ -76,7 +76,6 @@ class Adaptation:
         # In batches no request goes ahead of the others, and all have tokens for a thought, as an
         # answer that is cut off costs a batch.
         self._in_batches = in_batches
-        self._has_settings = bool(self.sampling.fields)
         self.unsaved = False
         """Whether something was learned that is not stored yet."""
         self.lock = asyncio.Lock()
@@ -130,25 +129,25 @@ class Adaptation:
         """Begin with the traits that an earlier process has stored."""
         if self._key not in KNOWN:
             stored = ModelTraits.model_validate(decode(value))
-            self.learn(**{name: getattr(stored, name) for name in RECORDED_TRAITS})
-            self.unsaved = False
+            recorded = {name: getattr(stored, name) for name in RECORDED_TRAITS}
+            self.adopt(self.learned.learn(**recorded), unsaved=False)
 
     def learn(self, **update: Any) -> None:
         """Replace some of the traits."""
         self.adopt(self.learned.learn(**update))
 
-    def adopt(self, traits: ModelTraits) -> None:
+    def adopt(self, traits: ModelTraits, *, unsaved: bool = True) -> None:
         """Adapt later calls to these traits."""
         self.learned = traits
         self.__dict__.pop("differences", None)
         # Models of this process, and scripts, may differ although their identities are equal.
         if self.is_remote:
             KNOWN[self._key] = traits
-        self.unsaved = True
+        self.unsaved = unsaved
 
     def want(self, call: Call) -> Call:
         """Return a call with the parameters that the settings add to it."""
-        return self.sampling.put_into(call) if self._has_settings else call
+        return self.sampling.put_into(call)
 
     def adapt(self, call: Call, least: int = 0) -> Call:
         """Return a wanted call as it is sent, with at least `least` tokens for a thought."""
@@ -621,9 +620,5 @@ def _is_same(one: Call, other: Call) -> bool:
 
 def adaptation_of(model: Model) -> Adaptation | None:
     """Return how requests to a model are adapted; `None` if they are not."""
-    while isinstance(model, Wrapper):
-        found = getattr(model, "adaptation", None)
-        if isinstance(found, Adaptation):
-            return found
-        model = model.wrapped
-    return None
+    found = (getattr(layer, "adaptation", None) for layer in layers(model))
+    return next((one for one in found if isinstance(one, Adaptation)), None)

@@ -15,9 +15,9 @@ import asyncio
 import math
 import string
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar, Token
-from typing import Self
 
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
@@ -224,26 +224,6 @@ ROUNDING = 1e-9
 """Share of the cap by which sums of floats may exceed it."""
 
 
-class Reservation:
-    """The part of a budget that one request may spend, for the time of an `async with` block."""
-
-    __slots__ = ("_budget", "cost")
-
-    def __init__(self, budget: Budget, cost: float) -> None:
-        self._budget, self.cost = budget, cost
-
-    async def __aenter__(self) -> Self:
-        await self._budget._enter(self.cost)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._budget._give_back(self.cost)
-
-    def settle(self, cost: float) -> None:
-        """Count the true cost of the request, in US dollars."""
-        self._budget.spent += cost
-
-
 class Budget:
     """US dollars that may be spent, shared by all models of a run.
 
@@ -320,13 +300,6 @@ class Budget:
         self._may_grow = False
         self._wake()
 
-    def reserve(self, cost: float) -> Reservation:
-        """Return an async context manager that reserves `cost` US dollars.
-
-        Entering it raises `BudgetReached` if the request would pass the cap.
-        """
-        return Reservation(self, cost)
-
     def _remaining(self, reserved: float, cost: float) -> bool:
         return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
@@ -337,6 +310,19 @@ class Budget:
             f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the"
             f" next request may cost ${cost:.4f}; resume with a higher max_cost="
         )
+
+    @asynccontextmanager
+    async def reserve(self, cost: float) -> AsyncIterator[None]:
+        """Hold `cost` US dollars within the block, in which the true cost is added to `spent`.
+
+        Raises:
+            BudgetReached: The request would pass the cap.
+        """
+        await self._enter(cost)
+        try:
+            yield
+        finally:
+            self._give_back(cost)
 
     async def _enter(self, cost: float) -> None:
         # first come, first served: small requests could keep a large one waiting forever
@@ -428,24 +414,24 @@ class BudgetedModel(Wrapper):
         return await self._reserve(call, ask)
 
     async def _reserve(self, call: Call, ask: Send) -> AnyResponse:
-        request = call.request
-        async with self.budget.reserve(self._most(call)) as reservation:
+        request, most = call.request, self._most(call)
+        async with self.budget.reserve(most):
             try:
                 answer = self._add_cost(await ask(call))
             except (ModelError, CapabilityError) as error:
-                reservation.settle(self._cost_of_failure(request, error))
+                self.budget.spent += self._cost_of_failure(request, error)
                 raise
             cost = answer.usage.cost
             # without reported tokens, the reserved upper bound counts
             if cost is None and self.price:
-                cost = reservation.cost
+                cost = most
             if cost is None:
                 raise ConfigurationError(
                     f"model {self.name!r} does not report what its answers cost, so "
                     "max_cost= cannot be enforced; give the price per million "
                     "tokens with price=(IN, OUT)"
                 )
-            reservation.settle(max(cost, self._least(request, answer)))
+            self.budget.spent += max(cost, self._least(request, answer))
             self._learn(request, answer.usage)
             self._forecast.learn(call, answer)
             return answer

@@ -44,18 +44,14 @@ _ANSWERS: dict[str, type[AnyResponse]] = {
 
 def encode_answer(response: AnyResponse) -> bytes:
     """Return a response as it is stored, without its usage, which is only paid once."""
-    if type(response) is Response and _is_bare(response):
-        # the same as below, in a third of the time
-        fields = vars(response).copy()
-        del fields["usage"]
-        return encode({"kind": "generate", "answer": fields}, default=_encode)
     if isinstance(response, DecisionResponse):
         return encode({"kind": "decide", "answer": _stored_decisions(response)})
-    kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
-    answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
-    if kind == "generate":
-        answer["samples"] = [_without_defaults(sample) for sample in answer["samples"]]
-    return encode({"kind": kind, "answer": answer})
+    kind, own = next((k, answer) for k, answer in _ANSWERS.items() if isinstance(response, answer))
+    fields = vars(response).copy()
+    if type(response) is not own:  # a class of the user's may have further fields
+        fields = {name: fields[name] for name in own.model_fields}
+    del fields["usage"]
+    return encode({"kind": kind, "answer": fields}, default=_encode)
 
 
 def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
@@ -71,26 +67,15 @@ def _stored_decisions(response: DecisionResponse) -> dict[str, Any]:
 
 
 def _encode(part: Sample | TokenLogprob) -> dict[str, Any]:
-    return _without_defaults(vars(part)) if type(part) is Sample else vars(part)
-
-
-def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored fields of a sample: the optional ones only if they have a value."""
+    """Return the stored fields of a part: the optional ones of a sample only with a value."""
+    if isinstance(part, TokenLogprob):
+        return {"token": part.token, "logprob": part.logprob, "top": part.top}
     names = ["text", "finish_reason", "logprobs"]
-    if sample["thought"] is not None or sample["from_thought"]:
+    if part.thought is not None or part.from_thought:
         names += ["thought", "from_thought"]
-    if sample["native"] is not None:
+    if part.native is not None:
         names.append("native")
-    return {name: sample[name] for name in names}
-
-
-def _is_bare(response: Response) -> bool:
-    """Return whether no part of a response is of a subclass, which may have further fields."""
-    return all(
-        type(sample) is Sample
-        and (sample.logprobs is None or all(type(t) is TokenLogprob for t in sample.logprobs))
-        for sample in response.samples
-    )
+    return {name: getattr(part, name) for name in names}
 
 
 def decode_answer(value: bytes) -> AnyResponse:

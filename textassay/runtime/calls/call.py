@@ -8,7 +8,7 @@ read the posting; models of users take the request alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -286,11 +286,18 @@ def deciding(model: Model) -> Deciding:
     )
 
 
+def layers(model: Model) -> Iterator[Model]:
+    """Yield a model and those inside of it, from the outermost wrapper to the backend."""
+    while isinstance(model, Wrapper):
+        yield model
+        model = model.wrapped
+    yield model
+
+
 def unwrap(model: Model) -> Model:
     """Return the model inside all wrappers."""
-    while isinstance(model, Wrapper):
-        model = model.wrapped
-    return model
+    *_, inner = layers(model)
+    return inner
 
 
 class RefusingModel(Wrapper):

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, fill_up, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, fill_up, layers, unwrap
 from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
@@ -226,15 +226,14 @@ class DecidingModel(Wrapper):
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
         """Return one around a model, with the knowledge of a `DecidingModel` among its wrappers."""
-        inner: Model = model
-        while isinstance(inner, Wrapper) and not isinstance(inner, DecidingModel):
-            inner = inner.wrapped
-        if inner is model and isinstance(model, DecidingModel):
+        if isinstance(model, DecidingModel):
             return model
         outer = cls(model)
-        if isinstance(inner, DecidingModel):
-            # the wrappers between the two see the requests that are made here
-            outer._memory, outer._found = inner._memory, inner._found
+        for inner in layers(model):
+            if isinstance(inner, DecidingModel):
+                # the wrappers between the two see the requests that are made here
+                outer._memory, outer._found = inner._memory, inner._found
+                break
         return outer
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:

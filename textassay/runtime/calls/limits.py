@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict, deque
+from collections.abc import Coroutine
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any
 
 from textassay.runtime.calls.budget import TokenForecast
 from textassay.runtime.calls.call import Call, Send, Wrapper
@@ -45,10 +46,12 @@ class AdaptiveConcurrency:
     JUDGED = 64
     LOWER = 0.7
 
-    def __init__(self, cap: int, *, timeout: float = math.inf) -> None:
+    def __init__(
+        self, cap: int, *, timeout: float = math.inf, first_share: float = FIRST_SHARE
+    ) -> None:
         self.cap, self._timeout = cap, timeout
         # Growth and cuts are computed on the exact limit: 5 % of 10 calls are half a call.
-        self._exact = self._before_growth = max(self.FIRST, self.FIRST_SHARE * cap)
+        self._exact = self._before_growth = max(self.FIRST, first_share * cap)
         self._factor = math.inf
         self._cut_at = -math.inf
         self._answers = 0
@@ -128,23 +131,6 @@ class AdaptiveConcurrency:
             self._cuts_help = True
         elif self._exact <= self.LOWER * self._judged[0]:
             self._cuts_help = False
-
-
-class FixedConcurrency:
-    """A constant limit on calls in flight."""
-
-    def __init__(self, cap: int) -> None:
-        self.cap = cap
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight."""
-        return self.cap
-
-    def answered(self, sent: float, now: float) -> None:
-        """Keep the limit."""
-
-    rejected = timed_out = answered
 
 
 WINDOW = 60.5
@@ -309,9 +295,8 @@ class Permit:
         """Tokens that the pace has counted."""
         self.is_settled = False
 
-    async def __aenter__(self) -> Self:
-        await self.limiter._enter(self)
-        return self
+    def __aenter__(self) -> Coroutine[Any, Any, Permit]:
+        return self.limiter._enter(self)
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.limiter._leave(self, error)
@@ -348,10 +333,14 @@ class Limiter:
         rpm: float | None,
         tpm: float | None,
         concurrency: int,
-        adaptive: bool = True,
         timeout: float = math.inf,
+        first_share: float = AdaptiveConcurrency.FIRST_SHARE,
     ) -> None:
-        """Set the limits; `None` means that there is none."""
+        """Set the limits; `None` means that there is none.
+
+        `timeout` and `first_share` are for `AdaptiveConcurrency`: all of the calls may be in flight
+        at once with a share of 1.
+        """
         for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
@@ -364,10 +353,8 @@ class Limiter:
         self._request_pace, self._token_pace = Pace(_whole(self.rpm)), Pace(self.tpm)
         self._window = Window()
         self._tokens_used = self._tokens_reserved = 0.0
-        self._calls_limit = (
-            AdaptiveConcurrency(self.concurrency, timeout=timeout)
-            if adaptive
-            else FixedConcurrency(self.concurrency)
+        self._calls_limit = AdaptiveConcurrency(
+            self.concurrency, timeout=timeout, first_share=first_share
         )
         self._in_flight = self._answered = self._rejected = 0
         self._answer_seconds = 0.0
@@ -397,14 +384,10 @@ class Limiter:
 
     def admit(self, tokens: int = 0) -> Permit:
         """Return an async context manager that waits until a request with `tokens` may go."""
-        if tokens < 0:
-            raise ValueError(f"a request cannot have {tokens} tokens")
         return Permit(self, tokens)
 
     def pause(self, seconds: float) -> None:
         """Pause all admissions for some seconds; never shortens a running pause."""
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"cannot pause for {seconds!r} seconds")
         self._loop = asyncio.get_running_loop()
         self._paused_until = max(self._paused_until, self._loop.time() + seconds)
         self._wake()
@@ -451,7 +434,7 @@ class Limiter:
             rejected=self._rejected,
         )
 
-    async def _enter(self, permit: Permit) -> None:
+    async def _enter(self, permit: Permit) -> Permit:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._waiting:
@@ -464,7 +447,7 @@ class Limiter:
             now = loop.time()
             if self._ready_at(permit.tokens, now) <= now:
                 self._take(permit, now, waited=False)
-                return
+                return permit
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = permit
         # only the head of the queue determines the timer
@@ -479,6 +462,7 @@ class Limiter:
             self._waiting.pop(future, None)
             self._wake()
             raise
+        return permit
 
     @property
     def _used_share(self) -> float:
@@ -527,8 +511,6 @@ class Limiter:
             self._wake()
 
     def _settle(self, permit: Permit, tokens: int) -> None:
-        if tokens < 0:
-            raise ValueError(f"a request cannot have used {tokens} tokens")
         # only the first settlement is compared with the reservation, which `_correct` replaces
         if not permit.is_settled:
             self._tokens_used = FADING * self._tokens_used + tokens

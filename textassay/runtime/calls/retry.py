@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
@@ -34,7 +35,7 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE, Usage
+from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,
@@ -145,11 +146,6 @@ MIN_WAIT = 0.5
 MAX_WAIT = 60.0
 """Upper bound of any wait, in seconds, unless the server asks for a longer one."""
 
-LIMITED_WAITS = ((0.0, 0.5), (1.0, 2.0), (6.0, 12.0), (30.0, MAX_WAIT))
-"""Bounds of the first, second, third and any later wait, in seconds, after a 429 whose server names
-no time. Servers count limits by the second or by the minute: so the first waits are short, and the
-waits of six attempts together exceed a minute."""
-
 _log = logging.getLogger(__name__)
 _DEFAULTS = Settings()
 
@@ -158,9 +154,11 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth. If the server names no time, the wait is
-    random: up to 0.5 s, doubled with each attempt up to 60 s, and as `LIMITED_WAITS` says after a
-    rate limit. Gives up after `attempts`, or at once if the next wait would end after
-    `total_timeout`, and raises the last error with the number of attempts in its message.
+    random: up to 0.5 s, doubled with each attempt up to 60 s. A rate limit may hold for a minute:
+    unless the server answers most calls, the wait is quadrupled with each attempt, so that the
+    waits of six attempts together exceed a minute. Gives up after `attempts`, or at once if the
+    next wait would end after `total_timeout`, and raises the last error with the number of attempts
+    in its message.
     """
 
     def __init__(
@@ -184,114 +182,109 @@ class RetryingModel(Wrapper):
         self.on_failure = on_failure
         self._sleep = sleep
         self._rng = rng or random.Random()
+        self._surplus = 0
+        """Calls that were answered, less attempts that a rate limit turned away."""
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             # outside of tenacity, which would cost an answer as much CPU as its parsing
-            return await ask(call)
+            answer = await ask(call)
         except TransientError as error:
             first = error
-        failing_since = time.monotonic()
+        else:
+            self._surplus += 1
+            return answer
+        return await self._ask_again(call, ask, first, started)
+
+    async def _ask_again(
+        self, call: Call, ask: Send, first: TransientError, started: float
+    ) -> AnyResponse:
+        """Answer after a first attempt that failed."""
+        failing_since, spent, surplus = time.monotonic(), NO_USAGE, self._surplus
         import tenacity  # here, since most runs never need it
 
-        # tenacity begins with an attempt, which replays the one above
-        attempts = _RetryState(self, first, started)
-        retrying = tenacity.AsyncRetrying(
+        def wait(state: tenacity.RetryCallState) -> float:
+            nonlocal surplus
+            answers, surplus = self._surplus >= surplus, self._surplus
+            return self.wait_after(_error_of(state), state.attempt_number, answers=answers)
+
+        attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
-            wait=attempts.wait,
-            stop=attempts.stop,
-            after=attempts.after,
+            wait=wait,
+            stop=lambda state: self._is_over(state, started),
+            before_sleep=_log_failure,
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            answer: AnyResponse = await retrying(attempts.ask, call, ask)
+            async for attempt in attempts:
+                number = attempt.retry_state.attempt_number
+                with attempt:
+                    try:
+                        if number == 1:  # tenacity begins with the attempt that was made
+                            raise first
+                        answer = await ask(call)
+                        self._surplus += 1
+                    except (ModelError, BudgetReached) as error:
+                        # the error that is raised in the end has the cost of all attempts
+                        spent, error.usage = spent + (error.usage or NO_USAGE), None
+                        if isinstance(error, TransientError):
+                            self.on_failure(error)
+                        self._surplus -= isinstance(error, RateLimited)
+                        raise
         except (ModelError, BudgetReached) as error:
             # other errors end a request whatever the number of attempts
             if isinstance(error, TransientError):
-                _say_attempts(error, attempts.failed)
+                _say_attempts(error, number)
             if isinstance(error, ModelError):
                 error.failing_since = failing_since
-            error.usage = attempts.usage_with(error)
+            error.usage = None if spent is NO_USAGE else spent
             raise
-        if attempts.usage is not NO_USAGE:
-            answer = answer.model_copy(update={"usage": attempts.usage + answer.usage})
-        return answer
+        if spent is NO_USAGE:
+            return answer
+        return answer.model_copy(update={"usage": spent + answer.usage})
 
-    def wait_after(self, error: BaseException, failed: int) -> float:
-        """Return the seconds to wait after attempt number `failed`, counted from 1."""
-        retry_after: float | None = getattr(error, "retry_after", None)
-        if retry_after is not None:
-            # spread, as all callers were given the same Retry-After
-            return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
-        if isinstance(error, RateLimited):
-            return self._rng.uniform(*LIMITED_WAITS[min(failed, len(LIMITED_WAITS)) - 1])
-        # a wrong address fails at once, so its attempts should not take long
-        shortest = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
-        # the exponent is bounded, as a float would overflow after a thousand attempts
-        ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
-        # from zero ("full jitter"), as callers that failed together should not return together
-        return self._rng.uniform(0, ceiling)
-
-
-class _RetryState:
-    """Counts the failed attempts at one request and decides on the next."""
-
-    def __init__(self, model: RetryingModel, first: TransientError, started: float) -> None:
-        self.model = model
-        self.started = started
-        self.failed = 0
-        self.usage = NO_USAGE
-        """Cost of the attempts that the server answered in an unusable way."""
-        self._replayed = [first]
-
-    async def ask(self, call: Call, ask: Send) -> AnyResponse:
-        """Raise the error of the first attempt once, then ask."""
-        if self._replayed:
-            raise self._replayed.pop()
-        return await ask(call)
-
-    def wait(self, state: tenacity.RetryCallState) -> float:
-        """Return the seconds until the next attempt."""
-        seconds = self.model.wait_after(_error_of(state), state.attempt_number)
-        _log.debug(
-            "attempt %d failed with %s; the next is in %.2f s",
-            state.attempt_number,
-            type(_error_of(state)).__name__,
-            seconds,
-        )
-        return seconds
-
-    def stop(self, state: tenacity.RetryCallState) -> bool:
-        """Whether the attempt that has just failed was the last."""
+    def _is_over(self, state: tenacity.RetryCallState, started: float) -> bool:
+        """Return whether the attempt that has just failed was the last."""
         # a wait that would end too late is not begun
-        over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
-        if self.model.gives_up(_error_of(state)):
-            return True
-        return over or self.failed >= self.model.attempts
+        end = time.monotonic() + state.upcoming_sleep
+        is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
+        return is_last or self.gives_up(_error_of(state))
 
-    def after(self, state: tenacity.RetryCallState) -> None:
-        """Count the attempt that has just failed; comes before `wait` and `stop`."""
-        error = _error_of(state)
-        self.failed += 1
-        if isinstance(error, ModelError) and error.usage is not None:
-            self.usage += error.usage
-            error.usage = None  # the error that is raised in the end has the sum
-        if isinstance(error, ModelError):
-            self.model.on_failure(error)
+    def wait_after(self, error: BaseException, failed: int, *, answers: bool = False) -> float:
+        """Return the seconds to wait after attempt number `failed`, counted from 1.
 
-    def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
-        """Return the cost of all failed attempts, including the last one, which raised `error`."""
-        if error.usage is not None:
-            return self.usage + error.usage
-        return None if self.usage is NO_USAGE else self.usage
+        `answers` says whether, since the failure before this one, as many calls were answered as
+        turned away by a rate limit.
+        """
+        if isinstance(error, TransientError) and error.retry_after is not None:
+            # spread, as all callers were given the same Retry-After
+            return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
+        # a wrong address fails at once, so its attempts should not take long
+        first = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
+        is_closed = isinstance(error, RateLimited) and not answers
+        # the exponent is bounded, as a float would overflow after a thousand attempts
+        ceiling = min(MAX_WAIT, first * (4.0 if is_closed else 2.0) ** min(failed - 1, 30))
+        # from zero ("full jitter"), as callers that failed together should not return together;
+        # but the waits of six attempts at a limit must exceed the minute for which it may hold
+        shortest = 0.6 * ceiling if is_closed and failed > 1 else 0.0
+        return self._rng.uniform(shortest, ceiling)
 
 
 def _error_of(state: tenacity.RetryCallState) -> BaseException:
     # tenacity only asks about attempts that failed
     return cast("BaseException", cast("tenacity.Future", state.outcome).exception())
+
+
+def _log_failure(state: tenacity.RetryCallState) -> None:
+    _log.debug(
+        "attempt %d failed with %s; the next is in %.2f s",
+        state.attempt_number,
+        type(_error_of(state)).__name__,
+        state.upcoming_sleep,
+    )
 
 
 def _say_attempts(error: TransientError, failed: int) -> None:
@@ -309,20 +302,21 @@ MAX_OUTAGES = 3
 _OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 
 
+@dataclass
 class Health:
     """The state of a model's server, learned from calls; shared by all stacks around the model."""
 
-    def __init__(self, *, outage_wait: float = 300.0, failure_limit: int = 20) -> None:
-        self.outage_wait, self.failure_limit = outage_wait, failure_limit
-        self.answered = 0
-        """Calls that were answered."""
-        self.up_at = -math.inf
-        """When the newest of them began (`time.monotonic`): a server that went down may still
-        answer the calls in flight."""
-        self.consecutive_failures = 0
-        """Calls that failed since the last answer."""
-        self.outage: asyncio.Task[bool] | None = None
-        """Waits for a server that is down to come back; returns whether it was down."""
+    outage_wait: float = 300.0
+    failure_limit: int = 20
+    answered: int = 0
+    """Calls that were answered."""
+    up_at: float = -math.inf
+    """When the newest of them began (`time.monotonic`): a server that went down may still answer
+    the calls in flight."""
+    consecutive_failures: int = 0
+    """Calls that failed since the last answer."""
+    outage: asyncio.Task[bool] | None = None
+    """Waits for a server that is down to come back; returns whether it was down."""
 
     def finds_no_model(self, error: BaseException) -> bool:
         """Return whether an error shows that the address has no model: it sends a page first."""

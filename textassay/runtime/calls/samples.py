@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any, cast
 
 from textassay.runtime.calls.call import Call, Wrapper
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, Capabilities, Request, Response
 
 MAX_SAMPLES_PER_DRAW = 1000
@@ -55,22 +55,11 @@ class OneSamplePerRequest(Wrapper):
             call.about(request.model_copy(update={"n": 1, "draw": first + index}))
             for index in range(request.n)
         ]
-        ask = self._ask
-        if len(singles) == 1:
-            return await ask(singles[0])
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(ask(single)) for single in singles]
-        except BaseExceptionGroup as failures:
-            # outer wrappers decide by the class of an error, which a group would hide
-            raise failures.exceptions[0] from None
-        return _join_responses([cast(Response, task.result()) for task in tasks])
-
-
-def _join_responses(responses: list[Response]) -> Response:
-    """Return all samples as one response, in order, with the sum of usage."""
-    return Response(
-        samples=tuple(sample for response in responses for sample in response.samples),
-        usage=sum((response.usage for response in responses), Usage()),
-        model=responses[0].model,
-    )
+        responses = [cast(Response, one) for one in await gather(map(self._ask, singles))]
+        if len(responses) == 1:
+            return responses[0]
+        return Response(
+            samples=tuple(sample for response in responses for sample in response.samples),
+            usage=sum((response.usage for response in responses), NO_USAGE),
+            model=responses[0].model,
+        )

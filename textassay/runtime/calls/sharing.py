@@ -144,8 +144,11 @@ class SharedModel(Wrapper):
         return await ask(call) if kept is None else kept
 
 
-class CalledOnce(Generic[P, R]):
-    """Calls an agent once for equal arguments, and keeps its result unless it fails."""
+class once(Generic[P, R]):
+    """Calls an agent once for equal arguments, such as G-Eval's steps for an aspect.
+
+    Keeps all results, but for failures: make one for each run.
+    """
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
         # a graph reads the annotations of `__wrapped__`
@@ -161,14 +164,6 @@ class CalledOnce(Generic[P, R]):
         result, _ = await self._shared.join(key, lambda: self._agent(*args, **kwargs))
         # all callers of one call get here, and return the first one's object
         return self._results.setdefault(key, result)
-
-
-def once(agent: Callable[P, Awaitable[R]]) -> CalledOnce[P, R]:
-    """Return `agent` so that equal arguments share one call, such as G-Eval's steps for an aspect.
-
-    The returned object keeps all results: make one for each run.
-    """
-    return CalledOnce(agent)
 
 
 class PrefixModel(Wrapper):

@@ -15,6 +15,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, cast
 
 from textassay.lazy import lazy_pattern
@@ -76,7 +77,7 @@ class Sampling(Message):
         """Return the sampling parameters among a model's settings."""
         return cls(**{name: getattr(settings, name) for name in cls.model_fields})
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, Any]:
         """The fields that are set."""
         values = {name: getattr(self, name) for name in type(self).model_fields}

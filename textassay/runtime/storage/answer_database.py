@@ -156,28 +156,17 @@ class DatabaseReader:
 
     def find(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values of those keys that are there."""
-        found: dict[str, bytes] = {}
-        for start in range(0, len(keys), _VALUES_PER_QUERY):
-            some = keys[start : start + _VALUES_PER_QUERY]
-            marks = ",".join("?" * len(some))
-            found |= self._sound(
-                f"SELECT key, value, tag FROM Cache WHERE key IN ({marks}) AND raw = 1", some
-            )
-        return found
+        query = "SELECT key, value, tag FROM Cache WHERE key IN ({}) AND raw = 1"
+        return self._find(query, "?", keys)
 
     def find_groups(self, groups: Sequence[str]) -> dict[str, bytes]:
         """Return the values of all keys `GROUP/...` of some groups."""
-        found: dict[str, bytes] = {}
-        for start in range(0, len(groups), _VALUES_PER_QUERY):
-            some = groups[start : start + _VALUES_PER_QUERY]
-            # 0 is the character after /
-            found |= self._sound(
-                f"WITH wanted(name) AS (VALUES {','.join(['(?)'] * len(some))}) "
-                "SELECT key, value, tag FROM wanted CROSS JOIN Cache "
-                "WHERE key > name || '/' AND key < name || '0' AND raw = 1",
-                some,
-            )
-        return found
+        # 0 is the character after /
+        query = (
+            "WITH wanted(name) AS (VALUES {}) SELECT key, value, tag FROM wanted CROSS JOIN Cache "
+            "WHERE key > name || '/' AND key < name || '0' AND raw = 1"
+        )
+        return self._find(query, "(?)", groups)
 
     def count(self) -> int:
         """Return the number of entries."""
@@ -196,12 +185,15 @@ class DatabaseReader:
         """Close the connection."""
         self._connection.close()
 
-    def _sound(self, query: str, values: Sequence[str]) -> dict[str, bytes]:
+    def _find(self, query: str, mark: str, values: Sequence[str]) -> dict[str, bytes]:
+        """Return key and value of each row, for a query that takes any number of values."""
         found: dict[str, bytes] = {}
-        for key, value, tag in self._rows(query, values):
-            if type(value) is not bytes or tag != checksum(key, value):
-                raise unusable(self.file, _damaged(key))
-            found[key] = value
+        for start in range(0, len(values), _VALUES_PER_QUERY):
+            some = values[start : start + _VALUES_PER_QUERY]
+            for key, value, tag in self._rows(query.format(",".join([mark] * len(some))), some):
+                if type(value) is not bytes or tag != checksum(key, value):
+                    raise unusable(self.file, _damaged(key))
+                found[key] = value
         return found
 
     def _rows(self, query: str, values: Sequence[str] = ()) -> Iterator[Any]:

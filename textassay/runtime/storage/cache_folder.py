@@ -25,6 +25,7 @@ from textassay.runtime.storage.files import (
     is_unfinished,
     read_regular,
     refuse_irregular,
+    storage_errors,
     write_json,
 )
 
@@ -76,11 +77,10 @@ def require(folder: Path) -> None:
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:
-        number = orjson.loads(read_regular(folder / MARKER))["format"]
-        for file in (*_database_files(folder), *logs(folder)):
-            refuse_irregular(file)
-    except OSError as error:
-        raise StorageError(f"the cache folder {folder} cannot be used: {error}") from error
+        with storage_errors(f"the cache folder {folder} cannot be used"):
+            number = orjson.loads(read_regular(folder / MARKER))["format"]
+            for file in (*_database_files(folder), *logs(folder)):
+                refuse_irregular(file)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StorageError(
             f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
@@ -96,15 +96,13 @@ def prepare(folder: Path) -> None:
     """Make a cache folder of one that is missing or empty; `require` one that is there."""
     _refuse_foreign(folder)
     if not is_cache_folder(folder):
-        try:
+        with storage_errors(f"the cache folder {folder} cannot be created"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if os.name == "posix":
                 folder.chmod(0o700)
             # replaced in one step: several processes may do so at once
             what = "answers of models, kept by textassay"
             write_json(folder / MARKER, {"what": what, "format": FORMAT})
-        except OSError as error:
-            raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
     require(folder)
 
 
@@ -154,11 +152,9 @@ def clear(folder: str | Path) -> StoreInfo:
             found = info(folder)
         except StorageError:  # too damaged to be read, which is a reason to clear it
             found = StoreInfo(folder, 0, _size(folder))
-        try:
+        with storage_errors(f"the cache folder {folder} cannot be cleared"):
             for each in (*_database_files(folder), *logs(folder)):
                 each.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"the cache folder {folder} cannot be cleared: {error}") from error
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, StorageError
-from textassay.runtime.storage.files import decode, open_regular
+from textassay.runtime.storage.files import decode, open_regular, storage_errors
 
 
 class Journal(AsyncResource):
@@ -163,14 +163,14 @@ def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Iterate over line numbers, from 1, and lines that are complete."""
-    try:
-        with os.fdopen(open_regular(Path(path), os.O_RDONLY), "rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n") and not _is_complete(line):
-                    return
-                yield number, line
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
+    with (
+        storage_errors(f"{path} cannot be read"),
+        os.fdopen(open_regular(Path(path), os.O_RDONLY), "rb") as file,
+    ):
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n") and not _is_complete(line):
+                return
+            yield number, line
 
 
 def _is_complete(line: bytes) -> bool:

@@ -164,16 +164,12 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
         value = decode(read_regular(path))
     except FileNotFoundError as error:
-        shards = next(folder.glob(f"shard-*/{MANIFEST}"), None)
         hint = (
-            ""
-            if shards is None
-            else (
-                f", but shards of one: `textassay resume {folder}` finishes and merges them, and "
-                f"`textassay merge --partial {folder}` takes them as they are"
-            )
+            f", but shards of one: `textassay resume {folder}` finishes and merges them, and "
+            f"`textassay merge --partial {folder}` takes them as they are"
         )
-        raise RunFolderError(f"{folder} contains no run: it has no {name}{hint}") from error
+        shown = hint if any(folder.glob(f"shard-*/{MANIFEST}")) else ""
+        raise RunFolderError(f"{folder} contains no run: it has no {name}{shown}") from error
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
     number = value.get("format") if isinstance(value, dict) else None

@@ -26,7 +26,7 @@ from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
-from textassay.runtime.storage.files import is_unfinished, write_json, write_text
+from textassay.runtime.storage.files import is_unfinished, storage_errors, write_json, write_text
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_files import (
     ANSWERS,
@@ -191,10 +191,8 @@ class RunFolder(AsyncResource):
 
     def write_summary(self) -> None:
         """Write `summary.json` for the scores so far."""
-        try:
+        with storage_errors(f"{self.path / SUMMARY} cannot be written"):
             write_json(self.path / SUMMARY, self.summary())
-        except OSError as error:
-            raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
 
     def keep(self, name: str, text: str) -> None:
         """Write another file for people to read, unless it exists: they may have edited it."""
