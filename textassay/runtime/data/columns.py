@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import plain_name, short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
@@ -103,20 +102,9 @@ class _ColumnLayout:
         return {name: key for key, name in self.whole}
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The fields of `whole`."""
-        return tuple(name for _, name in self.whole)
-
-    @cached_property
     def is_pair(self) -> bool:
         """Whether there are two texts to compare, so that ratings are preferences."""
         return any((name, part) == ("meta", OTHER_OUTPUT) for _, name, part in self.parts)
-
-    @cached_property
-    def values(self) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
-        """Returns the values of a row that are the fields of `whole`."""
-        keys = [key for key, _ in self.whole]
-        return itemgetter(*keys) if len(keys) > 1 else lambda row: [row[key] for key in keys]
 
     @cached_property
     def meanings(self) -> tuple[tuple[str, str], ...]:
@@ -148,9 +136,6 @@ _INSIDE = "[]."
 def is_inside(name: str) -> bool:
     """Return whether a name in `FieldReader.unseen` belongs to an entry of messages."""
     return _INSIDE in name
-
-
-_RANK_OF_TEXT = meaning_of("text")[1]
 
 
 class FieldReader:
@@ -225,9 +210,7 @@ class FieldReader:
                 else value
                 for key, name in layout.meanings
             }
-        fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
-        if None in fields.values():
-            fields = {name: value for name, value in fields.items() if value is not None}
+        fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
         if (
             layout.has_material
@@ -250,15 +233,11 @@ class FieldReader:
             self._read_rubric(fields, _key_of("rubric", layout))
         if self._needs_output:
             self._check_unseen(row, layout, fields)
-        for aspect, columns in layout.raters:
-            ratings = tuple(None if key is None else row[key] for key in columns)
-            if any(rating is not None for rating in ratings):
-                fields.setdefault("annotators", {})[aspect] = ratings
-        if layout.parts:
+        if layout.raters or layout.parts:
             _add_parts(fields, layout, row)
         if not self._needs_output:
             fields.setdefault("output", "")
-        elif "output" not in fields and "output" not in layout.names:
+        elif "output" not in fields and "output" not in layout.key_of:
             raise _no_output(row)
         if layout.is_pair:
             self._read_preferences(fields, layout)
@@ -413,7 +392,7 @@ class FieldReader:
         # commands read these from `meta`, so that no notice names them
         read = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
-        is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
+        is_generic = rank > 0 and plain_name(output) in GENERIC
         return _ColumnLayout(
             whole,
             (*parts, *in_meta),  # type: ignore[arg-type]
@@ -464,10 +443,10 @@ class FieldReader:
                     f' fields={{"{key}": "{target}"}}',
                 )
         # a text beside its summary is what was summarized
-        text = next((key for key in meta if meaning_of(key)[1] == _RANK_OF_TEXT), None)
-        if text is not None and claims.keys().isdisjoint(("source", "messages")):
+        text = next((key for key in meta if plain_name(key) == "text"), "")
+        if text and claims.keys().isdisjoint(("source", "messages")):
             del meta[text]
-            claims["source"] = (_RANK_OF_TEXT, text)
+            claims["source"] = (meaning_of(text)[1], text)
         return _ColumnClaims(claims, further, meta)
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
@@ -543,7 +522,7 @@ def _split_off(value: Any, path: str) -> tuple[Any, list[Any]]:
 
 
 def _unclear_output(generic: str, other: str) -> FieldError:
-    field = "source" if meaning_of(generic)[1] == _RANK_OF_TEXT else "references"
+    field = "source" if plain_name(generic) == "text" else "references"
     return FieldError(
         generic,
         f"may be the output, and so may {other!r}; say which is judged:"
@@ -567,24 +546,28 @@ def _no_output(row: Mapping[str, Any]) -> FieldError:
 
 def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, Any]) -> None:
     """Add the cells that are one entry of a field, such as `human.fluency`."""
-    ours: set[str] = set()
-    for key, name, part in layout.parts:
-        value = row[key]
+    entries = [(key, name, part, row[key]) for key, name, part in layout.parts]
+    for aspect, columns in layout.raters:
+        ratings = tuple(row.get(key) for key in columns)
+        is_rated = any(rating is not None for rating in ratings)
+        entries.append(
+            (f"annotators.{aspect}", "annotators", aspect, ratings if is_rated else None)
+        )
+    ours: dict[str, dict[str, Any]] = {}
+    for key, name, part, value in entries:
         # a null in a column of ratings means that there is no rating; in `meta` it is kept
         if value is None and name != "meta":
             continue
-        parts = fields.get(name)
         if name not in ours:  # a copy is added to: the row is the caller's
-            parts = dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
-            fields[name] = parts
-            ours.add(name)
-        if not isinstance(parts, dict):
-            raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+            given = fields.get(name, {})
+            if not isinstance(given, Mapping):
+                raise FieldError(name, f"is {_kind(given)}, not an object with names and values")
+            fields[name] = ours[name] = dict(given)
         # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
         # silence.
-        if part in parts:
+        if part in ours[name]:
             raise FieldError(key, f"is in {name!r} as well; keep one of the two")
-        parts[part] = value
+        ours[name][part] = value
 
 
 def with_means(example: Example, labels: LabelReader) -> Example:
@@ -636,7 +619,7 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
     for name in ("annotators", "metrics", "human"):
         values = fields.get(name)
         if isinstance(values, dict):
-            if name == "human" and (single := fields.get("annotators")):
+            if name == "human" and isinstance(single := fields.get("annotators"), dict):
                 values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
