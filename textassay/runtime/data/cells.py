@@ -45,21 +45,13 @@ def to_json_value(value: Any, *, top: bool = False) -> Any:
         value = value.tolist()
         is_nan = isinstance(value, float) and value != value
         return None if top and is_nan else to_json_value(value, top=top)
-    return _converted(value)
-
-
-def _converted(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return _finite(float(value))
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, str):
+    if isinstance(value, uuid.UUID | str):
         return _text(str(value))
-    if isinstance(value, int | float):
-        return _finite(value)
-    return _refuse(value)
+    return _finite(value) if isinstance(value, int | float) else _refuse(value)
 
 
 def _refuse(value: Any) -> Any:
@@ -130,13 +122,10 @@ def cell_from_text(
         return objects_in_cell(text) if text.lstrip()[:1] == "{" else list_in_cell(key, text)
     if name in KEYED or name == "annotators.":
         try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            try:
-                return parse_literal(text, _numeral)
-            except LiteralError:
-                shown = f"should be JSON, not {short_repr(text)} ({error.msg})"
-                raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
+            return _object_in_cell(text)
+        except LiteralError as error:
+            shown = f"should be JSON, not {short_repr(text)} ({error})"
+            raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
     return text
 
 
@@ -255,12 +244,16 @@ def objects_in_cell(text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return listed_objects(text)
     try:
+        return _object_in_cell(text)
+    except LiteralError:
+        return text
+
+
+def _object_in_cell(text: str) -> Any:
+    try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        try:
-            return parse_literal(text.strip(), _numeral)
-        except LiteralError:
-            return text
+        return parse_literal(text.strip(), _numeral)
 
 
 def listed_objects(text: str) -> Any:

@@ -74,8 +74,8 @@ class _ColumnLayout:
     """Key of the row and the field it is."""
     parts: tuple[tuple[str, str, str], ...]
     """Key of the row, the keyed field it belongs to, and its name in there."""
-    raters: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
-    """Aspect, and the keys that hold one rater's rating each; `None` for a rater who has none
+    raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Aspect, and the keys that hold one rater's rating each; `""` for a rater who has none
     here."""
     further: tuple[tuple[str, str], ...] = ()
     """Key of the row and the field that it is a part of, beside the key in `whole`."""
@@ -112,7 +112,7 @@ class _ColumnLayout:
         return (
             *self.whole,
             *self.further,
-            *((key, "human.") for _, keys in self.raters for key in keys if key is not None),
+            *((key, "human.") for _, keys in self.raters for key in keys if key),
             *((key, f"{name}.") for key, name, _ in self.parts),
         )
 
@@ -449,8 +449,8 @@ class FieldReader:
             claims["source"] = (meaning_of(text)[1], text)
         return _ColumnClaims(claims, further, meta)
 
-    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
-        """Return the columns of single raters by aspect, `None` for those that are not there."""
+    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the columns of single raters by aspect, `""` for those that are not there."""
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
@@ -468,7 +468,7 @@ class FieldReader:
         for aspect, group in by_aspect.items():
             self._columns.setdefault(aspect, {}).update(dict.fromkeys(group))
         return {
-            aspect: tuple(key if key in group else None for key in self._columns[aspect])
+            aspect: tuple(key if key in group else "" for key in self._columns[aspect])
             for aspect, group in by_aspect.items()
         }
 
@@ -598,6 +598,8 @@ def _check_copy(example: Example) -> Example:
         for name in KEYED:  # says more of NaN than pydantic does
             to_json_value(given[name])
         found = vars(Example.model_validate({name: given[name] for name in _COPIED}))
+        for name in _COPIED:
+            to_json_value(found[name])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -352,9 +352,9 @@ class Examples:
         metrics: Counter[str] = Counter()
         kept: list[Example] = []
         room = MAX_KEPT_BYTES
-        for number, row, example in self._read():
+        for number, _, example in self._read():
             try:
-                line = _canonical(example, given=isinstance(row, Example))
+                line = _canonical(example)
             except FieldError as error:
                 raise self._table.error(number, error) from None
             except RecursionError:
@@ -466,7 +466,7 @@ def _unseen_of(source: Any) -> dict[str, int]:
     return inner.check().unseen if isinstance(inner, Examples) else {}
 
 
-def _canonical(example: Example, *, given: bool) -> bytes:
+def _canonical(example: Example) -> bytes:
     """Return the same bytes for equal examples."""
     content = {**vars(example)}
     # examples without them are what they were before there were any
@@ -478,44 +478,24 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     if passages or messages:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]
-    # Rows from files were checked while they were read.
-    if given:
-        for name, value in content.items():
-            try:
-                to_json_value(value)
-            except ValueError as error:
-                raise FieldError(name, str(error)) from None
-    if None in content["human"].values() or None in content["metrics"].values():
+    for name in ("human", "metrics"):
         # a null says no more than a missing key, and formats differ in which they write
-        numbers = {
-            name: {key: value for key, value in content[name].items() if value is not None}
-            for name in ("human", "metrics")
-        }
-        content = {**content, **numbers}
+        if None in content[name].values():
+            content[name] = {k: value for k, value in content[name].items() if value is not None}
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        deep = next((name for name in KEYED if _is_too_deep(content[name])), None)
-        if deep is None:
-            raise
+        # texts and numbers were checked before, so that only the depth is left, and of fields only
+        # `meta` may be deep
         raise FieldError(
-            deep, "is nested more than 250 levels deep; flatten it or leave it out"
+            "meta", "is nested more than 250 levels deep; flatten it or leave it out"
         ) from None
-
-
-def _is_too_deep(value: Any) -> bool:
-    try:
-        orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return True
-    return False
 
 
 def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
     for image in images:
-        is_file = image.digest is not None and not image.place.startswith("data:")
-        if is_file and len(files) < MAX_LISTED_IMAGES:
-            files[image.name] = str(image.digest)
+        if image.digest and not image.place.startswith("data:") and len(files) < MAX_LISTED_IMAGES:
+            files[image.name] = image.digest
 
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
