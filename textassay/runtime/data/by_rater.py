@@ -93,7 +93,10 @@ class ByRater(RowSource):
             id_, rater = self._named(row, number)
             texts, rated = self._split(row, number)
             if not firsts:
-                fixed = self._fixed(texts, number)
+                try:
+                    fixed = self._fixed_columns(tuple(texts))
+                except FieldError as error:
+                    raise self.error(number, error) from None
             _, first = firsts.setdefault(id_, (number, texts))
             for key in fixed:
                 if texts.get(key) and first.get(key) and texts[key] != first[key]:
@@ -139,13 +142,6 @@ class ByRater(RowSource):
         if id_ is None or id_ == "":
             raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
         return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
-
-    def _fixed(self, row: Mapping[str, Any], number: int) -> Collection[str]:
-        """Return the columns that are the same in all rows of a text."""
-        try:
-            return self._fixed_columns(tuple(row))
-        except FieldError as error:
-            raise self.error(number, error) from None
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""

@@ -40,7 +40,7 @@ from textassay.runtime.conversation import (
     source_beside,
 )
 from textassay.runtime.data.by_rater import ByRater, one_row_per_example
-from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
+from textassay.runtime.data.cells import FieldError
 from textassay.runtime.data.columns import FieldReader, is_inside, with_means
 from textassay.runtime.data.files import open_table
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM

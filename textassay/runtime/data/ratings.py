@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -337,8 +338,6 @@ def _parse_labels(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-_RATERS = frozenset({"rater", "annotator", "raterid", "annotatorid", "workerid"})
-"""Plain names of columns that say who rated, in data with one row per rater."""
 RATER = "rater"
 """What a field map calls the column that says who rated."""
 SAMPLING_PROBABILITY = "sampling_probability"
@@ -347,7 +346,7 @@ SAMPLING_PROBABILITY = "sampling_probability"
 
 def names_rater(column: str) -> bool:
     """Return whether a column is called so that it says who rated, such as `Rater ID`."""
-    return plain_name(column) in _RATERS
+    return plain_name(column) in ("rater", "annotator", "raterid", "annotatorid", "workerid")
 
 
 def rater_of(example: Example) -> str | None:
@@ -388,7 +387,7 @@ class WithRatings:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters of an aspect by name, raters of the data last; empty if not known."""
-        widths = [one.get(aspect, 0) for one in self._widths]
+        widths = [one[aspect] for one in self._widths]
         names = [read_names(one, aspect) for one in self._sources]
         known = all(len(own) == width for own, width in zip(names, widths, strict=False))
         return tuple(chain.from_iterable(names)) if known else ()
@@ -436,7 +435,7 @@ class WithRatings:
         columns: list[float | None] = []
         for one, widths in zip(rated, self._widths, strict=True):
             own = one.annotators.get(aspect, ()) if one else ()
-            columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
+            columns += [*own, *[None] * (widths[aspect] - len(own))]
         return [*columns, *example.annotators.get(aspect, ())]
 
 
@@ -445,11 +444,10 @@ def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
     return tuple(getattr(examples, "rater_names", lambda _: ())(aspect))
 
 
-def _widths(rated: Iterable[Example]) -> dict[str, int]:
-    widths: dict[str, int] = {}
+def _widths(rated: Iterable[Example]) -> Counter[str]:
+    widths: Counter[str] = Counter()
     for one in rated:
-        for aspect, ratings in one.annotators.items():
-            widths[aspect] = max(widths.get(aspect, 0), len(ratings))
+        widths |= Counter({aspect: len(ratings) for aspect, ratings in one.annotators.items()})
     return widths
 
 
