@@ -32,9 +32,9 @@ def one_row_per_example(
     id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
     named = [key for key, ours in fields.items() if ours == RATER]
     by_name = (key for key in first if isinstance(key, str) and names_rater(key))
-    rater = next((key for key in (*named, *by_name) if key in first), None)
+    rater = next((key for key in (*named, *by_name) if key in first), "")
     # A column of raters without ids does not say which rows belong together.
-    if rater is None or id_ not in first:
+    if not rater or id_ not in first:
         return None
     if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
         return ByRater(table, rater, id_, fields, labels, fixed_columns)
@@ -103,7 +103,7 @@ class ByRater(RowSource):
                     problem = f"differs from an earlier row of {id_!r}; each text needs"
                     raise self.error(number, f"field {key!r}: {problem} an id of its own")
             of_text = ratings.setdefault(id_, {})
-            if rater is None:
+            if not rater.strip():
                 if any(value is not None for value in rated.values()):
                     raise self.error(number, f"field {self._rater!r}: says no rater of the ratings")
                 continue
@@ -134,14 +134,14 @@ class ByRater(RowSource):
         """Return the state of the table."""
         return self._table.state()
 
-    def _named(self, row: Any, number: int) -> tuple[str, str | None]:
-        """Return which text a row is about, and who rated it, if the row says so."""
+    def _named(self, row: Any, number: int) -> tuple[str, str]:
+        """Return which text a row is about, and who rated it; `""` if the row does not say so."""
         if not isinstance(row, Mapping):
             raise self.error(number, f"is {short_repr(row)}, not an object with fields")
         id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))
-        if id_ is None or id_ == "":
+        if id_ in (None, ""):
             raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
-        return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
+        return str(id_), "" if rater is None else str(rater)
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""

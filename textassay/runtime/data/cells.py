@@ -194,7 +194,7 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
         FieldError: The cell looks like a list and is not readable as one.
     """
     stripped = text.strip()
-    begins_list = _BEGINS_LIST.match(stripped) is not None
+    begins_list = bool(_BEGINS_LIST.match(stripped))
     # "[1] says so [2]" is a text
     is_bracketed = stripped[:1] == "[" and stripped.find("]") == len(stripped) - 1
     if not (begins_list or is_bracketed):

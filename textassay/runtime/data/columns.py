@@ -60,8 +60,6 @@ from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
-_NUMBERS = frozenset({int, float})
-_LISTS = frozenset({list, dict})
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -214,9 +212,9 @@ class FieldReader:
         get = fields.get
         if (
             layout.has_material
-            or type(get("source")) in _LISTS
-            or type(get("context")) in _LISTS
-            or type(get("output")) in _LISTS
+            or type(get("source")) in (list, dict)
+            or type(get("context")) in (list, dict)
+            or type(get("output")) in (list, dict)
         ):
             further = [(key, name, row[key]) for key, name in layout.further]
             images = ImageReader(self._folder)
@@ -322,7 +320,7 @@ class FieldReader:
         if "messages" in fields:
             for name in ("messages", "source", "output"):
                 place = layout.key_of.get(name)
-                for inner in unread_names(row[place]) if place is not None else ():
+                for inner in unread_names(row[place]) if place else ():
                     self.unseen[f"{place}{_INSIDE}{inner}"] += 1
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
@@ -587,18 +585,15 @@ def with_means(example: Example, labels: LabelReader) -> Example:
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
-_COPIED = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
-"""Fields that are checked again in a copy."""
-
-
 def _check_copy(example: Example) -> Example:
     """Return an example with plain texts and numbers: copies of examples were never validated."""
     given = vars(example)
+    checked = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
     try:
         for name in KEYED:  # says more of NaN than pydantic does
             to_json_value(given[name])
-        found = vars(Example.model_validate({name: given[name] for name in _COPIED}))
-        for name in _COPIED:
+        found = vars(Example.model_validate({name: given[name] for name in checked}))
+        for name in checked:
             to_json_value(found[name])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -612,12 +607,11 @@ def _check_copy(example: Example) -> Example:
 
 
 def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader) -> Example:
-    if not _NUMBERS.isdisjoint(map(type, fields.values())):
-        for name in ("id", "system", "group"):
-            value = fields.get(name)
-            # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
-            if type(value) is int or (type(value) is float and value.is_integer()):
-                fields[name] = str(int(value))
+    for name in ("id", "system", "group"):
+        value = fields.get(name)
+        # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
+        if type(value) is int or (type(value) is float and value.is_integer()):
+            fields[name] = str(int(value))
     for name in ("annotators", "metrics", "human"):
         values = fields.get(name)
         if isinstance(values, dict):

@@ -56,10 +56,6 @@ OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
 
 
-FEW = 100_000
-"""Rows whose ids are compared in a set; for more, it would take more memory than numpy does, which
-takes 17 MB for as long as the process lives, and a seventh of a second to import."""
-
 MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
@@ -412,7 +408,7 @@ class Examples:
     def _refuse_whole(self, ids: bytearray) -> None:
         """Raise for what is wrong with the data as a whole, given the digests of all ids."""
         if not ids:
-            if self._unit != "conversation" and next(self._read_rows(), None) is not None:
+            if self._unit != "conversation" and any(True for _ in self._read_rows()):
                 lacking = "a turn of an assistant" if self._unit == "turn" else "a call of a tool"
                 raise DataError(
                     f"{self.name}: no conversation contains {lacking}, which the unit"
@@ -498,9 +494,13 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
             files[image.name] = image.digest
 
 
-def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
-    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat."""
-    if len(ids) <= 16 * FEW and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
+def _first_repeat(ids: bytearray, few: int = 100_000) -> tuple[int, int] | None:
+    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat.
+
+    A set of more than `few` ids takes more memory than numpy does, which takes 17 MB for as long as
+    the process lives, and a seventh of a second to import.
+    """
+    if len(ids) <= 16 * few and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
     import numpy as np  # here, since it takes a tenth of a start
 

@@ -322,9 +322,9 @@ class Xlsx(TableFile):
             ) from error
 
     def _name_cells(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
-        header: list[str] | None = None
+        header: list[str] = []
         for number, cells in below_titles(rows, self._notes):
-            if header is None:
+            if not header:
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
                 continue

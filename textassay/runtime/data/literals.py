@@ -13,7 +13,6 @@ from typing import Any
 
 from textassay.lazy import lazy_pattern
 
-_SPACE = re.compile(r"\s*")
 _STRING = lazy_pattern(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*|<NA>")
@@ -59,9 +58,8 @@ class _Parser:
         self.text, self.at, self._number = text, 0, number
 
     def skip_space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        assert found is not None  # it matches an empty text
-        self.at = found.end()
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
 
     def value(self, depth: int) -> Any:
         self.skip_space()
@@ -145,7 +143,7 @@ class _Parser:
         while not self._ends(")", is_first=not values and not fields):
             self.skip_space()
             name = _NAME.match(self.text, self.at)
-            if name is not None and self.text[name.end() : name.end() + 1] == "=":
+            if name and self.text[name.end() : name.end() + 1] == "=":
                 self.at = name.end()
                 if name[0] == "dtype":
                     self._skip_dtype()
@@ -161,7 +159,7 @@ class _Parser:
 
     def _skip_dtype(self) -> None:
         found = re.compile(r"=\s*(?:[\w.]+|'[^']*')").match(self.text, self.at)
-        if found is None:
+        if not found:
             raise self._unexpected()
         self.at = found.end()
 

@@ -257,11 +257,11 @@ class Csv(TableFile):
     is_plain = True
 
     def __init__(
-        self, path: Path, delimiter: str | None = None, *, numbers_duplicates: bool = False
+        self, path: Path, delimiter: str = "", *, numbers_duplicates: bool = False
     ) -> None:
         super().__init__(path)
         self._numbers_duplicates = numbers_duplicates
-        if delimiter is not None:
+        if delimiter:
             self._delimiter = delimiter
 
     @cached_property
