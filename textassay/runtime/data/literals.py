@@ -99,39 +99,21 @@ class _Parser:
         """Read items between commas, or numpy's between blanks."""
         self.at += 1
         items: list[Any] = []
-        while True:
-            before = self.at
-            self.skip_space()
-            if self.text.startswith(closing, self.at):
-                self.at += 1
-                return items
-            if items:
-                if self.text.startswith(",", self.at):
-                    self.at += 1
-                    self.skip_space()
-                    if self.text.startswith(closing, self.at):
-                        continue
-                elif self.at == before:
-                    # 'a''b' may be one text in which a quotation mark was doubled
-                    raise self._unexpected()
+        while not self._ends(closing, is_first=not items, or_blank=True):
             items.append(self.value(depth + 1))
+        return items
 
     def _braces(self, depth: int) -> Any:
         """Read an object, or a set."""
         start = self.at
         self.at += 1
-        self.skip_space()
-        if self.text.startswith("}", self.at):
-            self.at += 1
-            return {}
-        first = self.value(depth + 1)
-        self.skip_space()
-        if not self.text.startswith(":", self.at):
-            self.at = start
-            return self._items("}", depth)
-        found = {str(first): self._after(":", depth)}
-        while not self._ends("}"):
+        found: dict[str, Any] = {}
+        while not self._ends("}", is_first=not found):
             key = self.value(depth + 1)
+            self.skip_space()
+            if not found and not self.text.startswith(":", self.at):
+                self.at = start
+                return self._items("}", depth)
             found[str(key)] = self._after(":", depth)
         return found
 
@@ -170,17 +152,19 @@ class _Parser:
         self.at += 1
         return self.value(depth + 1)
 
-    def _ends(self, closing: str, *, is_first: bool = False) -> bool:
-        """Step over a comma, or over the end, and return whether it was the end."""
+    def _ends(self, closing: str, *, is_first: bool, or_blank: bool = False) -> bool:
+        """Step over a comma (or a blank), or over the end, and return whether it was the end."""
+        before = self.at
         self.skip_space()
         if not is_first and self.text.startswith(",", self.at):
             self.at += 1
             self.skip_space()
-            is_first = True  # a comma may precede the end
+            or_blank = True  # a comma may precede the end
         if self.text.startswith(closing, self.at):
             self.at += 1
             return True
-        if not is_first:
+        # 'a''b' may be one text in which a quotation mark was doubled
+        if not is_first and not (or_blank and self.at > before):
             raise self._unexpected()
         return False
 

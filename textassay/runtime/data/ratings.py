@@ -159,15 +159,13 @@ class LabelReader:
             )
             for at, label in enumerate(labels):
                 found[member_name(name, label)] = (
-                    [None if one is None else one[at] for one in sets]
-                    if isinstance(sets, list)
-                    else None if sets is None else sets[at]
-                )  # fmt: skip
+                    [one[at] for one in sets] if isinstance(sets, list) else sets[at]
+                )
         return found
 
-    def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float, ...] | None:
+    def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float | None, ...]:
         if value is None or self.is_missing(value, is_rating=False):
-            return None
+            return (None,) * len(labels)
         given = _parse_labels(value)
         places = [_place(one, labels, only_by_name=True) for one in given or ()]
         if given is None or None in places:
