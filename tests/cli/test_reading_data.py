@@ -338,9 +338,9 @@ def test_an_aspect_abstains_where_its_material_is_missing(
         {"id": "b", "source": "When?", "output": "In 1967.", "contexts": ["It was in 1967."]},
         {"id": "c", "output": "In 1967.", "messages": [
             {"role": "user", "content": "When?"}, {"role": "tool", "content": "It was in 1967."}]},
-        {"id": "d", "output": "In 1967.", "messages": [
+        {"id": "d", "output": "In 1967.", "reference": "Then.", "messages": [
             {"role": "user", "content": "When?"}, {"role": "tool", "content": " "}]},
-        {"id": "e", "source": "When?", "output": "In 1967.", "passages": [{"text": " "}]},
+        {"id": "e", "source": "When?", "output": "It.", "reference": "x", "passages": [{"text": " "}]},
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
