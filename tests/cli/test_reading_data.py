@@ -340,7 +340,7 @@ def test_an_aspect_abstains_where_its_material_is_missing(
             {"role": "user", "content": "When?"}, {"role": "tool", "content": "It was in 1967."}]},
         {"id": "d", "output": "In 1967.", "reference": "Then.", "messages": [
             {"role": "user", "content": "When?"}, {"role": "tool", "content": " "}]},
-        {"id": "e", "source": "When?", "output": "It.", "reference": "x", "passages": [{"text": " "}]},
+        {"id": "e", "source": "?", "output": "x", "reference": "x", "passages": [{"text": " "}]},
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
