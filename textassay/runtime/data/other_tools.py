@@ -31,7 +31,7 @@ from textassay.runtime.chat_formats import (
     short_repr,
 )
 from textassay.runtime.conversation import calls_as_text
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.material import meaning_of
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
@@ -268,7 +268,7 @@ def _from_case(row: ExportRow) -> ExportRow:
         **_of_inputs(row["inputs"]),
         "references": _references(_as_answer(row.get("expected_output"))),
         "metrics": _numbers_in(measured),
-        "meta": {name: row[name] for name in ("labels", "metadata") if row.get(name)},
+        "meta": {n: row[n] for n in ("labels", "metadata", "attributes") if row.get(n)},
     }
 
 
@@ -509,16 +509,20 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
+        response = one.get("response") or {}
         variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
-        known = json.dumps(variables or sorted(prompts_of[test]), sort_keys=True)
+        # promptfoo makes a session for each repetition
+        repeated = {name: value for name, value in variables.items() if name != "sessionId"}
+        known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
+        about = {**(one.get("metadata") or {}), **(response.get("metadata") or {}), **variables}
         # promptfoo sums up what it was told to call by one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
         asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
             "id": f"{test}-{prompt}-{name}",
-            "output": _as_answer((one.get("response") or {}).get("output")),
+            "output": _as_answer(response.get("output")),
             **_prompt_fields(_prompt(one)),
-            **_with_passages(variables),
+            **_with_passages(about),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
             "group": first_test.setdefault(known, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
@@ -587,15 +591,19 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
         turns, retrieved, ideal = (
             one.get(name) or None for name in ("turns", "retrieval_context", "context")
         )
-        context = retrieved or ideal
-        beside = {"expected_context": ideal if retrieved else None, "comments": one.get("comments")}
-        about = one.get("additional_metadata", one.get("metadata")) or {}
+        about = {**(one.get("additional_metadata", one.get("metadata")) or {}),
+                 **(one.get("custom_column_key_values") or {})}  # fmt: skip
+        found = _with_passages({} if retrieved or ideal else about)
+        context = retrieved or ideal or found["context"]
+        names = ("comments", "tags", "expected_tools", "user_description", "chatbot_role")
+        beside = {name: one.get(name) for name in names}
+        beside["expected_context"] = ideal if retrieved else None
         measured = one.get("metrics_data") or ()
         yield {
             "id": one.get("name") or f"test_case_{at}",
             "output": _as_answer(one.get("actual_output")),
             "tools_called": one.get("tools_called"),
-            "meta": {**{k: v for k, v in beside.items() if v}, **about},
+            "meta": {**{k: v for k, v in beside.items() if v}, **(found["meta"] or about)},
             "source": _text(one.get("scenario" if turns else "input")),
             "references": _references(one.get("expected_outcome" if turns else "expected_output")),
             "context": context
@@ -636,6 +644,7 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
             **(_prompt_fields(requests[0][0]) if requests else {}),
             "references": _references(_target(one, requests)),
             "group": one["doc_id"],
+            **_with_passages(doc if isinstance(doc := one.get("doc"), Mapping) else {}),
             "metrics": _numbers_in({name: one.get(name) for name in names}),
         }
 
@@ -647,14 +656,19 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     # a filter of the harness found nothing; the answer itself is in `resps`
     if first == "[invalid]":
         answers, first = raw, own
-    likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
-    if isinstance(first, str) and (_number(first) is None or None in likelihoods):
-        return first
-    if None in likelihoods or len(likelihoods) != len(requests):
+    if not all(map(_is_likelihood, answers)):
+        return first if isinstance(first, str) else None
+    if len(answers) != len(requests):
         return None
     # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
-    best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
+    best = max(range(len(requests)), key=lambda at: float(answers[at][0]))
     return _text(requests[best][1])
+
+
+def _is_likelihood(answer: Any) -> bool:
+    """Return whether an answer is a likelihood, and whether its choice is the likeliest text."""
+    is_pair = isinstance(answer, list) and len(answer) == 2 and str(answer[1]) in ("True", "False")
+    return is_pair and finite(str(answer[0])) is not None
 
 
 def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
