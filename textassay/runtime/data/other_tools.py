@@ -514,7 +514,9 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         # promptfoo makes a session for each repetition
         repeated = {name: value for name, value in variables.items() if name != "sessionId"}
         known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
-        about = {**(one.get("metadata") or {}), **(response.get("metadata") or {}), **variables}
+        metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
+        # promptfoo adds some of its own, which is mostly empty
+        about = {**{name: value for name, value in metadata.items() if value}, **variables}
         # promptfoo sums up what it was told to call by one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
         asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
