@@ -385,12 +385,12 @@ def _of_columns(
             # a rating or a number is a list of one object for each region; a text is one
             if _is_listed_object(value) and len(value) == 1:
                 value = value[0]
-            if isinstance(value, Mapping):
-                value = _answer(value) if _REGION.isdisjoint(value) else None
             # several choices are an object; a list of texts is what a rater wrote
             words = value if isinstance(value, list) and value else [value]
             are_texts = all(isinstance(one, str) and find_pair(one) is None for one in words)
             is_word = are_texts and name not in labels
+            if isinstance(value, Mapping):
+                value = _answer(value) if _REGION.isdisjoint(value) else None
             if is_word and not is_running_text(value):
                 left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
             if value is None or is_word or _is_listed_object(value):
