@@ -24,15 +24,16 @@ from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
+    RETRIEVED,
     looks_like_messages,
     message_text,
+    plain_name,
     read_messages,
     read_passages,
     short_repr,
 )
 from textassay.runtime.conversation import calls_as_text
 from textassay.runtime.data.cells import FieldError, finite
-from textassay.runtime.data.material import meaning_of
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
 
@@ -43,6 +44,8 @@ _SPAN = lazy_pattern(
     r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
+
+_RETRIEVED = frozenset(map(plain_name, RETRIEVED))
 
 
 def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
@@ -253,7 +256,7 @@ def _with_passages(about: ExportRow) -> dict[str, Any]:
 
 
 def _is_context(name: str) -> bool:
-    return meaning_of(name)[0] in ("context", "passages")
+    return plain_name(name) in _RETRIEVED
 
 
 def _from_case(row: ExportRow) -> ExportRow:
