@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +27,8 @@ from textassay.runtime.errors import CapabilityError, StorageError, TextassayErr
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+    from textassay.table import Displayed, Table
 
 T = TypeVar("T")
 _FLAGS = {
@@ -180,6 +183,14 @@ def with_flags(message: str) -> str:
     it is.
     """
     return _PARAMETER.sub(_as_flag, message)
+
+
+def name_flags(found: Iterable[Displayed]) -> Iterator[Table]:
+    """Yield tables whose notes name flags in place of parameters."""
+    for one in found:
+        for table in one.tables():
+            notes = [note._replace(text=with_flags(note.text)) for note in table.notes]
+            yield replace(table, notes=notes)
 
 
 def _as_flag(match: re.Match[str]) -> str:

@@ -465,9 +465,10 @@ class _Work:
         """Yield that the judge scores the rated texts unlike the others, if it does."""
         found = rated_against_others(part.scores, part.rated, part.groups)
         if found is not None and found.p < UNLIKE:
+            p = f"{found.p:.4f}" if found.p >= 1e-4 else "<0.0001"
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
+                f" {found.others:.3f} on average (p {p}), which a random draw would"
                 " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
                 " texts that label-plan draws, or pass labels='chosen'"
             )

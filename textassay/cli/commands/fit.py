@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ import typer
 from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import Stopped, run_async, with_flags
+from textassay.cli.exits import Stopped, name_flags, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
@@ -33,7 +32,6 @@ from textassay.runtime.settings import Settings, settings_in, split_settings
 if TYPE_CHECKING:
     from textassay.evaluation.session import Session
     from textassay.fitting.report import Fit
-    from textassay.table import Table
 
 _fields = flags.build_flags
 FLAGS = (
@@ -190,11 +188,6 @@ def _flags_to_apply(typed: Mapping[str, Any]) -> str:
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def _with_flags(table: Table) -> Table:
-    notes = [note._replace(text=with_flags(note.text)) for note in table.notes]
-    return replace(table, notes=notes)
-
-
 def _show(fit: Fit, again: str, as_json: bool) -> None:
     """Print the report, whose warnings are part of it, and how to apply the evaluator."""
     from textassay.fitting.report import REPORT
@@ -203,7 +196,7 @@ def _show(fit: Fit, again: str, as_json: bool) -> None:
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        print_tables(map(_with_flags, fit.tables()), fit.report, as_json=False)
+        print_tables(name_flags([fit]), fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"
