@@ -189,7 +189,7 @@ def name_flags(found: Iterable[Displayed]) -> Iterator[Table]:
     """Yield tables whose notes name flags in place of parameters."""
     for one in found:
         for table in one.tables():
-            notes = [note._replace(text=with_flags(note.text)) for note in table.notes]
+            notes = tuple(note._replace(text=with_flags(note.text)) for note in table.notes)
             yield replace(table, notes=notes)
 
 
