@@ -48,7 +48,18 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import Mask
-from textassay.table import Alert, Displayed, Estimate, Note, ResultRow, Table, column, table_of
+from textassay.table import (
+    Alert,
+    Column,
+    Displayed,
+    Estimate,
+    Note,
+    ResultRow,
+    Table,
+    column,
+    format_cell,
+    table_of,
+)
 
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
@@ -67,6 +78,7 @@ UNLIKE = 0.01
 """P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
 2 % of the random draws have one in simulations, and 97 % of the draws that rate the first sources
 of a judge that grows stricter."""
+_P = Column("p", "p", "p")
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
 ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
@@ -423,7 +435,7 @@ class _Work:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {found[1]:.4f}), so raters may have skipped such texts: the means are those of"
+                f" {format_cell(found[1], _P)}), so raters may have skipped such texts: the means are those of"
                 " the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
@@ -465,10 +477,9 @@ class _Work:
         """Yield that the judge scores the rated texts unlike the others, if it does."""
         found = rated_against_others(part.scores, part.rated, part.groups)
         if found is not None and found.p < UNLIKE:
-            p = f"{found.p:.4f}" if found.p >= 1e-4 else "<0.0001"
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {p}), which a random draw would"
+                f" {found.others:.3f} on average (p {format_cell(found.p, _P)}), which a random draw would"
                 " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
                 " texts that label-plan draws, or pass labels='chosen'"
             )
