@@ -78,7 +78,6 @@ UNLIKE = 0.01
 """P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
 2 % of the random draws have one in simulations, and 97 % of the draws that rate the first sources
 of a judge that grows stricter."""
-_P = Column("p", "p", "p")
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
 ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
@@ -435,8 +434,8 @@ class _Work:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {format_cell(found[1], _P)}), so raters may have skipped such texts: the means are those of"
-                " the ratings that were given; have every rater rate every text"
+                f" {_p_value(found[1])}), so raters may have skipped such texts: the means are"
+                " those of the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
@@ -479,8 +478,8 @@ class _Work:
         if found is not None and found.p < UNLIKE:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {format_cell(found.p, _P)}), which a random draw would"
-                " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
+                f" {found.others:.3f} on average (p {_p_value(found.p)}), which a random draw"
+                " would hardly do: the intervals hold only if the rated texts were drawn at random; rate"
                 " texts that label-plan draws, or pass labels='chosen'"
             )
 
@@ -575,3 +574,8 @@ def _add_ranks(
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
     return [replace(row, rank=rank_of.get(row.system)) for row in rows]
+
+
+def _p_value(p: float) -> str:
+    """Return a p-value as tables show it, such as `<0.0001`."""
+    return format_cell(p, Column("p", "p", "p"))
