@@ -479,8 +479,8 @@ class _Work:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
                 f" {found.others:.3f} on average (p {_p_value(found.p)}), which a random draw"
-                " would hardly do: the intervals hold only if the rated texts were drawn at random; rate"
-                " texts that label-plan draws, or pass labels='chosen'"
+                " would hardly do: the intervals hold only if the rated texts were drawn at random;"
+                " rate texts that label-plan draws, or pass labels='chosen'"
             )
 
     def _borrow(self, inside: Mask) -> Linearized:
