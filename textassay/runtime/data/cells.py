@@ -201,7 +201,10 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
         return text
     number = str if are_texts else _numeral
     try:
-        value = json.loads(stripped, parse_int=number, parse_float=number, parse_constant=_missing)
+        # NaN and Infinity are null
+        value = json.loads(
+            stripped, parse_int=number, parse_float=number, parse_constant=lambda _: None
+        )
     except (ValueError, RecursionError):
         try:
             value = parse_literal(stripped, number)
@@ -233,10 +236,6 @@ def _numeral(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def _missing(_: str) -> None:
-    """Return null for JSON's NaN and Infinity."""
 
 
 def objects_in_cell(text: str) -> Any:

@@ -49,6 +49,7 @@ from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumn
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import (
+    RATER,
     SAMPLING_PROBABILITY,
     LabelReader,
     is_usual_mark,
@@ -155,7 +156,9 @@ class FieldReader:
         folder: Path | None = None,
     ) -> None:
         self.fields = {
-            theirs: IN_META.get(ours, ours) for theirs, ours in dict(fields or {}).items()
+            theirs: IN_META.get(ours, ours)
+            for theirs, ours in dict(fields or {}).items()
+            if ours != RATER  # the column of those who rated, which `by_rater` reads
         }
         self.seen: set[str] = set()
         self.unseen: Counter[str] = Counter()
@@ -679,16 +682,15 @@ def _key_of(name: str, layout: _ColumnLayout, inside: list[str] | None = None) -
 
 
 def _problem(kind: str, value: Any, reason: str) -> str:
+    if kind == "string_too_short":
+        return "should not be empty (leave it out if there is none)"
     expected = {
         "string_type": "should be text",
         "float_type": "should be a number",
         "finite_number": "should be a finite number (null if it is missing)",
         "dict_type": "should be an object with names and values",
         "tuple_type": "should be a list",
-        "string_too_short": "should not be empty (leave it out if there is none)",
     }.get(kind, reason)
-    if kind == "string_too_short":
-        return expected
     is_mark = kind == "float_type" and isinstance(value, str)
     return f"{expected}, not {short_repr(value)}{advice(value) if is_mark else ''}"
 

@@ -210,9 +210,7 @@ class Examples:
             self._labels = labels.marking(missing) if missing else labels
         else:
             self._labels = LabelReader(labels, missing)
-        self._reader = self._reader_of(
-            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER}
-        )
+        self._reader = self._reader_of(self._fields)
         self._state: object = None
         self._info: DataInfo | None = None
         self._kept: list[Example] = []
@@ -610,13 +608,12 @@ class Paired:
         self.examples = examples
 
     def __iter__(self) -> Iterator[Example]:
-        made = False
-        for members in self._by_group().values():
-            for first, second in combinations(sorted(members), 2):
-                made = True
-                yield pair(members[first], members[second])
-        if not made:
+        groups = self._by_group().values()
+        if max(map(len, groups), default=0) < 2:
             raise DataError("no group has texts of two systems, so there is nothing to compare")
+        for members in groups:
+            for first, second in combinations(sorted(members), 2):
+                yield pair(members[first], members[second])
 
     def _by_group(self) -> dict[str, dict[str, Example]]:
         groups: dict[str, dict[str, Example]] = {}
@@ -665,9 +662,8 @@ def pair(first: Example, second: Example) -> Example:
 
 
 def _read_preference(first: Example, second: Example) -> dict[str, float | None]:
-    preferences: dict[str, float | None] = {}
-    for aspect, a in first.human.items():
-        b = second.human.get(aspect)
-        if a is not None and b is not None:
-            preferences[aspect] = 0.5 if a == b else float(a > b)
-    return preferences
+    return {
+        aspect: 0.5 if a == b else float(a > b)
+        for aspect, a in first.human.items()
+        if a is not None and (b := second.human.get(aspect)) is not None
+    }

@@ -24,15 +24,10 @@ _WORDS = {
 
 
 class LiteralError(ValueError):
-    """A text that is not a literal.
-
-    Attributes:
-        at: The first character that does not fit.
-    """
+    """A text that is not a literal, from a character on that does not fit."""
 
     def __init__(self, at: int, problem: str) -> None:
         super().__init__(f"{problem} at character {at + 1}")
-        self.at = at
 
 
 def parse_literal(text: str, number: Callable[[str], Any] = float) -> Any:
