@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
-from textassay.runtime.data.numerals import NumeralError, PercentColumns
+from textassay.runtime.data.numerals import Decimal, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
@@ -76,7 +76,7 @@ class ByRater(RowSource):
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.decimal = table.decimal or "."
+        self.decimal: Decimal = table.decimal or "."
         self.fields = {
             key: ours
             for key, ours in fields.items()
@@ -169,15 +169,11 @@ class ByRater(RowSource):
             if value is None or self._labels.is_missing(value):
                 return None
             if isinstance(value, str):
-                read = cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
-                if isinstance(read, float):
-                    self._percents.check(key, value)
-                return read
+                are_known, percents = self._labels.are_known, self._percents
+                return cell_from_text(key, "human.", value, are_known, self.decimal, percents)
             return value if isinstance(value, list) else float(value)
         except FieldError as error:
             raise self.error(number, error) from None
-        except NumeralError as error:
-            raise self.error(number, f"field {key!r}: {error}") from None
         except TypeError:
             problem = f"field {key!r}: should be a number, not {value!r}"
             raise self.error(number, problem) from None

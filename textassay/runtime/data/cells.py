@@ -19,7 +19,7 @@ import orjson
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, short_repr
 from textassay.runtime.data.literals import LiteralError, parse_literal
-from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
+from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns, read_numeral
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:
@@ -100,7 +100,12 @@ class FieldError(ValueError):
 
 
 def cell_from_text(
-    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
+    key: str,
+    name: str,
+    text: str,
+    is_label: Callable[[str], bool],
+    decimal: Decimal,
+    percents: PercentColumns,
 ) -> Any:
     """Return what a cell of a flat table says."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
@@ -110,7 +115,7 @@ def cell_from_text(
     if not text.strip():
         return None
     if name in ("human.", "metrics."):
-        return text if is_label(text) else number_in(key, text, decimal)
+        return text if is_label(text) else _number_in(key, text, decimal, percents)
     if name == "references":
         return list_in_cell(key, text, are_texts=True)
     if name == "context":
@@ -138,11 +143,13 @@ def how_to_name(key: str, name: str) -> str:
     )
 
 
-def number_in(key: str, text: str, decimal: Decimal | None) -> float:
+def _number_in(key: str, text: str, decimal: Decimal, percents: PercentColumns) -> float:
     """Return the number that a cell holds as text."""
     try:
-        numeral = read_numeral(text, decimal or ".")
-    except AmbiguousNumber as error:
+        numeral = read_numeral(text, decimal)
+        if numeral:
+            percents.check(key, text)
+    except NumeralError as error:
         raise FieldError(key, str(error)) from None
     if numeral is None or not math.isfinite(numeral.value):
         kind = "number" if numeral is None and not _is_infinite(text) else "finite number"

@@ -45,7 +45,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
-from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns
+from textassay.runtime.data.numerals import Decimal, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import (
@@ -206,7 +206,7 @@ class FieldReader:
         if decimal:
             is_label = self._is_rating if layout.is_pair else self._labels.are_known
             row = {
-                key: self._cell(key, name, value, is_label, decimal)
+                key: cell_from_text(key, name, value, is_label, decimal, self._percents)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
@@ -279,17 +279,6 @@ class FieldReader:
                 else read(name, value, sides)
                 for name, value in ratings.items()
             }
-
-    def _cell(
-        self, key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal
-    ) -> Any:
-        value = cell_from_text(key, name, text, is_label, decimal)
-        if name in ("human.", "metrics.") and type(value) is float:
-            try:
-                self._percents.check(key, text)
-            except NumeralError as error:
-                raise FieldError(key, str(error)) from None
-        return value
 
     def _unless_missing(self, value: Any, name: str) -> Any:
         """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
