@@ -538,11 +538,9 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
     """Add the cells that are one entry of a field, such as `human.fluency`."""
     entries = [(key, name, part, row[key]) for key, name, part in layout.parts]
     for aspect, columns in layout.raters:
-        ratings = tuple(row.get(key) for key in columns)
-        is_rated = any(rating is not None for rating in ratings)
-        entries.append(
-            (f"annotators.{aspect}", "annotators", aspect, ratings if is_rated else None)
-        )
+        ratings = tuple(row[key] if key else None for key in columns)
+        if any(rating is not None for rating in ratings):
+            entries.append((f"annotators.{aspect}", "annotators", aspect, ratings))
     ours: dict[str, dict[str, Any]] = {}
     for key, name, part, value in entries:
         # a null in a column of ratings means that there is no rating; in `meta` it is kept
