@@ -126,6 +126,7 @@ def test_subsets_have_the_figures_of_their_rows_alone(tmp_path):
     data = write_lines(tmp_path / "pairs.jsonl", rows)
     done = textassay("agreement", data, data, "--by", "set")
     assert done.code == 0
+    assert "in no subset" not in done.err
     found = document("agreement", data, data, "--by", "set")
     assert found["by"] == "set"
     figures = {name: one["choices"][0]["choice"]["value"] for name, one in found["subsets"].items()}
@@ -134,6 +135,18 @@ def test_subsets_have_the_figures_of_their_rows_alone(tmp_path):
     # the same by a file that holds nothing else
     only = write_lines(tmp_path / "hard.jsonl", [row for row in rows if row["set"] == "hard"])
     assert document("agreement", only, only)["rows"] == found["subsets"]["hard"]["rows"]
+
+
+def test_rows_without_the_field_of_the_subsets_are_counted(tmp_path):
+    rows = pairs([(1, 1, "easy")] * 8 + [(1, 0, "hard")] * 4)
+    for row in rows[:3]:
+        del row["set"]
+    data = write_lines(tmp_path / "pairs.jsonl", rows)
+    for done in (
+        textassay("agreement", data, data, "--by", "set"),
+        textassay("compare", data, data, data, "--by", "set"),
+    ):
+        assert "3 of 12 rows have no 'set' and are in no subset" in done.err
 
 
 def test_a_field_that_no_row_has_and_one_with_a_value_a_row_are_refused():

@@ -248,6 +248,20 @@ def test_what_is_not_a_rating_is_left_out_and_counted(result, rating, tmp_path):
             assert left_out in note
 
 
+@pytest.mark.parametrize("name", ["id", "email", "username"])
+def test_raters_are_known_by_any_of_their_names(name, tmp_path):
+    path = tmp_path / "export.json"
+    annotations = [
+        {
+            "completed_by": {name: one, "first_name": ""},
+            "result": [_result("q", "rating", rating=at)],
+        }
+        for at, one in enumerate(["a@x", "b@x"])
+    ]
+    path.write_text(json.dumps([{"id": 5, "data": {}, "annotations": annotations}]))
+    assert interchange.read("label-studio", path).rows[0]["annotators"] == {"q": [0.0, 1.0]}
+
+
 def test_ratings_of_regions_do_not_rate_their_text(tmp_path):
     """Neither replaces the other in silence; what a rater says again does, and it is said."""
     path = tmp_path / "export.json"
@@ -274,6 +288,7 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
     columns = {**task["data"], "id": 9, "annotator": 3, "annotation_id": 4, "lead_time": 1.5,
                "fluency": [{"rating": 4}], "words": [{"number": 7}], "plain": 3,
                "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Too long.",
+               "notes": ["Too long.", "And rude."],
                "parts": [{"start": 0, "end": 2, "rating": 1}, {"start": 3, "end": 5, "rating": 2}],
                }  # fmt: skip
     (tmp_path / "min.json").write_text(json.dumps([columns]))
@@ -293,6 +308,7 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
         }  # fmt: skip
         assert "comment (texts and regions): 1" in notes[0]
         assert "parts (texts and regions): 1" in notes[0]
+        assert "notes (texts and regions): 1" in notes[0]
 
 
 @pytest.mark.parametrize(("word", "advised"), [("4/5", "the number alone"), ("N/A", "missing=")])

@@ -338,6 +338,9 @@ def test_an_aspect_abstains_where_its_material_is_missing(
         {"id": "b", "source": "When?", "output": "In 1967.", "contexts": ["It was in 1967."]},
         {"id": "c", "output": "In 1967.", "messages": [
             {"role": "user", "content": "When?"}, {"role": "tool", "content": "It was in 1967."}]},
+        {"id": "d", "output": "In 1967.", "reference": "Then.", "messages": [
+            {"role": "user", "content": "When?"}, {"role": "tool", "content": " "}]},
+        {"id": "e", "source": "?", "output": "x", "reference": "x", "passages": [{"text": " "}]},
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
@@ -345,7 +348,19 @@ def test_an_aspect_abstains_where_its_material_is_missing(
     assert "if references holds it, map it: --field NAME=context" in shown.out
     scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}
-    assert lacking == {("a", "groundedness"), ("a", "context_relevance")}
+    assert lacking == {(i, name) for i in "ade" for name in ("groundedness", "context_relevance")}
     assert {scores[key]["error"]["type"] for key in lacking} == {"MissingContext"}
     assert "if references holds it" in scores["a", "groundedness"]["error"]["message"]
-    assert len(scores) == 9
+    assert len(scores) == 15
+
+
+def test_a_dialogue_without_a_fact_has_no_groundedness(
+    tmp_path: Path, run: Path, server: MockServer
+) -> None:
+    rows = [
+        {"id": i, "source": "When?", "output": "In 1967.", "context": c} for i, c in ("ax", "b ")
+    ]
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    harness.score(data, run, server, "--task", "dialogue", aspects="groundedness,naturalness")
+    abstained = {(r["id"], r["aspect"]) for r in rows_of(run) if r["outcome"] == "abstained"}
+    assert abstained == {("b", "groundedness")}

@@ -270,6 +270,13 @@ def test_samples_that_never_differ_are_reported(tmp_path, run, count, varies, sa
     assert ("in each of 20 scores all samples agree" in " ".join(done.out.split())) == said
 
 
+@pytest.mark.parametrize(("n", "temperature", "said"), [(8, 0, True), (8, 1, False), (1, 0, False)])
+def test_samples_at_temperature_0_are_advised_against(data, run, server, n, temperature, said):
+    done = score(data, run, server, "--n", n, "--temperature", temperature).ok()
+    assert ("samples at temperature 0 are nearly the same answer" in done.err) == said
+    assert ("leave out --temperature" in done.err) == said
+
+
 def test_errors_are_asked_again_by_resume(data, run):
     """A server that fails gives errors and exit 1; once it is well, resume asks those alone."""
     with served(p500=1.0, retry_after=0.0) as ill:

@@ -170,3 +170,17 @@ def test_raters_keep_their_names(form, tmp_path):
     assert [one["name"] for one in row["per_rater"]] == ["bob", "eve"] == row["replaced"]
     textassay(*arguments, "--replace", "zoe").ends(2, "zoe")
     textassay(*arguments, "--replace", "6").ends(2, "6")
+
+
+@pytest.mark.parametrize(("largest", "said"), [(4, False), (300, True)])
+def test_a_source_with_most_of_the_texts_is_named(largest, said, tmp_path):
+    """It is worth little more than one source, so that a perfect judge fails, too."""
+    rows = [
+        {"id": f"{source}-{at}", "group": f"g{source}", "output": f"t{source}-{at}",
+         "annotators": {"q": [1 + at % 5, 1 + at % 5, 1 + (at + source) % 5]},
+         "metrics": {"q": 1 + at % 5}}
+        for source in range(30)
+        for at in range(largest if source == 0 else 4)
+    ]  # fmt: skip
+    done = textassay("alt-test", *[write_lines(tmp_path / "data.jsonl", rows)] * 2)
+    assert ("30 are worth" in done.said) == said

@@ -1,6 +1,7 @@
 """What the fit report says, held against the same figures found another way."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -236,10 +237,12 @@ def test_an_average_that_cannot_be_fitted_leaves_the_rest_of_the_report():
     rows = rows_of()
     for row in rows:
         row["metrics"] = {name: -value for name, value in row["metrics"].items()}
-    found = fitted(rows).report["held_out"]["aspects"]["charm"]
+    fit = fitted(rows)
+    found = fit.report["held_out"]["aspects"]["charm"]
     assert "does not rise" in found["agreement"]["avg"]["failed"]
     assert found["agreement"]["best single"]["turned_round"] is True
     assert found["agreement"]["best single"]["pearson"] > 0.3
+    assert re.search(r"best single: judge-\d+/charm, reversed", report_text(fit.report))
     assert {*found["evaluator_minus"]} - {"evaluator with pool"} == {
         "best single", "best single, chosen in each fold", "corrw"
     }  # fmt: skip

@@ -85,7 +85,9 @@ def has_field(example: Example, field: str) -> bool:
     if field == "references":
         return any(text.strip() for text in example.references)
     # the results of tools are the context of an agent's answer
-    if field == "context" and any(m.passages or m.role == "tool" for m in example.messages):
+    results = [m.content for m in example.messages if m.role == "tool"]
+    results += [passage.text for m in example.messages for passage in m.passages]
+    if field == "context" and any(text.strip() for text in results):
         return True
     return bool((getattr(example, field) or "").strip())
 

@@ -453,6 +453,15 @@ def subset_names(*sides: People) -> list[str]:
     return names
 
 
+def outside_subsets(people: People) -> Iterator[Note]:
+    """Yield the number of rows that lack the field by which the data are divided, if any does."""
+    if lacking := people.subsets.count(None):
+        yield Note(
+            f"{lacking:,} of {len(people.ids):,} rows have no {people.by!r} and are in no subset",
+            warning=True,
+        )
+
+
 def _subset(example: Example, by: str | None) -> str | None:
     """Return what an example has in a field of its own or of ours, as text."""
     if by is None:

@@ -20,6 +20,7 @@ from textassay.agreement.joined import (
     People,
     join,
     join_notes,
+    outside_subsets,
     read_with_labels,
     subset_names,
 )
@@ -244,6 +245,8 @@ class AgreementTable(Displayed):
     """The field that the data were divided by; empty if they were not."""
     subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
     """The same for the rows with each value of that field."""
+    outside: tuple[Note, ...] = ()
+    """What rows are in no subset."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
@@ -303,6 +306,7 @@ class AgreementTable(Displayed):
     def _notes(self) -> Iterator[Note]:
         """Yield the rows left out, the meaning of `2 (-1)` groups, and missing intervals."""
         yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
+        yield from self.outside
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
             first = skipped[0]
@@ -609,7 +613,7 @@ def agreement_table(
         return whole
     parts = {name: replace(measured, people=people.only(name)) for name in subset_names(people)}
     subsets = {name: one.table(request.of_subset(one.people)) for name, one in parts.items()}
-    return replace(whole, by=by, subsets=subsets)
+    return replace(whole, by=by, subsets=subsets, outside=tuple(outside_subsets(people)))
 
 
 def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:

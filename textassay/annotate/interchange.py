@@ -331,7 +331,9 @@ def _of_annotations(
                 left_out.add("skipped tasks")
                 continue
             user = annotation.get("completed_by")
-            rater = str(user.get("id") if isinstance(user, dict) else user)
+            if isinstance(user, dict):
+                user = next((user[key] for key in ("id", "email", "username") if user.get(key)), 0)
+            rater = str(user)
             if not user:
                 left_out.say("annotators have no names: the first of each text count as one")
                 rater = f"annotation {number}"
@@ -383,9 +385,12 @@ def _of_columns(
             # a rating or a number is a list of one object for each region; a text is one
             if _is_listed_object(value) and len(value) == 1:
                 value = value[0]
+            # several choices are an object; a list of texts is what a rater wrote
+            words = value if isinstance(value, list) and value else [value]
+            are_texts = all(isinstance(one, str) and find_pair(one) is None for one in words)
+            is_word = are_texts and name not in labels
             if isinstance(value, Mapping):
                 value = _answer(value) if _REGION.isdisjoint(value) else None
-            is_word = isinstance(value, str) and name not in labels and find_pair(value) is None
             if is_word and not is_running_text(value):
                 left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
             if value is None or is_word or _is_listed_object(value):

@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +27,8 @@ from textassay.runtime.errors import CapabilityError, TextassayError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+    from textassay.table import Displayed, Table
 
 T = TypeVar("T")
 _FLAGS = {
@@ -186,6 +189,14 @@ def _parameter_pattern() -> re.Pattern[str]:
     quoted = rf"“[^”]*”?|(?<![^\s(])(?:{text})"
     value = rf"True\b|{text}|\((?:{part})*\)|{table}"
     return re.compile(rf"{quoted}|(?<![^\s(])(?<!--set )(\w+)=(?!=)({value})?")
+
+
+def name_flags(found: Iterable[Displayed]) -> Iterator[Table]:
+    """Yield tables whose notes name flags in place of parameters."""
+    for one in found:
+        for table in one.tables():
+            notes = tuple(note._replace(text=with_flags(note.text)) for note in table.notes)
+            yield replace(table, notes=notes)
 
 
 def _as_flag(match: re.Match[str]) -> str:

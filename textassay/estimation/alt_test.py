@@ -32,6 +32,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.intervals import effective_number
 from textassay.agreement.raters import RaterAgreement, rater_agreement, rating_table
 from textassay.estimation.columns import Columns
 from textassay.estimation.maps import Scales, grid_of, learn_map
@@ -144,6 +145,8 @@ class AltTest:
     """Numbers of raters with fewer than 30 shared items."""
     labels: tuple[str, ...] = ()
     """Names of the labels that were compared; empty if numbers were."""
+    worth: float = math.inf
+    """Number of sources of equal size that tell as much as these (Kish)."""
 
     @property
     def constant_in_words(self) -> str:
@@ -245,12 +248,13 @@ def alt_test(
     gap = weighted_mean(
         judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
     )
+    sizes = np.unique(trial.units[counted], return_counts=True)[1]
     return AltTest(
         judge=judge, constant=constant, constant_values=values,
         others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
         over_constant=gap.estimate(confidence), n=int(counted.sum()), raters=len(trial.tested),
         groups=None if groups is None else len(np.unique(trial.units[counted])),
-        skipped=trial.skipped,
+        skipped=trial.skipped, worth=effective_number(sizes.astype(float)),
     )  # fmt: skip
 
 
@@ -483,6 +487,12 @@ class AnnotatorTest(Displayed):
             )
         if test.groups is None:
             yield Note("every row counts as a source of its own")
+        elif test.worth < test.groups / 2:
+            yield Note(
+                f"{self.score}: a few sources have most of the texts, so that {test.groups} are"
+                f" worth {test.worth:.1f} of equal size: with so few hardly a judge passes; have"
+                " texts of more sources rated"
+            )
         if self.agreement is not None and self.agreement.alpha["nominal"] is None:
             yield Note(
                 f"{self.score}: the raters gave every text the same rating, so nothing shows"

@@ -48,7 +48,18 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import Mask
-from textassay.table import Alert, Displayed, Estimate, Note, ResultRow, Table, column, table_of
+from textassay.table import (
+    Alert,
+    Column,
+    Displayed,
+    Estimate,
+    Note,
+    ResultRow,
+    Table,
+    column,
+    format_cell,
+    table_of,
+)
 
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
@@ -423,8 +434,8 @@ class _Work:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {found[1]:.4f}), so raters may have skipped such texts: the means are those of"
-                " the ratings that were given; have every rater rate every text"
+                f" {_p_value(found[1])}), so raters may have skipped such texts: the means are"
+                " those of the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
@@ -467,9 +478,9 @@ class _Work:
         if found is not None and found.p < UNLIKE:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
-                " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
-                " texts that label-plan draws, or pass labels='chosen'"
+                f" {found.others:.3f} on average (p {_p_value(found.p)}), which a random draw"
+                " would hardly do: the intervals hold only if the rated texts were drawn at random;"
+                " rate texts that label-plan draws, or pass labels='chosen'"
             )
 
     def _borrow(self, inside: Mask) -> Linearized:
@@ -563,3 +574,8 @@ def _add_ranks(
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
     return [replace(row, rank=rank_of.get(row.system)) for row in rows]
+
+
+def _p_value(p: float) -> str:
+    """Return a p-value as tables show it, such as `<0.0001`."""
+    return format_cell(p, Column("p", "p", "p"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.agreement.joined import People, subset_names
+from textassay.agreement.joined import People, outside_subsets, subset_names
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import can_compare, compare_runs, of_ids
@@ -304,7 +304,7 @@ def _by_subset(
     if first is None or second is None:
         raise ConfigurationError(f"by={by!r} divides the data, and they are not known; give DATA")
     found: dict[str, RunComparison] = {}
-    notes: list[Note] = []
+    notes = [*outside_subsets(first)]
     for name in subset_names(first, second):
         sides = a.only(name, first), b.only(name, second)
         aspects = [row.aspect for row in whole.rows]

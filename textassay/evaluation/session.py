@@ -251,6 +251,12 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
             f"{method.name} needs log-probabilities of a given text; whether the model gives them"
             " shows when it is asked: if it does not, the run stops at the first request"
         )
+    n = spec.options.get("n", 1)
+    if n != 1 and spec.options.get("temperature") == 0:
+        yield (
+            f"{n} samples at temperature 0 are nearly the same answer {n} times:"
+            " eight gained 1.4 points on RewardBench 2 in place of 3.6; leave out temperature="
+        )
     if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
         yield f"task: {task}, the first that has these aspects (task= names another)"
 

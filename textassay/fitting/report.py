@@ -217,6 +217,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             if "failed" in row:
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
+            label += ", reversed" if "turned_round" in row else ""
             if "chosen" in row:
                 label = f"{name}: {_list_names(list(row['chosen']))}"
             figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)

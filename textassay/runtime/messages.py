@@ -274,7 +274,8 @@ def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that identify an example's texts, for rows without an id."""
     named = ("output", "source", "context", "references", "system", "group")
     values = [fields.get(name) for name in named]
-    if other := (fields.get("meta") or {}).get("output_b"):
+    meta = fields.get("meta")
+    if isinstance(meta, Mapping) and (other := meta.get("output_b")):
         values.append(other)
     if images := fields.get("images"):
         values.append([Image.model_validate(image).key for image in images])

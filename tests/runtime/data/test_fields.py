@@ -60,6 +60,8 @@ def test_headings_of_spreadsheets_are_understood() -> None:
         ({"output": "x", "candidate": "y"}, "x", {"candidate": "y"}),
         ({"output": "x", "summary": "s"}, "x", {"summary": "s"}),
         ({"output": "x", "references": ["r"], "reference": "r"}, "x", {"reference": "r"}),
+        ({"output": "x", "model": "m", "model_id": "m-1"}, "x", {"model_id": "m-1"}),
+        ({"output": "x", "group": "g", "document_id": "d"}, "x", {"document_id": "d"}),
     ],
 )
 def test_the_clearest_name_wins_and_the_others_are_kept(
@@ -68,6 +70,7 @@ def test_the_clearest_name_wins_and_the_others_are_kept(
     """A column such as `text` is the output only if no other column is."""
     (example,) = read([row])
     assert (example.output, example.meta) == (output, meta)
+    assert example.source not in meta.values()
 
 
 def test_a_field_map_goes_before_names_and_aliases() -> None:
@@ -148,8 +151,11 @@ def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) ->
 def test_the_callers_rows_are_left_alone() -> None:
     """Merging columns into `human` changes no dict of the caller."""
     row = {"output": "x", "human": {"a": 1}, "human.b": 2, "meta": {"k": 1}, "other": 3}
+    row |= {"annotators": {"a": [1]}, "annotators.c.ann": 4}
     before = json.dumps(row)
-    assert read([row])[0].human == {"a": 1.0, "b": 2.0}
+    (example,) = read([row])
+    assert example.human == {"a": 1.0, "b": 2.0, "c": 4.0}
+    assert example.annotators == {"a": (1.0,), "c": (4.0,)}
     assert json.dumps(row) == before
 
 
@@ -173,6 +179,12 @@ BAD_LINES = {
     '{"output": "x \\ud800"}': ", field 'output': contains \\ud800 at character 2, half of a"
     " surrogate pair",
     '{"output": "x", "a": {"\\udc00": 1}}': ", field 'a.\\udc00': contains \\udc00 at character 0",
+    '{"output": "x", "meta": "m"}': ", field 'meta': should be an object with names",
+    '{"output": "x", "annotators": "a", "annotators.c.ann": 3}': ", field 'annotators': is text",
+    '{"output": "x", "annotators": {"c": [3]}, "annotators.c.ann": 3}': ", field 'annotators.c':"
+    " is in 'annotators' as well",
+    '{"output": "x", "human": {"c": 1}, "annotators": [3]}': ", field 'annotators': should be an"
+    " object",
     '{"output": "x", "annotators": {"c": 3}}': ", field 'annotators.c': should be a list, not 3",
     '{"output": "x", "annotators": {"c": [3, "y"]}}': ", field 'annotators.c.1': should be a"
     " number, not 'y'",

@@ -307,12 +307,18 @@ def test_every_answer_of_promptfoo_is_kept(tmp_path: Path) -> None:
 def test_repeated_tests_of_promptfoo_are_one_group_by_their_variables(tmp_path: Path) -> None:
     summary = promptfoo(*[{"output": f"x{n}"} for n in range(4)])
     for at, one in enumerate(summary["results"]["results"]):
-        one["vars"] = {"topic": f"t{at % 2}", "context": "A fact."}
+        one["vars"] = {"topic": f"t{at % 2}", "context": "A fact.", "sessionId": f"s{at}"}
     rows = read_results("promptfoo", written(tmp_path, summary)).rows
     assert [row["group"] for row in rows] == ["0", "1", "0", "1"]
     assert {(row["context"], row["meta"]["topic"]) for row in rows} == {
         ("A fact.", "t0"), ("A fact.", "t1"),
     }  # fmt: skip
+
+
+def test_passages_that_a_provider_of_promptfoo_found_are_the_context(tmp_path: Path) -> None:
+    response = {"output": "x", "metadata": {"documents": ["A fact."], "route": "a"}}
+    (row,) = read_results("promptfoo", written(tmp_path, promptfoo(response))).rows
+    assert (row["context"], row["meta"]) == ("A fact.", {"route": "a"})
 
 
 def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
@@ -337,23 +343,32 @@ def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:
     lines = [
         {"doc_id": 0, "resps": [["It is 7."]], "filtered_resps": ["[invalid]"], "filter": "strict"},
         {"doc_id": 1, "resps": [[""]], "filtered_resps": [""], "exact_match": 0.0},
-    ]
+        {"doc_id": 2, "resps": [["7", "8"]], "arguments": [["Q?", {}]]},
+        {"doc_id": 3, "resps": [["yes", "no"]], "filtered_resps": [["yes", "no"]],
+         "arguments": [["Q?", {}]], "doc": {"question": "Q?", "passage": "A fact."}},
+    ]  # fmt: skip
     path = written(tmp_path, "\n".join(map(json.dumps, lines)), "samples.jsonl")
     found = read_results("lm-eval", path)
-    assert ([row["output"] for row in found.rows], found.empty) == (["It is 7.", ""], 0)
+    assert [row["output"] for row in found.rows] == ["It is 7.", "", "7", "yes"]
+    assert (found.empty, found.rows[3]["context"]) == (0, "A fact.")
+    assert found.rows[3]["meta"] == {"question": "Q?"}
 
 
 def test_what_deepeval_should_have_retrieved_is_not_a_passage(tmp_path: Path) -> None:
     """Called tools and metadata are kept; without retrieval, `context` is what there is."""
     case = {"name": "a", "input": "Q?", "actualOutput": "A.", "context": ["Ideal."],
             "toolsCalled": [{"name": "find", "inputParameters": {"q": 1}}],
+            "expectedTools": [{"name": "look"}],
             "additionalMetadata": {"level": 2}}  # fmt: skip
-    path = written(
-        tmp_path, {"testCases": [{**case, "retrievalContext": ["Got."]}, {**case, "name": "b"}]}
+    alone = {"name": "c", "actualOutput": "A.", "customColumnKeyValues": {"passages": ["Own."]}}
+    cases = [{**case, "retrievalContext": ["Got."]}, {**case, "name": "b"}, alone]
+    first, second, third = Examples(
+        read_results("deepeval", written(tmp_path, {"testCases": cases})).rows
     )
-    first, second = Examples(read_results("deepeval", path).rows)
-    assert (first.context, second.context) == ("Got.", "Ideal.")
-    assert first.meta == {"expected_context": ["Ideal."], "level": 2}
+    assert (first.context, second.context, third.context) == ("Got.", "Ideal.", "Own.")
+    assert first.meta == {
+        "expected_tools": [{"name": "look"}], "expected_context": ["Ideal."], "level": 2,
+    }  # fmt: skip
     assert "find(" in str(first.source)
 
 
@@ -464,12 +479,14 @@ def test_variables_with_passages_of_unknown_form_are_kept_in_meta(
 def test_reports_of_pydantic_evals_are_imported_and_failures_are_counted(tmp_path: Path) -> None:
     case = {"name": "c1", "inputs": "Q?", "output": {"answer": "A."}, "expected_output": None,
             "metadata": None, "labels": {}, "metrics": {}, "assertions": {"is": {"value": True}},
+            "attributes": {"route": "a"},
             "scores": {"ok": {"name": "ok", "value": 0.5}}}  # fmt: skip
     report = {"name": "r", "cases": [case], "failures": [{"name": "c2", "error_message": "x"}]}
     found = read_results("pydantic-evals", written(tmp_path, report))
     (row,) = found.rows
     assert (row["output"], row["source"], found.empty) == ('{"answer": "A."}', "Q?", 1)
     assert row["metrics"] == {"ok": 0.5, "is": 1.0}
+    assert row["meta"] == {"attributes": {"route": "a"}}
 
 
 @pytest.mark.parametrize("form", ["inspect", "promptfoo", "deepeval", "pydantic-evals"])

@@ -15,6 +15,7 @@ import typer
 from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say, write_rows
+from textassay.cli.exits import name_flags
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -100,7 +101,7 @@ def estimate(
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
         **rated.left_out,
     }
-    print_tables(estimates, document, as_json=as_json, notes=notes_of(tables))
+    print_tables(name_flags(estimates), document, as_json=as_json, notes=notes_of(tables))
 
 
 def _from_folder(

@@ -13,7 +13,7 @@ import typer
 from textassay.cli import Status, flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import Stopped, run_async, with_flags
+from textassay.cli.exits import Stopped, name_flags, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
@@ -195,7 +195,7 @@ def _show(fit: Fit, again: str, as_json: bool) -> None:
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        print_tables([fit], fit.report, as_json=False)
+        print_tables(name_flags([fit]), fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

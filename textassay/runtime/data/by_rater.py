@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
-from textassay.runtime.data.numerals import NumeralError, PercentColumns
+from textassay.runtime.data.numerals import Decimal, PercentColumns
 from textassay.runtime.data.ratings import RATER, LabelReader, names_rater
 from textassay.runtime.data.separated import Numbered, RowSource
 from textassay.runtime.errors import DataError
@@ -32,9 +32,9 @@ def one_row_per_example(
     id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
     named = [key for key, ours in fields.items() if ours == RATER]
     by_name = (key for key in first if isinstance(key, str) and names_rater(key))
-    rater = next((key for key in (*named, *by_name) if key in first), None)
+    rater = next((key for key in (*named, *by_name) if key in first), "")
     # A column of raters without ids does not say which rows belong together.
-    if rater is None or id_ not in first:
+    if not rater or id_ not in first:
         return None
     if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
         return ByRater(table, rater, id_, fields, labels, fixed_columns)
@@ -76,7 +76,7 @@ class ByRater(RowSource):
         self.unit = table.unit
         self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.decimal = table.decimal or "."
+        self.decimal: Decimal = table.decimal or "."
         self.fields = {
             key: ours
             for key, ours in fields.items()
@@ -93,14 +93,17 @@ class ByRater(RowSource):
             id_, rater = self._named(row, number)
             texts, rated = self._split(row, number)
             if not firsts:
-                fixed = self._fixed(texts, number)
+                try:
+                    fixed = self._fixed_columns(tuple(texts))
+                except FieldError as error:
+                    raise self.error(number, error) from None
             _, first = firsts.setdefault(id_, (number, texts))
             for key in fixed:
                 if texts.get(key) and first.get(key) and texts[key] != first[key]:
                     problem = f"differs from an earlier row of {id_!r}; each text needs"
                     raise self.error(number, f"field {key!r}: {problem} an id of its own")
             of_text = ratings.setdefault(id_, {})
-            if rater is None:
+            if not rater.strip():
                 if any(value is not None for value in rated.values()):
                     raise self.error(number, f"field {self._rater!r}: says no rater of the ratings")
                 continue
@@ -131,21 +134,14 @@ class ByRater(RowSource):
         """Return the state of the table."""
         return self._table.state()
 
-    def _named(self, row: Any, number: int) -> tuple[str, str | None]:
-        """Return which text a row is about, and who rated it, if the row says so."""
+    def _named(self, row: Any, number: int) -> tuple[str, str]:
+        """Return which text a row is about, and who rated it; `""` if the row does not say so."""
         if not isinstance(row, Mapping):
             raise self.error(number, f"is {short_repr(row)}, not an object with fields")
         id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))
-        if id_ is None or id_ == "":
+        if id_ in (None, ""):
             raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
-        return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
-
-    def _fixed(self, row: Mapping[str, Any], number: int) -> Collection[str]:
-        """Return the columns that are the same in all rows of a text."""
-        try:
-            return self._fixed_columns(tuple(row))
-        except FieldError as error:
-            raise self.error(number, error) from None
+        return str(id_), "" if rater is None else str(rater)
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
@@ -173,15 +169,11 @@ class ByRater(RowSource):
             if value is None or self._labels.is_missing(value):
                 return None
             if isinstance(value, str):
-                read = cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
-                if isinstance(read, float):
-                    self._percents.check(key, value)
-                return read
+                are_known, percents = self._labels.are_known, self._percents
+                return cell_from_text(key, "human.", value, are_known, self.decimal, percents)
             return value if isinstance(value, list) else float(value)
         except FieldError as error:
             raise self.error(number, error) from None
-        except NumeralError as error:
-            raise self.error(number, f"field {key!r}: {error}") from None
         except TypeError:
             problem = f"field {key!r}: should be a number, not {value!r}"
             raise self.error(number, problem) from None

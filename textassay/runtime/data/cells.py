@@ -19,7 +19,7 @@ import orjson
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, short_repr
 from textassay.runtime.data.literals import LiteralError, parse_literal
-from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
+from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns, read_numeral
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:
@@ -45,21 +45,13 @@ def to_json_value(value: Any, *, top: bool = False) -> Any:
         value = value.tolist()
         is_nan = isinstance(value, float) and value != value
         return None if top and is_nan else to_json_value(value, top=top)
-    return _converted(value)
-
-
-def _converted(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return _finite(float(value))
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, str):
+    if isinstance(value, uuid.UUID | str):
         return _text(str(value))
-    if isinstance(value, int | float):
-        return _finite(value)
-    return _refuse(value)
+    return _finite(value) if isinstance(value, int | float) else _refuse(value)
 
 
 def _refuse(value: Any) -> Any:
@@ -108,7 +100,12 @@ class FieldError(ValueError):
 
 
 def cell_from_text(
-    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
+    key: str,
+    name: str,
+    text: str,
+    is_label: Callable[[str], bool],
+    decimal: Decimal,
+    percents: PercentColumns,
 ) -> Any:
     """Return what a cell of a flat table says."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
@@ -118,7 +115,7 @@ def cell_from_text(
     if not text.strip():
         return None
     if name in ("human.", "metrics."):
-        return text if is_label(text) else number_in(key, text, decimal)
+        return text if is_label(text) else _number_in(key, text, decimal, percents)
     if name == "references":
         return list_in_cell(key, text, are_texts=True)
     if name == "context":
@@ -130,13 +127,10 @@ def cell_from_text(
         return objects_in_cell(text) if text.lstrip()[:1] == "{" else list_in_cell(key, text)
     if name in KEYED or name == "annotators.":
         try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            try:
-                return parse_literal(text, _numeral)
-            except LiteralError:
-                shown = f"should be JSON, not {short_repr(text)} ({error.msg})"
-                raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
+            return _object_in_cell(text)
+        except LiteralError as error:
+            shown = f"should be JSON, not {short_repr(text)} ({error})"
+            raise FieldError(key, f"{shown}{how_to_name(key, name)}") from None
     return text
 
 
@@ -149,11 +143,13 @@ def how_to_name(key: str, name: str) -> str:
     )
 
 
-def number_in(key: str, text: str, decimal: Decimal | None) -> float:
+def _number_in(key: str, text: str, decimal: Decimal, percents: PercentColumns) -> float:
     """Return the number that a cell holds as text."""
     try:
-        numeral = read_numeral(text, decimal or ".")
-    except AmbiguousNumber as error:
+        numeral = read_numeral(text, decimal)
+        if numeral:
+            percents.check(key, text)
+    except NumeralError as error:
         raise FieldError(key, str(error)) from None
     if numeral is None or not math.isfinite(numeral.value):
         kind = "number" if numeral is None and not _is_infinite(text) else "finite number"
@@ -205,14 +201,17 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
         FieldError: The cell looks like a list and is not readable as one.
     """
     stripped = text.strip()
-    begins_list = _BEGINS_LIST.match(stripped) is not None
+    begins_list = bool(_BEGINS_LIST.match(stripped))
     # "[1] says so [2]" is a text
     is_bracketed = stripped[:1] == "[" and stripped.find("]") == len(stripped) - 1
     if not (begins_list or is_bracketed):
         return text
     number = str if are_texts else _numeral
     try:
-        value = json.loads(stripped, parse_int=number, parse_float=number, parse_constant=_missing)
+        # NaN and Infinity are null
+        value = json.loads(
+            stripped, parse_int=number, parse_float=number, parse_constant=lambda _: None
+        )
     except (ValueError, RecursionError):
         try:
             value = parse_literal(stripped, number)
@@ -246,21 +245,21 @@ def _numeral(text: str) -> float:
         return float(text)
 
 
-def _missing(_: str) -> None:
-    """Return null for JSON's NaN and Infinity."""
-
-
 def objects_in_cell(text: str) -> Any:
     """Return the object or the list in a cell, or its text."""
     if not text.lstrip().startswith("{"):
         return listed_objects(text)
     try:
+        return _object_in_cell(text)
+    except LiteralError:
+        return text
+
+
+def _object_in_cell(text: str) -> Any:
+    try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        try:
-            return parse_literal(text.strip(), _numeral)
-        except LiteralError:
-            return text
+        return parse_literal(text.strip(), _numeral)
 
 
 def listed_objects(text: str) -> Any:

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import plain_name, short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
@@ -46,10 +45,11 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
-from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumns
+from textassay.runtime.data.numerals import Decimal, PercentColumns
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import (
+    RATER,
     SAMPLING_PROBABILITY,
     LabelReader,
     is_usual_mark,
@@ -61,8 +61,6 @@ from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
-_NUMBERS = frozenset({int, float})
-_LISTS = frozenset({list, dict})
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -75,8 +73,8 @@ class _ColumnLayout:
     """Key of the row and the field it is."""
     parts: tuple[tuple[str, str, str], ...]
     """Key of the row, the keyed field it belongs to, and its name in there."""
-    raters: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
-    """Aspect, and the keys that hold one rater's rating each; `None` for a rater who has none
+    raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Aspect, and the keys that hold one rater's rating each; `""` for a rater who has none
     here."""
     further: tuple[tuple[str, str], ...] = ()
     """Key of the row and the field that it is a part of, beside the key in `whole`."""
@@ -103,20 +101,9 @@ class _ColumnLayout:
         return {name: key for key, name in self.whole}
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The fields of `whole`."""
-        return tuple(name for _, name in self.whole)
-
-    @cached_property
     def is_pair(self) -> bool:
         """Whether there are two texts to compare, so that ratings are preferences."""
         return any((name, part) == ("meta", OTHER_OUTPUT) for _, name, part in self.parts)
-
-    @cached_property
-    def values(self) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
-        """Returns the values of a row that are the fields of `whole`."""
-        keys = [key for key, _ in self.whole]
-        return itemgetter(*keys) if len(keys) > 1 else lambda row: [row[key] for key in keys]
 
     @cached_property
     def meanings(self) -> tuple[tuple[str, str], ...]:
@@ -124,7 +111,7 @@ class _ColumnLayout:
         return (
             *self.whole,
             *self.further,
-            *((key, "human.") for _, keys in self.raters for key in keys if key is not None),
+            *((key, "human.") for _, keys in self.raters for key in keys if key),
             *((key, f"{name}.") for key, name, _ in self.parts),
         )
 
@@ -150,9 +137,6 @@ def is_inside(name: str) -> bool:
     return _INSIDE in name
 
 
-_RANK_OF_TEXT = meaning_of("text")[1]
-
-
 class FieldReader:
     """Makes examples of rows.
 
@@ -172,7 +156,9 @@ class FieldReader:
         folder: Path | None = None,
     ) -> None:
         self.fields = {
-            theirs: IN_META.get(ours, ours) for theirs, ours in dict(fields or {}).items()
+            theirs: IN_META.get(ours, ours)
+            for theirs, ours in dict(fields or {}).items()
+            if ours != RATER  # the column of those who rated, which `by_rater` reads
         }
         self.seen: set[str] = set()
         self.unseen: Counter[str] = Counter()
@@ -220,20 +206,18 @@ class FieldReader:
         if decimal:
             is_label = self._is_rating if layout.is_pair else self._labels.are_known
             row = {
-                key: self._cell(key, name, value, is_label, decimal)
+                key: cell_from_text(key, name, value, is_label, decimal, self._percents)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
             }
-        fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
-        if None in fields.values():
-            fields = {name: value for name, value in fields.items() if value is not None}
+        fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
         if (
             layout.has_material
-            or type(get("source")) in _LISTS
-            or type(get("context")) in _LISTS
-            or type(get("output")) in _LISTS
+            or type(get("source")) in (list, dict)
+            or type(get("context")) in (list, dict)
+            or type(get("output")) in (list, dict)
         ):
             further = [(key, name, row[key]) for key, name in layout.further]
             images = ImageReader(self._folder)
@@ -250,15 +234,11 @@ class FieldReader:
             self._read_rubric(fields, _key_of("rubric", layout))
         if self._needs_output:
             self._check_unseen(row, layout, fields)
-        for aspect, columns in layout.raters:
-            ratings = tuple(None if key is None else row[key] for key in columns)
-            if any(rating is not None for rating in ratings):
-                fields.setdefault("annotators", {})[aspect] = ratings
-        if layout.parts:
+        if layout.raters or layout.parts:
             _add_parts(fields, layout, row)
         if not self._needs_output:
             fields.setdefault("output", "")
-        elif "output" not in fields and "output" not in layout.names:
+        elif "output" not in fields and "output" not in layout.key_of:
             raise _no_output(row)
         if layout.is_pair:
             self._read_preferences(fields, layout)
@@ -300,17 +280,6 @@ class FieldReader:
                 for name, value in ratings.items()
             }
 
-    def _cell(
-        self, key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal
-    ) -> Any:
-        value = cell_from_text(key, name, text, is_label, decimal)
-        if name in ("human.", "metrics.") and type(value) is float:
-            try:
-                self._percents.check(key, text)
-            except NumeralError as error:
-                raise FieldError(key, str(error)) from None
-        return value
-
     def _unless_missing(self, value: Any, name: str) -> Any:
         """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
         if name in ("id", "output", "meta", "meta."):
@@ -343,7 +312,7 @@ class FieldReader:
         if "messages" in fields:
             for name in ("messages", "source", "output"):
                 place = layout.key_of.get(name)
-                for inner in unread_names(row[place]) if place is not None else ():
+                for inner in unread_names(row[place]) if place else ():
                     self.unseen[f"{place}{_INSIDE}{inner}"] += 1
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
@@ -413,7 +382,7 @@ class FieldReader:
         # commands read these from `meta`, so that no notice names them
         read = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
-        is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
+        is_generic = rank > 0 and plain_name(output) in GENERIC
         return _ColumnLayout(
             whole,
             (*parts, *in_meta),  # type: ignore[arg-type]
@@ -464,14 +433,14 @@ class FieldReader:
                     f' fields={{"{key}": "{target}"}}',
                 )
         # a text beside its summary is what was summarized
-        text = next((key for key in meta if meaning_of(key)[1] == _RANK_OF_TEXT), None)
-        if text is not None and claims.keys().isdisjoint(("source", "messages")):
+        text = next((key for key in meta if plain_name(key) == "text"), "")
+        if text and claims.keys().isdisjoint(("source", "messages")):
             del meta[text]
-            claims["source"] = (_RANK_OF_TEXT, text)
+            claims["source"] = (meaning_of(text)[1], text)
         return _ColumnClaims(claims, further, meta)
 
-    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
-        """Return the columns of single raters by aspect, `None` for those that are not there."""
+    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the columns of single raters by aspect, `""` for those that are not there."""
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
@@ -489,7 +458,7 @@ class FieldReader:
         for aspect, group in by_aspect.items():
             self._columns.setdefault(aspect, {}).update(dict.fromkeys(group))
         return {
-            aspect: tuple(key if key in group else None for key in self._columns[aspect])
+            aspect: tuple(key if key in group else "" for key in self._columns[aspect])
             for aspect, group in by_aspect.items()
         }
 
@@ -543,7 +512,7 @@ def _split_off(value: Any, path: str) -> tuple[Any, list[Any]]:
 
 
 def _unclear_output(generic: str, other: str) -> FieldError:
-    field = "source" if meaning_of(generic)[1] == _RANK_OF_TEXT else "references"
+    field = "source" if plain_name(generic) == "text" else "references"
     return FieldError(
         generic,
         f"may be the output, and so may {other!r}; say which is judged:"
@@ -567,24 +536,26 @@ def _no_output(row: Mapping[str, Any]) -> FieldError:
 
 def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, Any]) -> None:
     """Add the cells that are one entry of a field, such as `human.fluency`."""
-    ours: set[str] = set()
-    for key, name, part in layout.parts:
-        value = row[key]
+    entries = [(key, name, part, row[key]) for key, name, part in layout.parts]
+    for aspect, columns in layout.raters:
+        ratings = tuple(row[key] if key else None for key in columns)
+        if any(rating is not None for rating in ratings):
+            entries.append((f"annotators.{aspect}", "annotators", aspect, ratings))
+    ours: dict[str, dict[str, Any]] = {}
+    for key, name, part, value in entries:
         # a null in a column of ratings means that there is no rating; in `meta` it is kept
         if value is None and name != "meta":
             continue
-        parts = fields.get(name)
         if name not in ours:  # a copy is added to: the row is the caller's
-            parts = dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
-            fields[name] = parts
-            ours.add(name)
-        if not isinstance(parts, dict):
-            raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+            given = fields.get(name, {})
+            if not isinstance(given, Mapping):
+                raise FieldError(name, f"is {_kind(given)}, not an object with names and values")
+            fields[name] = ours[name] = dict(given)
         # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
         # silence.
-        if part in parts:
+        if part in ours[name]:
             raise FieldError(key, f"is in {name!r} as well; keep one of the two")
-        parts[part] = value
+        ours[name][part] = value
 
 
 def with_means(example: Example, labels: LabelReader) -> Example:
@@ -604,17 +575,16 @@ def with_means(example: Example, labels: LabelReader) -> Example:
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
-_COPIED = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
-"""Fields that are checked again in a copy."""
-
-
 def _check_copy(example: Example) -> Example:
     """Return an example with plain texts and numbers: copies of examples were never validated."""
     given = vars(example)
+    checked = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
     try:
         for name in KEYED:  # says more of NaN than pydantic does
             to_json_value(given[name])
-        found = vars(Example.model_validate({name: given[name] for name in _COPIED}))
+        found = vars(Example.model_validate({name: given[name] for name in checked}))
+        for name in checked:
+            to_json_value(found[name])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -627,16 +597,15 @@ def _check_copy(example: Example) -> Example:
 
 
 def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader) -> Example:
-    if not _NUMBERS.isdisjoint(map(type, fields.values())):
-        for name in ("id", "system", "group"):
-            value = fields.get(name)
-            # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
-            if type(value) is int or (type(value) is float and value.is_integer()):
-                fields[name] = str(int(value))
+    for name in ("id", "system", "group"):
+        value = fields.get(name)
+        # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
+        if type(value) is int or (type(value) is float and value.is_integer()):
+            fields[name] = str(int(value))
     for name in ("annotators", "metrics", "human"):
         values = fields.get(name)
         if isinstance(values, dict):
-            if name == "human" and (single := fields.get("annotators")):
+            if name == "human" and isinstance(single := fields.get("annotators"), dict):
                 values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
@@ -700,16 +669,15 @@ def _key_of(name: str, layout: _ColumnLayout, inside: list[str] | None = None) -
 
 
 def _problem(kind: str, value: Any, reason: str) -> str:
+    if kind == "string_too_short":
+        return "should not be empty (leave it out if there is none)"
     expected = {
         "string_type": "should be text",
         "float_type": "should be a number",
         "finite_number": "should be a finite number (null if it is missing)",
         "dict_type": "should be an object with names and values",
         "tuple_type": "should be a list",
-        "string_too_short": "should not be empty (leave it out if there is none)",
     }.get(kind, reason)
-    if kind == "string_too_short":
-        return expected
     is_mark = kind == "float_type" and isinstance(value, str)
     return f"{expected}, not {short_repr(value)}{advice(value) if is_mark else ''}"
 

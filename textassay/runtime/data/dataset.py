@@ -40,7 +40,7 @@ from textassay.runtime.conversation import (
     source_beside,
 )
 from textassay.runtime.data.by_rater import ByRater, one_row_per_example
-from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
+from textassay.runtime.data.cells import FieldError
 from textassay.runtime.data.columns import FieldReader, is_inside, with_means
 from textassay.runtime.data.files import open_table
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
@@ -55,10 +55,6 @@ from textassay.runtime.rubric import circle_of
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
 
-
-FEW = 100_000
-"""Rows whose ids are compared in a set; for more, it would take more memory than numpy does, which
-takes 17 MB for as long as the process lives, and a seventh of a second to import."""
 
 MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
@@ -214,9 +210,7 @@ class Examples:
             self._labels = labels.marking(missing) if missing else labels
         else:
             self._labels = LabelReader(labels, missing)
-        self._reader = self._reader_of(
-            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER}
-        )
+        self._reader = self._reader_of(self._fields)
         self._state: object = None
         self._info: DataInfo | None = None
         self._kept: list[Example] = []
@@ -352,9 +346,9 @@ class Examples:
         metrics: Counter[str] = Counter()
         kept: list[Example] = []
         room = MAX_KEPT_BYTES
-        for number, row, example in self._read():
+        for number, _, example in self._read():
             try:
-                line = _canonical(example, given=isinstance(row, Example))
+                line = _canonical(example)
             except FieldError as error:
                 raise self._table.error(number, error) from None
             except RecursionError:
@@ -412,7 +406,7 @@ class Examples:
     def _refuse_whole(self, ids: bytearray) -> None:
         """Raise for what is wrong with the data as a whole, given the digests of all ids."""
         if not ids:
-            if self._unit != "conversation" and next(self._read_rows(), None) is not None:
+            if self._unit != "conversation" and any(True for _ in self._read_rows()):
                 lacking = "a turn of an assistant" if self._unit == "turn" else "a call of a tool"
                 raise DataError(
                     f"{self.name}: no conversation contains {lacking}, which the unit"
@@ -466,7 +460,7 @@ def _unseen_of(source: Any) -> dict[str, int]:
     return inner.check().unseen if isinstance(inner, Examples) else {}
 
 
-def _canonical(example: Example, *, given: bool) -> bytes:
+def _canonical(example: Example) -> bytes:
     """Return the same bytes for equal examples."""
     content = {**vars(example)}
     # examples without them are what they were before there were any
@@ -478,49 +472,33 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     if passages or messages:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]
-    # Rows from files were checked while they were read.
-    if given:
-        for name, value in content.items():
-            try:
-                to_json_value(value)
-            except ValueError as error:
-                raise FieldError(name, str(error)) from None
-    if None in content["human"].values() or None in content["metrics"].values():
+    for name in ("human", "metrics"):
         # a null says no more than a missing key, and formats differ in which they write
-        numbers = {
-            name: {key: value for key, value in content[name].items() if value is not None}
-            for name in ("human", "metrics")
-        }
-        content = {**content, **numbers}
+        if None in content[name].values():
+            content[name] = {k: value for k, value in content[name].items() if value is not None}
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        deep = next((name for name in KEYED if _is_too_deep(content[name])), None)
-        if deep is None:
-            raise
+        # texts and numbers were checked before, so that only the depth is left, and of fields only
+        # `meta` may be deep
         raise FieldError(
-            deep, "is nested more than 250 levels deep; flatten it or leave it out"
+            "meta", "is nested more than 250 levels deep; flatten it or leave it out"
         ) from None
-
-
-def _is_too_deep(value: Any) -> bool:
-    try:
-        orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return True
-    return False
 
 
 def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
     for image in images:
-        is_file = image.digest is not None and not image.place.startswith("data:")
-        if is_file and len(files) < MAX_LISTED_IMAGES:
-            files[image.name] = str(image.digest)
+        if image.digest and not image.place.startswith("data:") and len(files) < MAX_LISTED_IMAGES:
+            files[image.name] = image.digest
 
 
-def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
-    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat."""
-    if len(ids) <= 16 * FEW and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
+def _first_repeat(ids: bytearray, few: int = 100_000) -> tuple[int, int] | None:
+    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat.
+
+    A set of more than `few` ids takes more memory than numpy does, which takes 17 MB for as long as
+    the process lives, and a seventh of a second to import.
+    """
+    if len(ids) <= 16 * few and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
     import numpy as np  # here, since it takes a tenth of a start
 
@@ -630,13 +608,12 @@ class Paired:
         self.examples = examples
 
     def __iter__(self) -> Iterator[Example]:
-        made = False
-        for members in self._by_group().values():
-            for first, second in combinations(sorted(members), 2):
-                made = True
-                yield pair(members[first], members[second])
-        if not made:
+        groups = self._by_group().values()
+        if max(map(len, groups), default=0) < 2:
             raise DataError("no group has texts of two systems, so there is nothing to compare")
+        for members in groups:
+            for first, second in combinations(sorted(members), 2):
+                yield pair(members[first], members[second])
 
     def _by_group(self) -> dict[str, dict[str, Example]]:
         groups: dict[str, dict[str, Example]] = {}
@@ -685,9 +662,8 @@ def pair(first: Example, second: Example) -> Example:
 
 
 def _read_preference(first: Example, second: Example) -> dict[str, float | None]:
-    preferences: dict[str, float | None] = {}
-    for aspect, a in first.human.items():
-        b = second.human.get(aspect)
-        if a is not None and b is not None:
-            preferences[aspect] = 0.5 if a == b else float(a > b)
-    return preferences
+    return {
+        aspect: 0.5 if a == b else float(a > b)
+        for aspect, a in first.human.items()
+        if a is not None and (b := second.human.get(aspect)) is not None
+    }

@@ -47,12 +47,6 @@ class Rows(RowSource):
         return enumerate(self._start(), start=1)
 
 
-def _with_named_index(frame: Any) -> Any:
-    """Return a pandas data frame with the named levels of its index, such as `id`, as columns."""
-    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
-    return frame.reset_index(level=named) if named else frame
-
-
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of a pandas data frame."""
     columns = list(map(str, frame.columns))
@@ -83,7 +77,9 @@ def open_table(source: Any) -> RowSource:
     # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
     # all of them may have been read from CSV.
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
-        frame = _with_named_index(source)
+        # levels of the index may have names, such as `id`
+        named = [n for n in source.index.names if n is not None and n not in source.columns]
+        frame = source.reset_index(level=named) if named else source
         refuse_duplicate_columns(map(str, frame.columns), kind)
         return Rows(kind, lambda: _frame_rows(frame), ".")
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
@@ -299,7 +295,7 @@ class Xlsx(TableFile):
         try:
             with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
                 filled = [sheet for sheet in book.worksheets if any(_fill_rows(sheet))]
-                tables = [sheet for sheet in filled if any(_rows_of_cells(sheet))]
+                tables = [sheet for sheet in filled if _is_table(sheet)]
                 if len(filled) > len(tables) == 1:
                     self._notes[
                         f"read the sheet {tables[0].title!r}, the only one with a table"
@@ -322,9 +318,9 @@ class Xlsx(TableFile):
             ) from error
 
     def _name_cells(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
-        header: list[str] | None = None
+        header: list[str] = []
         for number, cells in below_titles(rows, self._notes):
-            if header is None:
+            if not header:
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
                 continue
@@ -343,9 +339,9 @@ def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
             yield number, cells
 
 
-def _rows_of_cells(sheet: Any) -> Iterator[bool]:
-    """Yield for each row whether it has two cells, as no row of mere remarks has."""
-    return (sum(cell is not None for cell in cells) > 1 for _, cells in _fill_rows(sheet))
+def _is_table(sheet: Any) -> bool:
+    """Return whether any row has two cells, as no row of mere remarks has."""
+    return any(sum(cell is not None for cell in cells) > 1 for _, cells in _fill_rows(sheet))
 
 
 _FORMATS: dict[str, type[TableFile]] = {

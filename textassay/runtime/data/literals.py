@@ -13,7 +13,6 @@ from typing import Any
 
 from textassay.lazy import lazy_pattern
 
-_SPACE = re.compile(r"\s*")
 _STRING = lazy_pattern(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*|<NA>")
@@ -25,15 +24,10 @@ _WORDS = {
 
 
 class LiteralError(ValueError):
-    """A text that is not a literal.
-
-    Attributes:
-        at: The first character that does not fit.
-    """
+    """A text that is not a literal, from a character on that does not fit."""
 
     def __init__(self, at: int, problem: str) -> None:
         super().__init__(f"{problem} at character {at + 1}")
-        self.at = at
 
 
 def parse_literal(text: str, number: Callable[[str], Any] = float) -> Any:
@@ -59,9 +53,8 @@ class _Parser:
         self.text, self.at, self._number = text, 0, number
 
     def skip_space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        assert found is not None  # it matches an empty text
-        self.at = found.end()
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
 
     def value(self, depth: int) -> Any:
         self.skip_space()
@@ -101,39 +94,21 @@ class _Parser:
         """Read items between commas, or numpy's between blanks."""
         self.at += 1
         items: list[Any] = []
-        while True:
-            before = self.at
-            self.skip_space()
-            if self.text.startswith(closing, self.at):
-                self.at += 1
-                return items
-            if items:
-                if self.text.startswith(",", self.at):
-                    self.at += 1
-                    self.skip_space()
-                    if self.text.startswith(closing, self.at):
-                        continue
-                elif self.at == before:
-                    # 'a''b' may be one text in which a quotation mark was doubled
-                    raise self._unexpected()
+        while not self._ends(closing, is_first=not items, or_blank=True):
             items.append(self.value(depth + 1))
+        return items
 
     def _braces(self, depth: int) -> Any:
         """Read an object, or a set."""
         start = self.at
         self.at += 1
-        self.skip_space()
-        if self.text.startswith("}", self.at):
-            self.at += 1
-            return {}
-        first = self.value(depth + 1)
-        self.skip_space()
-        if not self.text.startswith(":", self.at):
-            self.at = start
-            return self._items("}", depth)
-        found = {str(first): self._after(":", depth)}
-        while not self._ends("}"):
+        found: dict[str, Any] = {}
+        while not self._ends("}", is_first=not found):
             key = self.value(depth + 1)
+            self.skip_space()
+            if not found and not self.text.startswith(":", self.at):
+                self.at = start
+                return self._items("}", depth)
             found[str(key)] = self._after(":", depth)
         return found
 
@@ -145,7 +120,7 @@ class _Parser:
         while not self._ends(")", is_first=not values and not fields):
             self.skip_space()
             name = _NAME.match(self.text, self.at)
-            if name is not None and self.text[name.end() : name.end() + 1] == "=":
+            if name and self.text[name.end() : name.end() + 1] == "=":
                 self.at = name.end()
                 if name[0] == "dtype":
                     self._skip_dtype()
@@ -161,7 +136,7 @@ class _Parser:
 
     def _skip_dtype(self) -> None:
         found = re.compile(r"=\s*(?:[\w.]+|'[^']*')").match(self.text, self.at)
-        if found is None:
+        if not found:
             raise self._unexpected()
         self.at = found.end()
 
@@ -172,17 +147,19 @@ class _Parser:
         self.at += 1
         return self.value(depth + 1)
 
-    def _ends(self, closing: str, *, is_first: bool = False) -> bool:
-        """Step over a comma, or over the end, and return whether it was the end."""
+    def _ends(self, closing: str, *, is_first: bool, or_blank: bool = False) -> bool:
+        """Step over a comma (or a blank), or over the end, and return whether it was the end."""
+        before = self.at
         self.skip_space()
         if not is_first and self.text.startswith(",", self.at):
             self.at += 1
             self.skip_space()
-            is_first = True  # a comma may precede the end
+            or_blank = True  # a comma may precede the end
         if self.text.startswith(closing, self.at):
             self.at += 1
             return True
-        if not is_first:
+        # 'a''b' may be one text in which a quotation mark was doubled
+        if not is_first and not (or_blank and self.at > before):
             raise self._unexpected()
         return False
 

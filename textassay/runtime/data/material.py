@@ -377,14 +377,10 @@ def _in_order(
         systems = tuple(takewhile(lambda message: message.role == "system", second))
     rest = second[len(systems) :]
     longest = min(len(first), len(rest))
-    common = next(n for n in range(longest, -1, -1) if _same(first[len(first) - n :], rest[:n]))
+    said, next_said = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (first, rest))
+    lengths = range(longest, -1, -1)
+    common = next(n for n in lengths if said[len(said) - n :] == next_said[:n])
     return (*systems, *first, *rest[common:])
-
-
-def _same(some: Sequence[ConversationMessage], others: Sequence[ConversationMessage]) -> bool:
-    """Return whether two lists of messages say and call the same."""
-    first, second = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (some, others))
-    return first == second
 
 
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:

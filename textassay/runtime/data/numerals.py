@@ -37,7 +37,7 @@ class AmbiguousNumber(NumeralError):
     def __init__(self, text: str) -> None:
         self.text = text.strip()
         super().__init__(
-            f"{self.text!r} may be {_without(self.text, ',')} or {self.text.replace(',', '.')};"
+            f"{self.text!r} may be {self.text.replace(',', '')} or {self.text.replace(',', '.')};"
             " write it with a decimal point, or without a mark of thousands"
         )
 
@@ -81,7 +81,7 @@ def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
             raise AmbiguousNumber(text)
         value = float(swapped)
     elif match := _GROUPED.fullmatch(plain):
-        value = float(_without(plain, match["mark"]).replace(",", "."))
+        value = float(plain.replace(match["mark"], "").replace(",", "."))
     else:
         return None
     return Numeral(value / 100 if is_percent else value, is_percent)
@@ -100,7 +100,3 @@ def value_in_cell(
         percents.check(column, text)
         return numeral.value
     return text if text.strip() else None
-
-
-def _without(text: str, mark: str) -> str:
-    return text.replace(mark, "")

@@ -33,7 +33,7 @@ from textassay.runtime.chat_formats import (
     short_repr,
 )
 from textassay.runtime.conversation import calls_as_text
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import find_pair
 
@@ -44,8 +44,8 @@ _SPAN = lazy_pattern(
     r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
+
 _RETRIEVED = frozenset(map(plain_name, RETRIEVED))
-_MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
 
 def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
@@ -271,7 +271,7 @@ def _from_case(row: ExportRow) -> ExportRow:
         **_of_inputs(row["inputs"]),
         "references": _references(_as_answer(row.get("expected_output"))),
         "metrics": _numbers_in(measured),
-        "meta": {name: row[name] for name in ("labels", "metadata") if row.get(name)},
+        "meta": {n: row[n] for n in ("labels", "metadata", "attributes") if row.get(n)},
     }
 
 
@@ -387,8 +387,10 @@ def _from_sharegpt(row: ExportRow) -> ExportRow:
 
 
 def _marked(item: Any) -> Any:
-    match = _MARKER.fullmatch(item) if isinstance(item, str) else None
-    return {"text": match["text"], "title": match["source"]} if match else item
+    """Return a passage in whose text DeepEval wrote where it is from as text and title."""
+    mark = r"deepeval_source=(?P<title>.*?),deepeval_context=(?P<text>.*)"
+    match = re.fullmatch(mark, item, re.DOTALL) if isinstance(item, str) else None
+    return match.groupdict() if match else item
 
 
 VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -510,16 +512,22 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
+        response = one.get("response") or {}
         variables = one.get("vars") or (one.get("testCase") or {}).get("vars") or {}
-        known = json.dumps(variables or sorted(prompts_of[test]), sort_keys=True)
+        # promptfoo makes a session for each repetition
+        repeated = {name: value for name, value in variables.items() if name != "sessionId"}
+        known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
+        metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
+        # promptfoo adds some of its own, which is mostly empty
+        about = {**{name: value for name, value in metadata.items() if value}, **variables}
         # promptfoo sums up what it was told to call by one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
         asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
             "id": f"{test}-{prompt}-{name}",
-            "output": _as_answer((one.get("response") or {}).get("output")),
+            "output": _as_answer(response.get("output")),
             **_prompt_fields(_prompt(one)),
-            **_with_passages(variables),
+            **_with_passages(about),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
             "group": first_test.setdefault(known, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
@@ -581,30 +589,28 @@ def read_pydantic_evals(report: Mapping[str, Any]) -> Iterator[ExportRow]:
 
 def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
-    run = run.get("testRunData", run)  # the file of the latest run wraps it
-    cases = [
-        *(_either(run, "testCases", "test_results") or ()),
-        *(_either(run, "conversationalTestCases", "conversational_test_cases") or ()),
-    ]
-    for at, one in enumerate(cases):
-        turns = one.get("turns") or None
-        expected = (
-            _either(one, "expectedOutcome", "expected_outcome")
-            if turns
-            else _either(one, "expectedOutput", "expected_output")
+    run = _in_snake_case(run.get("testRunData", run))  # the file of the latest run wraps it
+    cases = run.get("test_cases", run.get("test_results")) or ()
+    for at, case in enumerate([*cases, *(run.get("conversational_test_cases") or ())]):
+        one = _in_snake_case(case)
+        turns, retrieved, ideal = (
+            one.get(name) or None for name in ("turns", "retrieval_context", "context")
         )
-        measured = _either(one, "metricsData", "metrics_data") or ()
-        retrieved, ideal = _either(one, "retrievalContext", "retrieval_context"), one.get("context")
-        context = retrieved or ideal
-        about = _either(one, "additionalMetadata", "additional_metadata") or one.get("metadata")
-        beside = {"expected_context": ideal if retrieved else None, "comments": one.get("comments")}
+        about = {**(one.get("additional_metadata", one.get("metadata")) or {}),
+                 **(one.get("custom_column_key_values") or {})}  # fmt: skip
+        found = _with_passages({} if retrieved or ideal else about)
+        context = retrieved or ideal or found["context"]
+        names = ("comments", "tags", "expected_tools", "user_description", "chatbot_role")
+        beside = {name: one.get(name) for name in names}
+        beside["expected_context"] = ideal if retrieved else None
+        measured = one.get("metrics_data") or ()
         yield {
             "id": one.get("name") or f"test_case_{at}",
-            "output": _as_answer(_either(one, "actualOutput", "actual_output")),
-            "tools_called": _either(one, "toolsCalled", "tools_called"),
-            "meta": {**{k: v for k, v in beside.items() if v}, **(about or {})},
-            "source": _text(one.get("scenario") if turns else one.get("input")),
-            "references": _references(expected),
+            "output": _as_answer(one.get("actual_output")),
+            "tools_called": one.get("tools_called"),
+            "meta": {**{k: v for k, v in beside.items() if v}, **(found["meta"] or about)},
+            "source": _text(one.get("scenario" if turns else "input")),
+            "references": _references(one.get("expected_outcome" if turns else "expected_output")),
             "context": context
             if isinstance(context, list) and len(context) > 1
             else _text(context),
@@ -615,8 +621,9 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
         }
 
 
-def _either(values: Mapping[str, Any], camel: str, snake: str) -> Any:
-    return values.get(camel, values.get(snake))
+def _in_snake_case(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with `retrieval_context` for `retrievalContext`: DeepEval writes both."""
+    return {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in values.items()}
 
 
 _OF_THE_HARNESS = {
@@ -642,25 +649,31 @@ def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
             **(_prompt_fields(requests[0][0]) if requests else {}),
             "references": _references(_target(one, requests)),
             "group": one["doc_id"],
+            **_with_passages(doc if isinstance(doc := one.get("doc"), Mapping) else {}),
             "metrics": _numbers_in({name: one.get(name) for name in names}),
         }
 
 
 def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
-    answers = one.get("filtered_resps") or one.get("resps") or [None]
-    first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
+    raw = one.get("resps") or [None]
+    answers = one.get("filtered_resps") or raw
+    first, own = (x[0][0] if isinstance(x[0], list) and x[0] else x[0] for x in (answers, raw))
     # a filter of the harness found nothing; the answer itself is in `resps`
-    if first == "[invalid]" and one.get("resps"):
-        answers = one["resps"]
-        first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
-    likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
-    if isinstance(first, str) and (_number(first) is None or None in likelihoods):
-        return first
-    if None in likelihoods or len(likelihoods) != len(requests):
+    if first == "[invalid]":
+        answers, first = raw, own
+    if not all(map(_is_likelihood, answers)):
+        return first if isinstance(first, str) else None
+    if len(answers) != len(requests):
         return None
     # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
-    best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
+    best = max(range(len(requests)), key=lambda at: float(answers[at][0]))
     return _text(requests[best][1])
+
+
+def _is_likelihood(answer: Any) -> bool:
+    """Return whether an answer is a likelihood, and whether its choice is the likeliest text."""
+    is_pair = isinstance(answer, list) and len(answer) == 2 and str(answer[1]) in ("True", "False")
+    return is_pair and finite(str(answer[0])) is not None
 
 
 def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
@@ -799,13 +812,11 @@ def _zip_reader() -> ModuleType:
 
 def _number_repeated_ids(rows: Iterable[dict[str, Any]]) -> None:
     """Number the ids that occur more than once, as ids of repeated calls do."""
-    seen: Counter[str] = Counter()
+    numbers: dict[str, Iterator[int]] = {}
     taken = {one["id"] for one in rows}
     for one in rows:
-        id_ = one["id"]
-        seen[id_] += 1
-        if seen[id_] > 1:
-            while f"{id_}~{seen[id_]}" in taken:
-                seen[id_] += 1
-            one["id"] = f"{id_}~{seen[id_]}"
+        if (id_ := one["id"]) in numbers:
+            numbered = (f"{id_}~{number}" for number in numbers[id_])
+            one["id"] = next(name for name in numbered if name not in taken)
             taken.add(one["id"])
+        numbers.setdefault(id_, count(2))

@@ -5,6 +5,7 @@ A preference is 1 for the first text, 0 for the second, 0.5 for neither.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,6 @@ _VERB = lazy_pattern(
     r"|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
 )
 """What may follow the name of the better text; `A is not better` and `hardly better` do not."""
-_RELATION = lazy_pattern(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)")
 _NEITHER = frozenset({
     "tie", "tied", "ties", "draw", "equal", "equally good", "same", "about the same", "both",
     "both good", "both bad", "bothbad", "neither", "no preference", "no difference", "tie bothbad",
@@ -44,9 +44,9 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
         return sides[plain]
     if plain.replace("_", " ").replace("(", "").replace(")", "") in _NEITHER:
         return 0.5
-    if (found := _SIDE.fullmatch(plain)) is not None:
+    if found := _SIDE.fullmatch(plain):
         return 1.0 if found["first"] or found["former"] else 0.0
-    if (relation := _RELATION.fullmatch(plain)) is None:
+    if not (relation := re.fullmatch(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)", plain)):
         return None
     left, sign, right = relation.groups()
     first = read_preference(left, sides)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -158,15 +159,13 @@ class LabelReader:
             )
             for at, label in enumerate(labels):
                 found[member_name(name, label)] = (
-                    [None if one is None else one[at] for one in sets]
-                    if isinstance(sets, list)
-                    else None if sets is None else sets[at]
-                )  # fmt: skip
+                    [one[at] for one in sets] if isinstance(sets, list) else sets[at]
+                )
         return found
 
-    def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float, ...] | None:
+    def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float | None, ...]:
         if value is None or self.is_missing(value, is_rating=False):
-            return None
+            return (None,) * len(labels)
         given = _parse_labels(value)
         places = [_place(one, labels, only_by_name=True) for one in given or ()]
         if given is None or None in places:
@@ -337,8 +336,6 @@ def _parse_labels(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-_RATERS = frozenset({"rater", "annotator", "raterid", "annotatorid", "workerid"})
-"""Plain names of columns that say who rated, in data with one row per rater."""
 RATER = "rater"
 """What a field map calls the column that says who rated."""
 SAMPLING_PROBABILITY = "sampling_probability"
@@ -347,7 +344,7 @@ SAMPLING_PROBABILITY = "sampling_probability"
 
 def names_rater(column: str) -> bool:
     """Return whether a column is called so that it says who rated, such as `Rater ID`."""
-    return plain_name(column) in _RATERS
+    return plain_name(column) in ("rater", "annotator", "raterid", "annotatorid", "workerid")
 
 
 def rater_of(example: Example) -> str | None:
@@ -388,7 +385,7 @@ class WithRatings:
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters of an aspect by name, raters of the data last; empty if not known."""
-        widths = [one.get(aspect, 0) for one in self._widths]
+        widths = [one[aspect] for one in self._widths]
         names = [read_names(one, aspect) for one in self._sources]
         known = all(len(own) == width for own, width in zip(names, widths, strict=False))
         return tuple(chain.from_iterable(names)) if known else ()
@@ -436,7 +433,7 @@ class WithRatings:
         columns: list[float | None] = []
         for one, widths in zip(rated, self._widths, strict=True):
             own = one.annotators.get(aspect, ()) if one else ()
-            columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
+            columns += [*own, *[None] * (widths[aspect] - len(own))]
         return [*columns, *example.annotators.get(aspect, ())]
 
 
@@ -445,11 +442,10 @@ def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
     return tuple(getattr(examples, "rater_names", lambda _: ())(aspect))
 
 
-def _widths(rated: Iterable[Example]) -> dict[str, int]:
-    widths: dict[str, int] = {}
+def _widths(rated: Iterable[Example]) -> Counter[str]:
+    widths: Counter[str] = Counter()
     for one in rated:
-        for aspect, ratings in one.annotators.items():
-            widths[aspect] = max(widths.get(aspect, 0), len(ratings))
+        widths |= Counter({aspect: len(ratings) for aspect, ratings in one.annotators.items()})
     return widths
 
 

@@ -184,11 +184,8 @@ class TableFile(RowSource):
 
 _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
-_REST_OF_QUOTED = lazy_pattern(r'(?:[^"]|"")*(?P<end>"?)')
-_IN_PROSE = lazy_pattern(rf"[{_SEPARATORS}](?=[ ])")
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
 """The first line of files for Excel, which names what separates the cells."""
-_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
 _OTHER_ENCODING = lazy_pattern(
     r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„№]+[^\W\d_]|[À-ÖØ-öø-ÿ]{4}|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]"
     r"|[a-z][Ͱ-ӿ]|[Ͱ-ӿ][a-z]|[ά-ώ][Ά-Ω]|[а-ё][Ѐ-Я]|·[Ͱ-ӿ]|‚.‚|[a-z][ŠŒŽŸ]|\b[ьъЬЪ]"
@@ -260,11 +257,11 @@ class Csv(TableFile):
     is_plain = True
 
     def __init__(
-        self, path: Path, delimiter: str | None = None, *, numbers_duplicates: bool = False
+        self, path: Path, delimiter: str = "", *, numbers_duplicates: bool = False
     ) -> None:
         super().__init__(path)
         self._numbers_duplicates = numbers_duplicates
-        if delimiter is not None:
+        if delimiter:
             self._delimiter = delimiter
 
     @cached_property
@@ -275,7 +272,7 @@ class Csv(TableFile):
         rows = (row for row in _without_quoted(self._text_lines()) if row.strip())
         header, *others = [*islice(rows, _HEAD)] or [""]
         # a blank follows a mark in the texts of a single column
-        plain = [header, *(_IN_PROSE.sub("", row) for row in others)]
+        plain = [header, *(re.sub(rf"[{_SEPARATORS}](?=[ ])", "", row) for row in others)]
         best = [max(_SEPARATORS, key=line.count) for line in plain]
         # what separates a title's words does not occur in the line below it
         for separator, line, below in zip(best, plain, plain[1:], strict=False):
@@ -305,7 +302,7 @@ class Csv(TableFile):
                     )
                 encoding = found
             if "\r" in text[:-2]:
-                yield from _LONE_RETURN.split(text)
+                yield from re.split(r"(?<=\r)(?!\n)", text)
             else:
                 yield text
 
@@ -373,19 +370,16 @@ class Csv(TableFile):
                 raise self.error(start, f"{wide} contain {self._delimiter!r}")
             row: dict[str, str | None] = dict(zip_longest(header, cells[: len(header)]))
             if "" in row:
-                self._drop_unnamed(start, header, cells)
                 del row[""]
+                # pandas' index is in a first column without a name
+                for at, (name, cell) in enumerate(zip(header[1:], cells[1:], strict=False), 2):
+                    if not name and cell.strip():
+                        raise self.unnamed(start, at)
             yield start, row
         if short:
             lack = f"{len(short):,} rows lack" if len(short) > 1 else "a row lacks"
             note = f"{lack} the last cells, which count as missing (the first at line {short[0]})"
             self._notes[note] = None
-
-    def _drop_unnamed(self, start: int, header: Sequence[str], cells: Sequence[str]) -> None:
-        """Check that columns without a name are empty, but for an index in the first one."""
-        for at, (name, cell) in enumerate(zip(header, cells, strict=False), start=1):
-            if at > 1 and not name and cell.strip():
-                raise self.unnamed(start, at)
 
     def _cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of rows that have any, with the number of their first line."""
@@ -477,12 +471,10 @@ def _without_quoted(lines: Iterable[str]) -> Iterator[str]:
     """Yield rows without their quoted cells, which may hold line breaks."""
     row, is_open = "", False
     for line in lines:
-        rest = line
-        if is_open and (quoted := _REST_OF_QUOTED.match(line)):
-            is_open, rest = not quoted["end"], line[quoted.end() :]
-        for quoted in _QUOTED.finditer(rest):
-            is_open = not quoted["end"]
-        row += _QUOTED.sub("", rest)
+        text = f'"{line}' if is_open else line  # what goes on is quoted from its beginning
+        ends = [quoted["end"] for quoted in _QUOTED.finditer(text)]
+        is_open = bool(ends) and not ends[-1]
+        row += _QUOTED.sub("", text)
         if not is_open:
             yield row
             row = ""
