@@ -154,20 +154,14 @@ class Variants:
     ) -> None:
         self._examples, self._edits = examples, tuple(edits)
         self._seed, self._top, self._limit = seed, top, limit
-        self._substitutes: tuple[SubstituteText, ...] | None = None
-
-    def originals(self) -> Iterator[Example]:
-        """Iterate over the originals."""
-        return islice(self._examples, self._limit)
 
     def __iter__(self) -> Iterator[Example]:
-        if self._substitutes is None:
-            self._substitutes = substitutes(self.originals())
-        for example in self.originals():
+        known = substitutes(islice(self._examples, self._limit)) if self._edits else ()
+        for example in islice(self._examples, self._limit):
             self._refuse_marked(example.id)
             yield example
             for edit in self._edits:
-                yield from self._copies(example, edit, self._substitutes)
+                yield from self._copies(example, edit, known)
 
     def _copies(
         self, example: Example, edit: Edit, known: tuple[SubstituteText, ...]
