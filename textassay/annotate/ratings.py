@@ -33,7 +33,6 @@ from textassay.runtime.storage.files import encode, write_text
 from textassay.runtime.storage.journal import Journal, read_rows
 
 FORMAT = 1
-TOKEN_BYTES = 16
 
 
 class StaleRevision(Exception):
@@ -151,7 +150,7 @@ class CollectedRatings(AsyncResource):
 
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = secrets.token_urlsafe(16)
         # only the hash is kept, so a reader of the journal cannot rate under another's name
         rater = Rater(f"r{len(self.raters) + 1}", token_hash(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
@@ -160,7 +159,7 @@ class CollectedRatings(AsyncResource):
 
     async def new_token(self, rater: Rater) -> str:
         """Return a new token for a rater whose link was lost; the old link stops working."""
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = secrets.token_urlsafe(16)
         await self._write(event="rater", rater=rater.name, token=token_hash(token))
         rater.token_hash = token_hash(token)
         return token

@@ -27,9 +27,6 @@ MOST_OF_PIECE = 20_000
 
 RatingQuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
 
-CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
-"""Ratings of a comparison: how much better `output` is than `output_b`."""
-
 
 @dataclass(frozen=True, slots=True)
 class RatingQuestion:
@@ -60,8 +57,8 @@ class RatingQuestion:
     def of(cls, aspect: Aspect, *, paired: bool) -> RatingQuestion:
         """Return the question that asks for an aspect's rating."""
         if paired:
-            values = tuple(value for value, _ in reversed(CHOICES))
-            return cls(aspect.label, aspect.definition, "choice", values)
+            # how much better `output` is than `output_b`: 0.5 if both are equally good
+            return cls(aspect.label, aspect.definition, "choice", (0.0, 0.5, 1.0))
         if aspect.multiple:
             members = tuple(member.label for member in aspect.members)
             named = tuple(aspect.labels.items())

@@ -45,11 +45,6 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 MIN_ITEMS = 30
 """Items that a rater must share with others to be tested."""
 LENGTH = "words"
-POOLED = "pooled"
-_MEANING = (
-    "severity: points below the other raters on the same items; judge's distance: mean distance of"
-    " judge and rater in points, or share of other labels"
-)
 
 
 def _yes(holds: bool) -> str:
@@ -161,14 +156,6 @@ class AltTest:
     def may_stand_in(self) -> bool:
         """Whether the judge passes and is better than the best constant beyond chance."""
         return self.judge.passes and self.over_constant.is_above(0)
-
-
-@dataclass(frozen=True, slots=True)
-class _JudgeLine:
-    """A judge, and the best constant beside it."""
-
-    score: str = field(metadata=column("score"))
-    test: AltTest = field(metadata=part(AltTest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,11 +397,11 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
 class AnnotatorTest(Displayed):
     """One judge on one aspect."""
 
-    score: str
+    score: str = field(metadata=column("score"))
     """Name of the score."""
     human: str
     """Name of the human aspect."""
-    test: AltTest
+    test: AltTest = field(metadata=part(AltTest))
     """The test."""
     epsilon: float
     """Reward for being cheaper."""
@@ -460,12 +447,15 @@ class AnnotatorTest(Displayed):
     def tables(self) -> list[Table]:
         """Return the test, and the raters' agreement if there is any."""
         title = "the judge and the best constant"
-        line = _JudgeLine(self.score, self.test)
-        tables = [table_of(_JudgeLine, [line], self._notes(), title)]
+        tables = [table_of(AnnotatorTest, [self], self._notes(), title)]
         each = [
             _RaterLine(self.score, self._name(one.rater), one) for one in self.test.judge.per_rater
         ]
-        tables.append(table_of(_RaterLine, each, (Note(_MEANING),), "the judge and each rater"))
+        meaning = (
+            "severity: points below the other raters on the same items; judge's distance: mean"
+            " distance of judge and rater in points, or share of other labels"
+        )
+        tables.append(table_of(_RaterLine, each, (Note(meaning),), "the judge and each rater"))
         if self.agreement is not None:
             # as of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
@@ -590,7 +580,7 @@ def pooled_annotator_test(
         seed=seed,
     )
     humans = "+".join(dict.fromkeys(columns.human for columns, _ in tables))
-    return AnnotatorTest(POOLED, humans, test, epsilon, metric, None)
+    return AnnotatorTest("pooled", humans, test, epsilon, metric, None)
 
 
 def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:

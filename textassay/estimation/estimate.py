@@ -286,8 +286,7 @@ class _Work:
         else:
             refuse_unlearnable(x, y, at)
             self.f, self.kind = calibration.predict(scored.scores), calibration.kind
-        drawn = scored.probabilities
-        self.range = rated_range(x, None if drawn is None else drawn[rated])
+        self.range = rated_range(x, scored.only(rated).probabilities)
         self.names = sorted({name for name in scored.systems if name is not None})
         self.of_all: Mask = np.ones(len(self.y), bool)
         self._systems = np.array([name or "" for name in scored.systems], object)
@@ -300,7 +299,7 @@ class _Work:
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
         """Return the estimates of one mean, and its linearization, `None` if refused."""
         part = self.columns.only(inside)
-        _, y, at = part.pairs
+        x, y, at = part.pairs
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
@@ -315,17 +314,15 @@ class _Work:
         if is_own:
             method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
             if self._is_yes_no(part):
-                point = replace(
-                    point, unseen=corrected.lambda_**2 * unseen_errors(*self._errors(part))
-                )
+                unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.over))
+                point = replace(point, unseen=corrected.lambda_**2 * unseen)
                 # rows that were chosen by hand may have more of one answer than the run has; the
                 # judge can still be right about either answer as often as in the run
                 if self.chosen and (share := self._prevalence(part)):
                     method, point = "rogan-gladen", share
         else:
             method, point = "borrowed", self._borrow(inside)
-            drawn = None if part.probabilities is None else part.probabilities[part.rated]
-            labels = [self._mean(y, at, drawn)] if own else []
+            labels = [self._mean(y, at, part.only(part.rated).probabilities)] if own else []
         # ratings that are mostly an end of the scale can deviate to one side only; how far follows
         # from their skewness, which a few sources determine where they weigh most
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
@@ -372,10 +369,8 @@ class _Work:
 
         Scores count on sources that both systems have, ratings on those where both are rated.
         """
-        sides = [self.of(name) for name in (a, b)]
-        is_by_source = self.over == "sources" or all(
-            of_one_size(self.groups[inside]) for inside in sides
-        )
+        sides = self.of(a), self.of(b)
+        is_by_source = self.over == "sources" or all(of_one_size(self.groups[s]) for s in sides)
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
         # probability, and a mean over texts is one over sources only if all have as many
         if self.columns.probabilities is not None or not is_by_source:
@@ -396,15 +391,11 @@ class _Work:
         )
 
     def _correct(self, inside: Mask) -> Corrected:
-        drawn = self.columns.probabilities
+        part = self.columns.only(inside)
         return correct_mean(
-            self.f[inside],
-            self.y[inside],
-            self.groups[inside],
-            probabilities=None if drawn is None else drawn[inside],
-            count=self.count,
-            weight=self.over,
-        )
+            self.f[inside], part.ratings, part.groups, probabilities=part.probabilities,
+            count=self.count, weight=self.over,
+        )  # fmt: skip
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
@@ -488,11 +479,6 @@ class _Work:
         """Return whether judge and people said yes and no, and rows had equal probabilities."""
         binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
         return binary and part.probabilities is None
-
-    def _errors(self, part: Columns) -> tuple[Floats, Codes, Floats]:
-        """Return whether the judge is wrong about each rated row, its source and its weight."""
-        scores, ratings, groups = part.pairs
-        return (scores != ratings).astype(float), groups, row_weights(groups, self.over)
 
     def _prevalence(self, part: Columns) -> Linearized | None:
         """Return the share of yes that the judge's answers and its rates of errors make likely."""

@@ -43,8 +43,6 @@ separate."""
 MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
 METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 MIN_LABELS = 8
-MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
-"""Rated rows and sources from which a monotone curve, or a line, may be chosen."""
 
 
 def _rising(values: Floats) -> Floats:
@@ -346,11 +344,11 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
             )
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()
-    if rows >= MIN_ISOTONIC[0] and groups >= MIN_ISOTONIC[1]:
-        # the most flexible kind that so many ratings can support comes first and stays unless a
-        # simpler one is clearly better
+    # the most flexible kind that so many ratings can support comes first and stays unless a simpler
+    # one is clearly better
+    if rows >= 60 and groups >= 8:
         return ("isotonic", "linear", *shift)
-    if (rows >= MIN_LINEAR[0] and groups >= MIN_LINEAR[1]) or not shift:
+    if (rows >= 20 and groups >= 4) or not shift:
         return ("linear", *shift)
     return shift
 

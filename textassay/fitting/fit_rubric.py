@@ -45,15 +45,6 @@ from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
-NOISE = 0.05
-"""Probability that a round keeps any criterion of an aspect that has no effect."""
-
-Shown = Mapping[str, Sequence[str]]
-"""Ids of the rated texts that are shown, by human aspect."""
-PROMPT = "rubric"
-MAX_WORDS = 400
-"""Words of a source that a proposing model is shown of each text."""
-
 
 class _Round(BaseModel):
     """The file of a round: ids of the shown texts by aspect, and the proposed criteria."""
@@ -112,7 +103,7 @@ class Rubric(Alignment):
         profiles.require_generation(
             "criteria", "learn from recorded scores", options.profile, models, "decomposer"
         )
-        ask = Ask(model_for(models, "decomposer"), PROMPT, self.task, seed=options.seed)
+        ask = Ask(model_for(models, "decomposer"), "rubric", self.task, seed=options.seed)
         count = self.request.rubric.count
         return Decomposer(ask, count=count, scale=SCALE, repairs=options.parse_retries)
 
@@ -170,7 +161,7 @@ class Rubric(Alignment):
         return Aligned(tree, choice, parts, rounds, () if kept else (nothing,))
 
     async def propose(
-        self, number: int, shown: Shown, known: Sequence[Aspect]
+        self, number: int, shown: Mapping[str, Sequence[str]], known: Sequence[Aspect]
     ) -> list[Decomposition]:
         """Return the criteria of a round; the results of an earlier call are read from a file.
 
@@ -308,9 +299,9 @@ def _weed_below(
     """Return what becomes of the criteria of one aspect, whose ratings vary."""
     verdicts = dict[str, _CriterionDecision]()
     left = list(criteria)
-    # for all criteria of the aspect together (Bonferroni): of many without effect, the interval
-    # of one would miss 0 by chance
-    confidence = 1 - NOISE / max(1, len(left))
+    # 95 % for all criteria of the aspect together (Bonferroni): of many without effect, the
+    # interval of one would miss 0 by chance
+    confidence = 1 - 0.05 / max(1, len(left))
     while left:
         table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
         refuse_leaks(table)
@@ -392,6 +383,7 @@ def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
     return found
 
 
-def _beginning(text: str) -> str:
+def _beginning(text: str, most: int = 400) -> str:
+    """Return the first words of a source, as a proposing model is shown it."""
     words = text.split()
-    return text if len(words) <= MAX_WORDS else f"{' '.join(words[:MAX_WORDS])} [...]"
+    return text if len(words) <= most else f"{' '.join(words[:most])} [...]"

@@ -83,8 +83,6 @@ NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
 Kept = TypeVar("Kept")
-_NOISE = 0.05
-"""Probability that criteria without effect are kept."""
 
 
 @dataclass(frozen=True)
@@ -675,10 +673,10 @@ class _CriterionRanking:
     def is_noise(self) -> bool:
         """Whether no node's permutation importance differs from 0.
 
-        Intervals hold for all nodes of the layer together (Bonferroni): of many criteria that say
-        nothing, the interval of one would miss 0 by chance.
+        Intervals hold 95 % for all nodes of the layer together (Bonferroni): of many criteria that
+        say nothing, the interval of one would miss 0 by chance.
         """
-        spans = self.permutation.overall_interval(1 - _NOISE / len(self.nodes))
+        spans = self.permutation.overall_interval(1 - 0.05 / len(self.nodes))
         low = dict(zip(self.permutation.names, spans, strict=True))
         return not any(low[node.id][0] > 0 for node in self.nodes)
 

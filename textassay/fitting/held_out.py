@@ -56,8 +56,6 @@ from textassay.runtime.model import Json
 from textassay.version import __version__
 
 FORMAT = 1
-POOLED = "evaluator with pool"
-CHOSEN = "best single, chosen in each fold"
 ENOUGH = 300
 """Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
 narrow: in simulations of ten features they hold the evaluator's in 59 to 84 % of the draws of 20
@@ -126,7 +124,8 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
             if (single := single_feature(unseen, folds, aspect)) is not None:
                 predictions[SINGLE], notes[SINGLE] = single
             if not unseen.is_fixed and (each := chosen_in_each_fold(unseen, folds, aspect)):
-                predictions[CHOSEN], notes[CHOSEN] = each
+                name = "best single, chosen in each fold"
+                predictions[name], notes[name] = each
             for name in ("avg", "corrw"):
                 try:
                     baseline = partial(_by_baseline, name, aspect, fitter)
@@ -193,7 +192,7 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
-        predicted[POOLED] = unseen.predict(
+        predicted["evaluator with pool"] = unseen.predict(
             folds,
             lambda fold, rows: fold.choice.aggregator.predict(
                 rows.features, systems=rows.systems, sources=rows.sources

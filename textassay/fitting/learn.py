@@ -47,7 +47,7 @@ from textassay.learning.splits import (
     hold_out,
     split_rows,
 )
-from textassay.learning.training import Floats, HeldOut, find_leaks
+from textassay.learning.training import FOLDS, Floats, HeldOut, find_leaks
 from textassay.methods.fitted.evaluator import (
     FeatureScores,
     matching_names,
@@ -359,12 +359,7 @@ FitObserver = Callable[[str], None]
 """Called with the current step, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
 """The report's names for the evaluator, and for the single feature closest to people."""
-FOLDS, REPEATS = 5, 2
 BLEND = "auto"
-QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
-"""Aggregators whose folds are dealt twice however many rows there are."""
-_NUMBERS_TO_REPEAT = 20_000
-"""Features times rows times aspects up to which folds are dealt twice for the others."""
 
 
 def split(table: FeatureTable, request: FitRequest) -> Split:
@@ -620,8 +615,8 @@ def join_folds(repeat: Sequence[Fold], parts: Sequence[Floats]) -> Floats:
 
 def number_of_repeats(aggregators: Sequence[str], table: FeatureTable) -> int:
     """Return how often folds are dealt: twice, unless that would take long."""
-    numbers = table.features.size * len(table.aspects)
-    return REPEATS if {*aggregators} <= {*QUICK} or numbers <= _NUMBERS_TO_REPEAT else 1
+    is_quick = {*aggregators} <= {"avg", "corrw", "linear", "nnls", "ridge", "tree"}
+    return 2 if is_quick or table.features.size * len(table.aspects) <= 20_000 else 1
 
 
 def cross_fit(

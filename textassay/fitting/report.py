@@ -26,14 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
-FEW_TO_WEIGH = 40
-"""Ratings below which learned weights are seldom better than the plain mean of judges: with 20 of
-OpinSummEval, Topical-Chat and SummEval `auto` is behind it, with 50 ahead."""
-_NAMES = 3
-"""Names that a row of a table lists."""
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
-REPORT, TEXT = "report.json", "report.txt"
+REPORT = "report.json"
 
 
 def provenance(
@@ -260,7 +255,9 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
             f" {'; '.join(ahead)}"
         )
     plain = rows.get("avg", {})
-    if one["n"] >= FEW_TO_WEIGH or evaluator["pearson"] is None or plain.get("pearson") is None:
+    # learned weights are seldom better with fewer than 40 ratings: `auto` is behind the plain mean
+    # with 20 of OpinSummEval, Topical-Chat and SummEval, and ahead with 50
+    if one["n"] >= 40 or evaluator["pearson"] is None or plain.get("pearson") is None:
         return
     delta = one["evaluator_minus"]["avg"]["pearson"]
     if delta["difference"] > 0 and delta["significant"]:
@@ -275,8 +272,8 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_above(value: float | None, other: float | None) -> bool:
@@ -487,7 +484,7 @@ class Fit(Displayed):
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.document)
-            write_text(folder / TEXT, self.text)
+            write_text(folder / "report.txt", self.text)
             save(self.evaluator, folder)
         self.folder = folder
 

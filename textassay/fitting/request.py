@@ -68,11 +68,8 @@ def _scales(value: Any) -> Any:
 
 
 LEARNING, GROWING = "Learning", "Criteria tree"
-"""How single ratings become a target: their mean, or what a rater model expects an average rater
-to say."""
+"""Panels of the help."""
 Depth = Literal["basic", "full"]
-
-
 Saliency = Literal["permutation", "shapley"]
 Noise = Literal["stop", "prune"]
 KEEP, MAX_KEEP = 4, 1000

@@ -47,7 +47,6 @@ from textassay.stress.edits import (
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 STRESS_FILE = "stress.json"
-FORMAT = 1
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
 """Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
@@ -233,7 +232,7 @@ class StressRun:
         answered = await self._sessions(dry=False)
         result = self._judge(answered)
         if self._plan.request.out is not None:
-            write_json(self._plan.request.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
+            write_json(self._plan.request.out / STRESS_FILE, {"format": 1, **result.as_dict()})
         return result
 
     async def estimate(self) -> Usage:
