@@ -13,9 +13,10 @@ from textassay.agreement.records import ScoreSource
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.session import Session
+from textassay.fitting.alignment import Alignment, WatchSession, check_out
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric
-from textassay.fitting.fit_tree import Alignment, WatchSession, check_out
+from textassay.fitting.fit_tree import TreeAlignment
 from textassay.fitting.learn import FitObserver as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
@@ -213,7 +214,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     if len(opened) == len(request.models):
         check_settings(request.settings, opened)
     data = _examples(examples, request)
-    return Rubric(request, data) if isinstance(request, FitRubric) else Alignment(request, data)
+    return Rubric(request, data) if isinstance(request, FitRubric) else TreeAlignment(request, data)
 
 
 def _refuse_progress(progress: OnProgress) -> None:
