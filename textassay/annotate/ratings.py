@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import filelock
 
+from textassay.agreement.joined import check_probability
 from textassay.agreement.raters import RaterAgreement, rater_agreement
 from textassay.annotate.study import Study
 from textassay.runtime.concurrency import AsyncResource
@@ -369,20 +370,12 @@ def read_sampled(path: str | Path) -> dict[str, float]:
     """Return the sampling probability of what a plan says to rate, by id, in its order."""
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
-        name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)
-        if not isinstance(name, str):
-            raise DataError(f"{path}:{number}: a line needs an id")
-        if (
-            not isinstance(probability, int | float)
-            or isinstance(probability, bool)
-            or not 0 < probability <= 1
-        ):
-            raise DataError(
-                f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
-                f"not {probability!r}"
-            )
+        name = row.get("id")
+        probability = check_probability(str(name), row.get(SAMPLING_PROBABILITY))
+        if probability is None or not isinstance(name, str):
+            raise DataError(f"{path}:{number}: needs an id and a {SAMPLING_PROBABILITY}")
         if row.get("rated") is not True:
-            probabilities[name] = float(probability)
+            probabilities[name] = probability
     if not probabilities:
         raise DataError(f"{path} lists no examples to rate")
     return probabilities

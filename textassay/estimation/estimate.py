@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.agreement.intervals import commonest, effective_number
+from textassay.agreement.intervals import MOSTLY, commonest, effective_number
 from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
@@ -55,8 +55,6 @@ MIN_OWN = 8
 MIN_OTHER = 7
 """Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
 mostly equal ratings holds less than 93 % in simulations."""
-MOSTLY = 0.55
-"""Share of the commonest rating above which ratings are mostly equal."""
 MIN_OF_TEXTS = 20
 """Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
 with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
