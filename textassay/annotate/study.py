@@ -25,8 +25,6 @@ from textassay.runtime.messages import Aspect, Example
 MOST_OF_PIECE = 20_000
 """Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
-RatingQuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
-
 
 @dataclass(frozen=True, slots=True)
 class RatingQuestion:
@@ -35,7 +33,7 @@ class RatingQuestion:
     aspect: str
     definition: str
     """What to look at, in the task's words."""
-    kind: RatingQuestionKind
+    kind: Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
     """How it is answered."""
     values: tuple[float, ...]
     """Ratings that may be given, lowest first; the two ends of the scale for `number`."""

@@ -26,7 +26,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
@@ -40,8 +40,6 @@ from textassay.learning.splits import folds
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.table import Alert, Displayed, Estimate, Note, Table, column, part, table_of
 
-Metric = Literal["rmse", "match"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
 MIN_ITEMS = 30
 """Items that a rater must share with others to be tested."""
 LENGTH = "words"
@@ -213,8 +211,8 @@ def alt_test(
         UnknownName: There is no such metric.
         DataError: Fewer than three raters share items, no rater has 30, or fewer than two sources.
     """
-    if metric not in METRICS:
-        raise UnknownName("metric", metric, METRICS)
+    if metric not in (metrics := ("rmse", "match")):
+        raise UnknownName("metric", metric, metrics)
     if replaced and len(replaced) >= ratings.shape[1]:
         raise DataError(
             f"all {ratings.shape[1]} raters are to be replaced, so no rater is left to compare with"

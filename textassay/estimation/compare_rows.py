@@ -15,8 +15,6 @@ FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
 
-PairedBy = Literal["text", "source"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
@@ -90,7 +88,7 @@ class CompareRow(DifferenceRow):
     """Scale of the first and of the second run's scores; `None` if not recorded."""
     mean_over: Weight = "sources"
     """What the means are over, `sources` or `texts`."""
-    paired_by: PairedBy | None = "text"
+    paired_by: Literal["text", "source"] | None = "text"
     """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
     for independent samples, which have no wins, ties and losses."""
     unpaired: Unpaired = Unpaired()

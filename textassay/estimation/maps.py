@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainSerializer
@@ -40,8 +40,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 _PENALTY = 1e-3
 """Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
 separate."""
-MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
-METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
+METHODS = ("auto", "isotonic", "linear", "ordinal", "shift")
 MIN_LABELS = 8
 
 

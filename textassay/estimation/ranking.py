@@ -39,6 +39,7 @@ from textassay.estimation.means import (
     rank_range,
     weighted_mean,
 )
+from textassay.estimation.paired import NO_SPREAD
 from textassay.learning.splits import group_codes
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
@@ -269,7 +270,7 @@ def _differences(
 def _estimate(linearized: Linearized, confidence: float) -> Estimate:
     estimate = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
-    return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
+    return estimate if linearized.variance > NO_SPREAD else Estimate(estimate.value)
 
 
 @dataclass(slots=True)

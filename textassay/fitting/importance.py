@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import compress
 from typing import Any
 
@@ -336,12 +336,8 @@ class Worth:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         interval = self.per_dollar_interval
-        return {
-            "juror": self.juror, "alone": self.alone, "right": self.right, "gain": self.gain,
-            "low": self.low, "high": self.high, "cost": self.cost, "per_dollar": self.per_dollar,
-            "per_dollar_ci": None if interval is None else list(interval),
-            "leave_out": self.leave_out,
-        }  # fmt: skip
+        ends = None if interval is None else list(interval)
+        return asdict(self) | {"per_dollar": self.per_dollar, "per_dollar_ci": ends}
 
 
 @dataclass(frozen=True, slots=True)

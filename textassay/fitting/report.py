@@ -214,7 +214,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             label = f"{name}: {row['feature']}" if "feature" in row else name
             if "chosen" in row:
                 label = f"{name}: {_list_names(list(row['chosen']))}"
-            figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
+            figures = (Estimate(row[c], *(row["ci"][c] or ())) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
         spread = one["agreement"]["evaluator"].get("sd", {})
@@ -245,7 +245,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
         higher = [
             f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"
             for c in ("pearson", "spearman")
-            if _is_above(row.get(c), evaluator[c])
+            if None not in (row.get(c), evaluator[c]) and row[c] > evaluator[c]
         ]
         if higher:
             ahead.append(f"{row.get('feature', name)} ({', '.join(higher)})")
@@ -274,10 +274,6 @@ def _list_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
     more = len(names) - 3
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_above(value: float | None, other: float | None) -> bool:
-    return value is not None and other is not None and value > other
 
 
 def _better(difference: Json | None, resamples: int) -> str:
@@ -314,7 +310,7 @@ def _importance(importance: Json) -> Table:
         return Table(columns, (), (Note(permutation["failed"]),), title)
     sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
     rows = [
-        (row["feature"], _interval(row["mean"], row["ci"]), sizes[row["feature"]])
+        (row["feature"], Estimate(row["mean"], *(row["ci"] or ())), sizes[row["feature"]])
         for row in permutation[:_SHOWN]
     ]
     more = len(permutation) - _SHOWN
@@ -376,10 +372,6 @@ def _experts(report: Json) -> Table:
     ]
     columns = (Column(name, name.replace("_", " "), "number") for name in names)
     return Table((Column("aspect", "annotators"), *columns), rows)
-
-
-def _interval(value: float | None, ends: list[float] | None) -> Estimate:
-    return Estimate(value, *(ends or ()))
 
 
 def _ends(ends: list[float] | None) -> str:

@@ -26,7 +26,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal
 
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, Example
@@ -474,8 +474,7 @@ MUST_SEE = (
 )  # fmt: skip
 
 
-PositionTest = Literal["swap", "letters", "label-order", "scale-order", "question-order", "alone"]
-POSITION_TESTS: tuple[PositionTest, ...] = get_args(PositionTest)
+POSITION_TESTS = ("swap", "letters", "label-order", "scale-order", "question-order", "alone")
 """Tests that ask about the same texts in another way."""
 EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (*LENGTH, *INJECTION, *MUST_SEE)}
 """Tests that edit texts, by name."""
