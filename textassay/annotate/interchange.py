@@ -450,7 +450,7 @@ FORMATS: Mapping[str, tuple[ExportReader, Writer]] = {
     "label-studio": (_read_label_studio, _write_label_studio),
 }
 """Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`, and beside
-them, when it is written, what is asked and the texts."""
+them, when it is written, the question and the texts."""
 
 
 def _texts(example: Example) -> dict[str, str]:

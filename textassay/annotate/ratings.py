@@ -303,9 +303,7 @@ def write_ratings(ratings: Answers, path: Path) -> int:
 def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
     """Return agreement among the raters by aspect, over the items that somebody rated."""
     raters = list(ratings.raters)
-    tables: dict[str, list[list[float | None]]] = {
-        name: [] for question in ratings.study.questions for name in question.names
-    }
+    tables: dict[str, list[list[float | None]]] = {name: [] for name in ratings.study.names}
     for key in ratings.study.keys:
         answers = ratings.first_ratings(key)
         if answers:
@@ -319,7 +317,7 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
 def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
     """Return by aspect how often raters gave a repeated item the same rating again."""
     by_aspect = {}
-    for aspect in (name for question in ratings.study.questions for name in question.names):
+    for aspect in ratings.study.names:
         pairs = [
             (a, b)
             for _, first, second in ratings.repeats()

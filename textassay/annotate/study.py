@@ -159,6 +159,7 @@ class Study:
             )
         self.paired = paired == {True}
         self.questions = tuple(RatingQuestion.of(a, paired=self.paired) for a in task.aspects)
+        self.names = tuple(name for question in self.questions for name in question.names)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -439,7 +439,7 @@ class AnnotatorTest(Displayed):
             ],
             "raters_skipped": list(test.skipped),
             "replaced": list(self.replaced),
-            "agreement": None if self.agreement is None else self.agreement.as_dict(),
+            "agreement": self.agreement and self.agreement.as_dict(),
         }
 
     def tables(self) -> list[Table]:
@@ -454,7 +454,7 @@ class AnnotatorTest(Displayed):
             " distance of judge and rater in points, or share of other labels"
         )
         tables.append(table_of(_RaterLine, each, (Note(meaning),), "the judge and each rater"))
-        if self.agreement is not None:
+        if self.agreement:
             # as of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
@@ -471,7 +471,7 @@ class AnnotatorTest(Displayed):
             )
         if test.groups is None:
             yield Note("every row counts as a source of its own")
-        if self.agreement is not None and self.agreement.alpha["nominal"] is None:
+        if self.agreement and self.agreement.alpha["nominal"] is None:
             yield Note(
                 f"{self.score}: the raters gave every text the same rating, so nothing shows"
                 " whether a judge reads the texts; have texts rated that differ"

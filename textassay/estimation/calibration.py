@@ -305,7 +305,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     notes = ["calibrated: by maps that saw other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
-        raw = None if brier["raw"] is None else Estimate(**brier["raw"])
+        raw = brier["raw"] and Estimate(**brier["raw"])
         rows.append(("Brier score", raw, Estimate(**brier["calibrated"])))
         notes.append(
             "calibrated scores are probabilities of yes; the share of yes,"
@@ -332,8 +332,8 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     elif probability is None:
         both = (held_out["raw"], held_out["calibrated"])
-        widths = (None if one is None else f"{one['mean_width']:.2f}" for one in both)
-        held = (None if one is None else f"{one['coverage']:.1%}" for one in both)
+        widths = (one and f"{one['mean_width']:.2f}" for one in both)
+        held = (one and f"{one['coverage']:.1%}" for one in both)
         rows += [("mean width of intervals", *widths), ("ratings that they hold", *held)]
         notes.append(
             f"{promise}, on sources that had no part in them; the scale has {held_out['of']:g}"

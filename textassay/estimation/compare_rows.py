@@ -177,7 +177,7 @@ def _notes(row: CompareRow) -> Iterator[Note]:
     if row.other_texts:
         yield Note(
             f"{row.aspect}: {row.other_texts} ids have another text in a than in b, so their"
-            " differences are those of the texts, too"
+            " differences are differences of the texts, too"
         )
     if row.unscored:
         text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"

@@ -165,7 +165,7 @@ class Estimates(Displayed):
 
 
 def _notes(row: EstimateRow) -> Iterator[Note]:
-    where = row.aspect if row.system is None else f"{row.aspect}, {row.system}"
+    where = ", ".join(filter(None, (row.aspect, row.system)))
     if row.refused:
         yield Note(f"{where}: refused: {row.refused}", warning=True)
     elif row.method == "borrowed":
@@ -196,12 +196,11 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
 
 def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
     """Yield the warnings of all rows together, and one for all systems that have any."""
-    for row in rows:
-        if row.system is None:
-            yield from (Note(f"{row.aspect}: {text}", warning=True) for text in row.warnings)
-    if systems := [row.system for row in rows if row.system is not None and row.warnings]:
+    whole, *others = rows
+    yield from (Note(f"{whole.aspect}: {text}", warning=True) for text in whole.warnings)
+    if systems := [str(row.system) for row in others if row.warnings]:
         yield Note(
-            f"{rows[0].aspect}: too few sources for the intervals of {', '.join(systems)}, which "
+            f"{whole.aspect}: too few sources for the intervals of {', '.join(systems)}, which "
             "are too narrow; `warnings` of their rows in JSON say why",
             warning=True,
         )
@@ -255,35 +254,33 @@ def estimate_means(
     return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
 
+@dataclass
 class _Work:
     """Scored rows with their calibrated scores."""
 
-    def __init__(
-        self,
-        columns: Columns,
-        scales: Scales,
-        confidence: float,
-        chosen: bool,
-        calibration: Map | None,
-        map_kind: str,
-        seed: int,
-        weight: Weight,
-    ) -> None:
-        self.all, self.scales, self.confidence, self.chosen = columns, scales, confidence, chosen
-        self.over: Weight = weight
-        self.columns = scored = columns.only(columns.scored)
+    all: Columns
+    scales: Scales
+    confidence: float
+    chosen: bool
+    calibration: Map | None
+    map_kind: str
+    seed: int
+    over: Weight
+
+    def __post_init__(self) -> None:
+        self.columns = scored = self.all.only(self.all.scored)
         self.y, self.groups = scored.ratings, scored.groups
-        self.count = int(columns.groups.max()) + 1
+        self.count = int(self.all.groups.max()) + 1
         rated, (x, y, at) = scored.rated, scored.pairs
-        if calibration is None:
-            learned = learn_map(x, y, at, scales=scales, method=map_kind, seed=seed)
+        if self.calibration is None:
+            learned = learn_map(x, y, at, scales=self.scales, method=self.map_kind, seed=self.seed)
             self.f = learned.predict_unseen(scored.scores)
             # a rated row's value comes from folds without its source: with in-sample values the
             # errors on rated rows, and so the correction and its interval, would be too small
             self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
         else:
             refuse_unlearnable(x, y, at)
-            self.f, self.kind = calibration.predict(scored.scores), calibration.kind
+            self.f, self.kind = self.calibration.predict(scored.scores), self.calibration.kind
         self.range = rated_range(x, scored.only(rated).probabilities)
         self.names = sorted({name for name in scored.systems if name is not None})
         self.of_all: Mask = np.ones(len(self.y), bool)
@@ -408,12 +405,12 @@ class _Work:
         if part.probabilities is None:
             yield from self._not_at_random(part)
         found = number_against_rating(part.raters, part.groups)
-        if found is not None and found[1] < UNLIKE:
+        if found and found[1] < UNLIKE:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {found[1]:.4f}), so raters may have skipped such texts: the means are those of"
-                " the ratings that were given; have every rater rate every text"
+                f" {found[1]:.4f}), so raters may have skipped such texts, and the means describe"
+                " only the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
@@ -453,7 +450,7 @@ class _Work:
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield that the judge scores the rated texts unlike the others, if it does."""
         found = rated_against_others(part.scores, part.rated, part.groups)
-        if found is not None and found.p < UNLIKE:
+        if found and found.p < UNLIKE:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
                 f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
@@ -484,7 +481,7 @@ class _Work:
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.over,
         )  # fmt: skip
-        return found.share if found is not None and found.usable else None
+        return found.share if found and found.usable else None
 
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)
@@ -512,9 +509,7 @@ class _Work:
         summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
         summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
         if share > MAX_UNSCORED and corrected.value is not None:
-            lowest, highest = (
-                corrected.value if end is None else end for end in (corrected.low, corrected.high)
-            )
+            lowest, highest = corrected.ends or (corrected.value, corrected.value)
             low, high = self.scales.raters
             summary["worst_case"] = lowest * (1 - share) + low * share
             summary["best_case"] = highest * (1 - share) + high * share

@@ -85,7 +85,7 @@ class LabelPlan(ResultRow, Displayed):
         """Return the forecast."""
         note = (
             f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
-            " is that of the ratings, and only texts of further sources narrow it"
+            " comes from the ratings alone, and only texts of further sources narrow it"
             if self.rated == self.n
             else "a forecast: further rows drawn by chance from all sources, erring as those so far"
         )

@@ -207,9 +207,9 @@ def _rank(
     rates = [table.win_rate(at) for at in range(len(names))]
     flipped = np.array([id_ in judged.flipped for id_ in scored])
     # a system that won every comparison has no finite strength; win rates still order the systems
-    order = strengths or rates
+    order, has_strengths = strengths or rates, strengths is not None
     values = [one.value for one in order]
-    differences = _differences(aspect, names, order, strengths is not None, confidence)
+    differences = _differences(aspect, names, order, has_strengths, confidence)
     tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
     ranks = paired_ranks(values, tests)
     rows = []
@@ -226,7 +226,7 @@ def _rank(
             losses=int((own < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
-            strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
+            strength=_estimate(order[at], confidence) if has_strengths else NO_ESTIMATE,
             rank=None if ranks is None else ranks[at],
         )
         rows.append(row)
@@ -237,7 +237,7 @@ def _rank(
         n=len(scored),
         flips=int(flipped.sum()),
         unscored=len(judged.values) - len(scored),
-        has_strengths=strengths is not None,
+        has_strengths=has_strengths,
     )
 
 

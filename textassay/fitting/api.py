@@ -132,7 +132,7 @@ async def fit(
         strict_columns: Whether a column that no judge would see is an error; with `method`.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
         unit: What of a conversation is an example, as for `evaluate`. Ratings of turns and calls
-            are joined by id (`--ratings`), since those of the data are of whole conversations.
+            are joined by id (`--ratings`), since the data have ratings of whole conversations.
         progress: As for `evaluate`; with `method`.
 
     Raises:

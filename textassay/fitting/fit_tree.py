@@ -22,8 +22,9 @@ from pydantic import TypeAdapter
 
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
+from textassay.agreement.correlation import number_or_none
 from textassay.fitting.alignment import Aligned, Alignment, on_judges_scale, read_kept
-from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.importance import format_span, importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
@@ -277,10 +278,8 @@ class _CriterionRanking:
         return [
             {
                 "criterion": node.id,
-                "importance": None if np.isnan(self.saliency[node.id]) else self.saliency[node.id],
-                "permutation_ci": None
-                if np.isnan(spans[node.id]).any()
-                else spans[node.id].tolist(),
+                "importance": number_or_none(self.saliency[node.id]),
+                "permutation_ci": format_span(spans[node.id]),
                 "expanded": node.id in expanded,
             }
             for node in self.nodes

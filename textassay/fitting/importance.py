@@ -266,12 +266,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         {
             "feature": name,
             "mean": number_or_none(mean),
-            "ci": _format_span(overall[at_name[name]]),
+            "ci": format_span(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
                     "mean": number_or_none(importance.mean[at_name[name], at]),
                     "sd": number_or_none(importance.sd[at_name[name], at]),
-                    "ci": _format_span(interval[at_name[name], at]),
+                    "ci": format_span(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
             },
@@ -280,7 +280,8 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     ]
 
 
-def _format_span(span: Floats) -> list[float] | None:
+def format_span(span: Floats) -> list[float] | None:
+    """Return the ends of an interval as JSON values; `None` without one."""
     return None if np.isnan(span).any() else [float(end) for end in span]
 
 
@@ -336,7 +337,7 @@ class Worth:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         interval = self.per_dollar_interval
-        ends = None if interval is None else list(interval)
+        ends = interval and list(interval)
         return asdict(self) | {"per_dollar": self.per_dollar, "per_dollar_ci": ends}
 
 

@@ -165,7 +165,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     if not info.human:
         raise DataError(
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
-            " (ratings of a conversation are not those of its turns and calls)"
+            " (ratings of a conversation do not rate its turns and calls)"
         )
     chosen = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
     for name in chosen:

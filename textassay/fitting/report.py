@@ -107,7 +107,7 @@ def _head(report: Json) -> Table:
     if chosen["cross_validated_error"]:
         errors = chosen["cross_validated_error"].items()
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
-        rows.append(("error over folds, 1 being that of the mean", listed))
+        rows.append(("error over folds, relative to predicting the mean", listed))
     notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
     if "shipped" in split:
         notes.append(
@@ -146,7 +146,7 @@ def _means(aspects: Json) -> Iterator[Note]:
     """Yield what means of systems and sources do, for each aspect and kind tried."""
     for aspect, one in aspects.items():
         for kind in ("systems", "sources"):
-            if (means := one["learning"].get(kind)) is None:
+            if not (means := one["learning"].get(kind)):
                 continue
             errors, used = means["held_out_error"], "" if means["used"] else "do not "
             given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
@@ -222,7 +222,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
         )
         notes = [Note(f"{aspect}: standard deviation over repeats: {listed}")] if listed else []
-        if (shuffled := one.get("shuffled")) is not None:
+        if shuffled := one.get("shuffled"):
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
             text = "ratings shuffled: what the same learning has where there is nothing to learn"
@@ -277,7 +277,7 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _better(difference: Json | None, resamples: int) -> str:
-    if difference is None:
+    if not difference:
         return ""
     known = [difference[c] for c in ("pearson", "spearman")]
     return " / ".join(
@@ -375,11 +375,11 @@ def _experts(report: Json) -> Table:
 
 
 def _ends(ends: list[float] | None) -> str:
-    return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+    return f"[{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
 
 
 def _mean_of_both(one: Json) -> str:
-    return _both({c: None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")})
+    return _both({c: one[c] and one[c]["mean"] for c in ("pearson", "spearman")})
 
 
 def _both(figures: Json) -> str:

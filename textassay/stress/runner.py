@@ -406,8 +406,6 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 _FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
-_FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")
-_SPAN = re.compile(r"\((\d+)-(\d+)\)")
 # lines that give the meaning of letters: "A. 1, the lowest rating"
 _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 
@@ -415,19 +413,18 @@ _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 def reverse_scale(prompt: str) -> str:
     """Return a prompt that shows its scale from high to low, but for what texts show."""
     return _outside_of_texts(
-        prompt,
-        lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
+        prompt, lambda words: re.sub(r"\((\d+)-(\d+)\)", r"(\2-\1)", _swap_ends(words))
     )
 
 
 def reverse_labels(prompt: str) -> str:
     """Return a prompt that lists its letters, or their span, from the best to the worst."""
+    return _outside_of_texts(prompt, lambda words: _swap_ends(_OPTIONS.sub(_reverse_lines, words)))
 
-    def turned(words: str) -> str:
-        words = _OPTIONS.sub(_reverse_lines, words)
-        return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
 
-    return _outside_of_texts(prompt, turned)
+def _swap_ends(words: str) -> str:
+    pattern = r"\bfrom (\S+) \(worst\) to (\S+) \(best\)"
+    return re.sub(pattern, r"from \2 (best) to \1 (worst)", words)
 
 
 def _reverse_lines(match: re.Match[str]) -> str:
