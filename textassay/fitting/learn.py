@@ -174,7 +174,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     return chosen
 
 
-class _Row(NamedTuple):
+class _FeatureRow(NamedTuple):
     id: str
     features: Floats
     human: list[float | None]
@@ -205,13 +205,15 @@ def read_table(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows, known, grouped_by = list[_Row](), set[str](), set[str]()
-    others: list[_Row] = []  # what a system's or a source's texts are like is known without ratings
+    rows, known, grouped_by = list[_FeatureRow](), set[str](), set[str]()
+    others: list[
+        _FeatureRow
+    ] = []  # what a system's or a source's texts are like is known without ratings
     unrated = left_out = other_texts = 0
     for example in data:
         if scores:
             known.add(example.id)
-        row = _Row(
+        row = _FeatureRow(
             id=example.id,
             features=np.array(read_row(example, names, scores), float),
             human=[example.human.get(name) for name in rated],
