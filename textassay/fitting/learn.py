@@ -206,9 +206,7 @@ def read_table(
         )
     names = (*metrics, *scores)
     rows, known, grouped_by = list[_FeatureRow](), set[str](), set[str]()
-    others: list[
-        _FeatureRow
-    ] = []  # what a system's or a source's texts are like is known without ratings
+    others: list[_FeatureRow] = []
     unrated = left_out = other_texts = 0
     for example in data:
         if scores:
@@ -227,6 +225,7 @@ def read_table(
         is_empty = bool(names) and bool(np.isnan(row.features).all())
         if all(rating is None for rating in row.human):
             unrated += 1
+            # what a system's or a source's texts are like is known without ratings
             if names and not is_empty and not (row.system is None and row.source is None):
                 others.append(row)
             continue

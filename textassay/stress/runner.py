@@ -124,7 +124,7 @@ class FreshSamples(Wrapper):
         return await ask(call)
 
 
-Decide = Callable[[DecisionRequest], Awaitable[DecisionResponse]]
+AskTyped = Callable[[DecisionRequest], Awaitable[DecisionResponse]]
 """Sends typed questions."""
 
 
@@ -134,7 +134,7 @@ class TypedOrder(FreshSamples):
     def __init__(
         self,
         wrapped: Model,
-        reorder: Callable[[DecisionRequest, Decide], Awaitable[DecisionResponse]],
+        reorder: Callable[[DecisionRequest, AskTyped], Awaitable[DecisionResponse]],
     ) -> None:
         super().__init__(wrapped)
         self._reorder = reorder
@@ -153,13 +153,13 @@ class TypedOrder(FreshSamples):
         return await self._reorder(given, decide)
 
 
-async def reverse_questions(request: DecisionRequest, decide: Decide) -> DecisionResponse:
+async def reverse_questions(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Ask typed questions from the last to the first, and turn their answers back."""
     response = await decide(request.about(request.questions[::-1]))
     return response.model_copy(update={"answers": response.answers[::-1]})
 
 
-async def reverse_options(request: DecisionRequest, decide: Decide) -> DecisionResponse:
+async def reverse_options(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Show the options of choices from the last to the first, and turn the answers back."""
     turned = [
         question.model_copy(update={"options": question.options[::-1]})
@@ -179,7 +179,7 @@ async def reverse_options(request: DecisionRequest, decide: Decide) -> DecisionR
     return response.model_copy(update={"answers": tuple(answers)})
 
 
-async def ask_alone(request: DecisionRequest, decide: Decide) -> DecisionResponse:
+async def ask_alone(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
     """Ask every typed question in a request of its own."""
     responses = await gather([decide(request.about((q,))) for q in request.questions])
     return combine_answers([one.answers[0] for one in responses], responses)
