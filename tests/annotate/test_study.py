@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from textassay.annotate.ratings import CollectedRatings, RaterAnswer, Visit, rating_rows
+from textassay.annotate.ratings import (
+    CollectedRatings,
+    RaterAnswer,
+    Visit,
+    rating_rows,
+    read_sampled,
+)
 from textassay.annotate.study import Guidelines, RatingQuestion, Study
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
@@ -205,3 +211,19 @@ def test_only_sampled_examples_are_rated():
     assert [example.id for example in chosen.examples] == [items[1].id, items[3].id]
     with pytest.raises(DataError, match="'nowhere'"):
         study(items, probabilities={"nowhere": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"sampling_probability": 0.5}', "plan.jsonl:1: needs an id and a sampling_probability"),
+        ('{"id": "a"}', "plan.jsonl:1: needs an id and a sampling_probability"),
+        ('{"id": "a", "sampling_probability": 0}', "example 'a': .* above 0 and at most 1, not 0"),
+        ('{"id": "a", "sampling_probability": 1, "rated": true}', "lists no examples to rate"),
+    ],
+)
+def test_a_plan_without_usable_lines_is_refused(line, problem, tmp_path):
+    path = tmp_path / "plan.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(DataError, match=problem):
+        read_sampled(path)

@@ -507,8 +507,8 @@ def test_a_file_of_two_judges_is_refused(tmp_path, rated):
     lines = [{**row, "signature": f"judge-{at % 2}"} for at, row in enumerate(rows)]
     mixed = write_lines(tmp_path / "mixed.jsonl", lines)
     for command, which in (
-        (("compare", mixed, one, rated), " (those of the first run)"),
-        (("compare", one, mixed, rated), " (those of the second run)"),
+        (("compare", mixed, one, rated), " (the scores of the first run)"),
+        (("compare", one, mixed, rated), " (the scores of the second run)"),
         (("agreement", mixed, rated), ""),
     ):
         done = textassay(*command)

@@ -11,7 +11,7 @@ import pytest
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
 from textassay.fitting.api import fit_sync
-from textassay.fitting.fit_tree import Alignment
+from textassay.fitting.fit_tree import TreeAlignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import Fitter, read_table, split
 from textassay.fitting.report import report_text
@@ -47,7 +47,7 @@ aspects = [
 def alignment(planted, out, *, model=None, **order):
     fields = {"keep": 2, "aggregator": ("ridge",), "task": "summarization", **order}
     request = FitTree(model=model or planted.model(), out=out, **fields)
-    return Alignment(request, Examples(planted.rows))
+    return TreeAlignment(request, Examples(planted.rows))
 
 
 async def fitted(planted, out, **order):

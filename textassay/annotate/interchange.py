@@ -440,7 +440,8 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
         lines += [f"    <Choice value={_quote(one)}/>" for one in _choices(question)]
         lines.append("  </Choices>")
     lines.append("</View>")
-    return {"tasks.json": _dump(tasks), "config.xml": "\n".join(lines) + "\n"}
+    listed = json.dumps(tasks, ensure_ascii=False, indent=2)
+    return {"tasks.json": f"{listed}\n", "config.xml": "\n".join(lines) + "\n"}
 
 
 def _quote(text: str) -> str:
@@ -454,7 +455,7 @@ FORMATS: Mapping[str, tuple[ExportReader, Writer]] = {
     "label-studio": (_read_label_studio, _write_label_studio),
 }
 """Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`, and beside
-them, when it is written, what is asked and the texts."""
+them, when it is written, the question and the texts."""
 
 
 def _texts(example: Example) -> dict[str, str]:
@@ -471,14 +472,9 @@ def _questions(task: Task) -> list[RatingQuestion]:
     return [RatingQuestion.of(aspect, paired=False) for aspect in task.aspects]
 
 
-def _meanings(question: RatingQuestion) -> str:
-    """Return the meaning of each label that the task defines."""
-    return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
-
-
 def _define(question: RatingQuestion) -> str:
     """Return an aspect's definition with what its labels mean."""
-    meanings = _meanings(question)
+    meanings = "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
     return f"{question.definition} ({meanings})" if meanings else question.definition
 
 
@@ -488,7 +484,3 @@ def _choices(question: RatingQuestion) -> list[str]:
         return [f"{value:g}" for value in question.values]
     names = [name for name, _ in question.labels]
     return [*names, NONE_OF_THEM] if question.kind == "several" else names
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import filelock
 
+from textassay.agreement.joined import check_probability
 from textassay.agreement.raters import RaterAgreement, rater_agreement
 from textassay.annotate.study import Study
 from textassay.runtime.concurrency import AsyncResource
@@ -33,7 +34,6 @@ from textassay.runtime.storage.files import encode, write_text
 from textassay.runtime.storage.journal import Journal, read_rows
 
 FORMAT = 1
-TOKEN_BYTES = 16
 
 
 class StaleRevision(Exception):
@@ -151,7 +151,7 @@ class CollectedRatings(AsyncResource):
 
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = secrets.token_urlsafe(16)
         # only the hash is kept, so a reader of the journal cannot rate under another's name
         rater = Rater(f"r{len(self.raters) + 1}", token_hash(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
@@ -160,7 +160,7 @@ class CollectedRatings(AsyncResource):
 
     async def new_token(self, rater: Rater) -> str:
         """Return a new token for a rater whose link was lost; the old link stops working."""
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = secrets.token_urlsafe(16)
         await self._write(event="rater", rater=rater.name, token=token_hash(token))
         rater.token_hash = token_hash(token)
         return token
@@ -303,9 +303,7 @@ def write_ratings(ratings: Answers, path: Path) -> int:
 def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
     """Return agreement among the raters by aspect, over the items that somebody rated."""
     raters = list(ratings.raters)
-    tables: dict[str, list[list[float | None]]] = {
-        name: [] for question in ratings.study.questions for name in question.names
-    }
+    tables: dict[str, list[list[float | None]]] = {name: [] for name in ratings.study.names}
     for key in ratings.study.keys:
         answers = ratings.first_ratings(key)
         if answers:
@@ -319,7 +317,7 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
 def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
     """Return by aspect how often raters gave a repeated item the same rating again."""
     by_aspect = {}
-    for aspect in (name for question in ratings.study.questions for name in question.names):
+    for aspect in ratings.study.names:
         pairs = [
             (a, b)
             for _, first, second in ratings.repeats()
@@ -370,20 +368,12 @@ def read_sampled(path: str | Path) -> dict[str, float]:
     """Return the sampling probability of what a plan says to rate, by id, in its order."""
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
-        name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)
-        if not isinstance(name, str):
-            raise DataError(f"{path}:{number}: a line needs an id")
-        if (
-            not isinstance(probability, int | float)
-            or isinstance(probability, bool)
-            or not 0 < probability <= 1
-        ):
-            raise DataError(
-                f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
-                f"not {probability!r}"
-            )
+        name = row.get("id")
+        probability = check_probability(str(name), row.get(SAMPLING_PROBABILITY))
+        if probability is None or not isinstance(name, str):
+            raise DataError(f"{path}:{number}: needs an id and a {SAMPLING_PROBABILITY}")
         if row.get("rated") is not True:
-            probabilities[name] = float(probability)
+            probabilities[name] = probability
     if not probabilities:
         raise DataError(f"{path} lists no examples to rate")
     return probabilities

@@ -25,11 +25,6 @@ from textassay.runtime.messages import Aspect, Example
 MOST_OF_PIECE = 20_000
 """Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
-RatingQuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
-
-CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
-"""Ratings of a comparison: how much better `output` is than `output_b`."""
-
 
 @dataclass(frozen=True, slots=True)
 class RatingQuestion:
@@ -38,7 +33,7 @@ class RatingQuestion:
     aspect: str
     definition: str
     """What to look at, in the task's words."""
-    kind: RatingQuestionKind
+    kind: Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
     """How it is answered."""
     values: tuple[float, ...]
     """Ratings that may be given, lowest first; the two ends of the scale for `number`."""
@@ -60,8 +55,8 @@ class RatingQuestion:
     def of(cls, aspect: Aspect, *, paired: bool) -> RatingQuestion:
         """Return the question that asks for an aspect's rating."""
         if paired:
-            values = tuple(value for value, _ in reversed(CHOICES))
-            return cls(aspect.label, aspect.definition, "choice", values)
+            # how much better `output` is than `output_b`: 0.5 if both are equally good
+            return cls(aspect.label, aspect.definition, "choice", (0.0, 0.5, 1.0))
         if aspect.multiple:
             members = tuple(member.label for member in aspect.members)
             named = tuple(aspect.labels.items())
@@ -164,6 +159,7 @@ class Study:
             )
         self.paired = paired == {True}
         self.questions = tuple(RatingQuestion.of(a, paired=self.paired) for a in task.aspects)
+        self.names = tuple(name for question in self.questions for name in question.names)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
@@ -41,16 +41,9 @@ from textassay.learning.splits import folds
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.table import Alert, Displayed, Estimate, Note, Table, column, part, table_of
 
-Metric = Literal["rmse", "match"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
 MIN_ITEMS = 30
 """Items that a rater must share with others to be tested."""
 LENGTH = "words"
-POOLED = "pooled"
-_MEANING = (
-    "severity: points below the other raters on the same items; judge's distance: mean distance of"
-    " judge and rater in points, or share of other labels"
-)
 
 
 def _yes(holds: bool) -> str:
@@ -167,14 +160,6 @@ class AltTest:
 
 
 @dataclass(frozen=True, slots=True)
-class _JudgeLine:
-    """A judge, and the best constant beside it."""
-
-    score: str = field(metadata=column("score"))
-    test: AltTest = field(metadata=part(AltTest))
-
-
-@dataclass(frozen=True, slots=True)
 class _RaterLine:
     """A judge against one rater, by name."""
 
@@ -229,8 +214,8 @@ def alt_test(
         UnknownName: There is no such metric.
         DataError: Fewer than three raters share items, no rater has 30, or fewer than two sources.
     """
-    if metric not in METRICS:
-        raise UnknownName("metric", metric, METRICS)
+    if metric not in (metrics := ("rmse", "match")):
+        raise UnknownName("metric", metric, metrics)
     if replaced and len(replaced) >= ratings.shape[1]:
         raise DataError(
             f"all {ratings.shape[1]} raters are to be replaced, so no rater is left to compare with"
@@ -414,11 +399,11 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
 class AnnotatorTest(Displayed):
     """One judge on one aspect."""
 
-    score: str
+    score: str = field(metadata=column("score"))
     """Name of the score."""
     human: str
     """Name of the human aspect."""
-    test: AltTest
+    test: AltTest = field(metadata=part(AltTest))
     """The test."""
     epsilon: float
     """Reward for being cheaper."""
@@ -458,19 +443,22 @@ class AnnotatorTest(Displayed):
             ],
             "raters_skipped": list(test.skipped),
             "replaced": list(self.replaced),
-            "agreement": None if self.agreement is None else self.agreement.as_dict(),
+            "agreement": self.agreement and self.agreement.as_dict(),
         }
 
     def tables(self) -> list[Table]:
         """Return the test, and the raters' agreement if there is any."""
         title = "the judge and the best constant"
-        line = _JudgeLine(self.score, self.test)
-        tables = [table_of(_JudgeLine, [line], self._notes(), title)]
+        tables = [table_of(AnnotatorTest, [self], self._notes(), title)]
         each = [
             _RaterLine(self.score, self._name(one.rater), one) for one in self.test.judge.per_rater
         ]
-        tables.append(table_of(_RaterLine, each, (Note(_MEANING),), "the judge and each rater"))
-        if self.agreement is not None:
+        meaning = (
+            "severity: points below the other raters on the same items; judge's distance: mean"
+            " distance of judge and rater in points, or share of other labels"
+        )
+        tables.append(table_of(_RaterLine, each, (Note(meaning),), "the judge and each rater"))
+        if self.agreement:
             # as of `textassay agreement --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
@@ -493,7 +481,7 @@ class AnnotatorTest(Displayed):
                 f" worth {test.worth:.1f} of equal size: with so few hardly a judge passes; have"
                 " texts of more sources rated"
             )
-        if self.agreement is not None and self.agreement.alpha["nominal"] is None:
+        if self.agreement and self.agreement.alpha["nominal"] is None:
             yield Note(
                 f"{self.score}: the raters gave every text the same rating, so nothing shows"
                 " whether a judge reads the texts; have texts rated that differ"
@@ -600,7 +588,7 @@ def pooled_annotator_test(
         seed=seed,
     )
     humans = "+".join(dict.fromkeys(columns.human for columns, _ in tables))
-    return AnnotatorTest(POOLED, humans, test, epsilon, metric, None)
+    return AnnotatorTest("pooled", humans, test, epsilon, metric, None)
 
 
 def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:

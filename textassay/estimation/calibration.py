@@ -186,7 +186,26 @@ def calibrate(
         )
     signature = one_signature(columns, allow_change=allow_change)
     (x, y, groups), weights = columns.pairs, _weights(columns)
-    made, learned = _learn(columns, scales, method, coverage, seed, weights, signature)
+    grid = grid_of(y, scales.raters)
+    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
+    made = AspectCalibration(
+        aspect=columns.score,
+        human=columns.human,
+        kind=learned.map.kind,
+        map=learned.map,
+        # residuals of the map on its own training rows are too small; cross-fitted values err as
+        # they will on new sources, which is what the intervals must hold
+        cells=fit_cells(
+            x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
+        ),
+        coverage=coverage,
+        grid=grid,
+        range=(float(x.min()), float(x.max())),
+        scales=scales,
+        n=len(x),
+        groups=len(np.unique(groups)),
+        signature=signature,
+    )
     probability = probability_report(x, y, groups, scales, learned, seed)
     if probability is not None and scales.judge == (0.0, 1.0):
         sureness: dict[str, Any] | None = yes_report(x, learned.cross_fitted, y)
@@ -208,39 +227,6 @@ def calibrate(
         "held_out": _measure_held_out(made, x, y, groups, weights, seed),
     }
     return made, report
-
-
-def _learn(
-    columns: Columns,
-    scales: Scales,
-    method: str,
-    coverage: float,
-    seed: int,
-    weights: Floats | None,
-    signature: str,
-) -> tuple[AspectCalibration, LearnedMap]:
-    x, y, groups = columns.pairs
-    grid = grid_of(y, scales.raters)
-    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
-    made = AspectCalibration(
-        aspect=columns.score,
-        human=columns.human,
-        kind=learned.map.kind,
-        map=learned.map,
-        # residuals of the map on its own training rows are too small; cross-fitted values err as
-        # they will on new sources, which is what the intervals must hold
-        cells=fit_cells(
-            x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
-        ),
-        coverage=coverage,
-        grid=grid,
-        range=(float(x.min()), float(x.max())),
-        scales=scales,
-        n=len(x),
-        groups=len(np.unique(groups)),
-        signature=signature,
-    )
-    return made, learned
 
 
 def probability_report(
@@ -319,7 +305,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     notes = ["calibrated: by maps that saw other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
-        raw = None if brier["raw"] is None else Estimate(**brier["raw"])
+        raw = brier["raw"] and Estimate(**brier["raw"])
         rows.append(("Brier score", raw, Estimate(**brier["calibrated"])))
         notes.append(
             "calibrated scores are probabilities of yes; the share of yes,"
@@ -339,16 +325,15 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     held_out = report["held_out"]
     promise = f"intervals for {coverage:.0%} of the ratings"
-    if probability is not None:
-        pass  # an interval of a rating that is yes or no says nothing that its probability does not
-    elif held_out is None:
+    # an interval of a rating that is yes or no says nothing that its probability does not
+    if probability is None and held_out is None:
         notes.append(
             f"{promise}: too few sources to measure, and to give intervals narrower than the scale"
         )
-    else:
+    elif probability is None:
         both = (held_out["raw"], held_out["calibrated"])
-        widths = (None if one is None else f"{one['mean_width']:.2f}" for one in both)
-        held = (None if one is None else f"{one['coverage']:.1%}" for one in both)
+        widths = (one and f"{one['mean_width']:.2f}" for one in both)
+        held = (one and f"{one['coverage']:.1%}" for one in both)
         rows += [("mean width of intervals", *widths), ("ratings that they hold", *held)]
         notes.append(
             f"{promise}, on sources that had no part in them; the scale has {held_out['of']:g}"

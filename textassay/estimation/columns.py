@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -43,7 +42,6 @@ from textassay.runtime.labels import YES_NO, LabelSets, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
-Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
 """Share of rows without a score above which bounds are reported."""
 

@@ -175,7 +175,7 @@ class _Options:
 
     def compare(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         for which, judged in (("first", a), ("second", b)):
-            refuse_several_judges(aspect, judged.signatures, f" (those of the {which} run)")
+            refuse_several_judges(aspect, judged.signatures, f" (the scores of the {which} run)")
         if a.values.keys() & b.values.keys():
             return replace(self._paired(aspect, a, b), other_texts=_count_other_texts(a, b))
         first, second = _by_source(a, self.sources), _by_source(b, self.sources)

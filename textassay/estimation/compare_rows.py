@@ -15,8 +15,6 @@ FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
 
-PairedBy = Literal["text", "source"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
@@ -90,7 +88,7 @@ class CompareRow(DifferenceRow):
     """Scale of the first and of the second run's scores; `None` if not recorded."""
     mean_over: Weight = "sources"
     """What the means are over, `sources` or `texts`."""
-    paired_by: PairedBy | None = "text"
+    paired_by: Literal["text", "source"] | None = "text"
     """Whether texts were paired by id, or the means of sources, because no id is in both; `None`
     for independent samples, which have no wins, ties and losses."""
     unpaired: Unpaired = Unpaired()
@@ -179,7 +177,7 @@ def _notes(row: CompareRow) -> Iterator[Note]:
     if row.other_texts:
         yield Note(
             f"{row.aspect}: {row.other_texts} ids have another text in a than in b, so their"
-            " differences are those of the texts, too"
+            " differences are differences of the texts, too"
         )
     if row.unscored:
         text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.agreement.intervals import commonest, effective_number
+from textassay.agreement.intervals import MOSTLY, commonest, effective_number
 from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
@@ -66,8 +66,6 @@ MIN_OWN = 8
 MIN_OTHER = 7
 """Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
 mostly equal ratings holds less than 93 % in simulations."""
-MOSTLY = 0.55
-"""Share of the commonest rating above which ratings are mostly equal."""
 MIN_OF_TEXTS = 20
 """Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
 with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
@@ -178,7 +176,7 @@ class Estimates(Displayed):
 
 
 def _notes(row: EstimateRow) -> Iterator[Note]:
-    where = row.aspect if row.system is None else f"{row.aspect}, {row.system}"
+    where = ", ".join(filter(None, (row.aspect, row.system)))
     if row.refused:
         yield Note(f"{where}: refused: {row.refused}", warning=True)
     elif row.method == "borrowed":
@@ -209,12 +207,11 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
 
 def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
     """Yield the warnings of all rows together, and one for all systems that have any."""
-    for row in rows:
-        if row.system is None:
-            yield from (Note(f"{row.aspect}: {text}", warning=True) for text in row.warnings)
-    if systems := [row.system for row in rows if row.system is not None and row.warnings]:
+    whole, *others = rows
+    yield from (Note(f"{whole.aspect}: {text}", warning=True) for text in whole.warnings)
+    if systems := [str(row.system) for row in others if row.warnings]:
         yield Note(
-            f"{rows[0].aspect}: too few sources for the intervals of {', '.join(systems)}, which "
+            f"{whole.aspect}: too few sources for the intervals of {', '.join(systems)}, which "
             "are too narrow; `warnings` of their rows in JSON say why",
             warning=True,
         )
@@ -268,37 +265,34 @@ def estimate_means(
     return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
 
+@dataclass
 class _Work:
     """Scored rows with their calibrated scores."""
 
-    def __init__(
-        self,
-        columns: Columns,
-        scales: Scales,
-        confidence: float,
-        chosen: bool,
-        calibration: Map | None,
-        map_kind: str,
-        seed: int,
-        weight: Weight,
-    ) -> None:
-        self.all, self.scales, self.confidence, self.chosen = columns, scales, confidence, chosen
-        self.over: Weight = weight
-        self.columns = scored = columns.only(columns.scored)
+    all: Columns
+    scales: Scales
+    confidence: float
+    chosen: bool
+    calibration: Map | None
+    map_kind: str
+    seed: int
+    over: Weight
+
+    def __post_init__(self) -> None:
+        self.columns = scored = self.all.only(self.all.scored)
         self.y, self.groups = scored.ratings, scored.groups
-        self.count = int(columns.groups.max()) + 1
+        self.count = int(self.all.groups.max()) + 1
         rated, (x, y, at) = scored.rated, scored.pairs
-        if calibration is None:
-            learned = learn_map(x, y, at, scales=scales, method=map_kind, seed=seed)
+        if self.calibration is None:
+            learned = learn_map(x, y, at, scales=self.scales, method=self.map_kind, seed=self.seed)
             self.f = learned.predict_unseen(scored.scores)
             # a rated row's value comes from folds without its source: with in-sample values the
             # errors on rated rows, and so the correction and its interval, would be too small
             self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
         else:
             refuse_unlearnable(x, y, at)
-            self.f, self.kind = calibration.predict(scored.scores), calibration.kind
-        drawn = scored.probabilities
-        self.range = rated_range(x, None if drawn is None else drawn[rated])
+            self.f, self.kind = self.calibration.predict(scored.scores), self.calibration.kind
+        self.range = rated_range(x, scored.only(rated).probabilities)
         self.names = sorted({name for name in scored.systems if name is not None})
         self.of_all: Mask = np.ones(len(self.y), bool)
         self._systems = np.array([name or "" for name in scored.systems], object)
@@ -311,7 +305,7 @@ class _Work:
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
         """Return the estimates of one mean, and its linearization, `None` if refused."""
         part = self.columns.only(inside)
-        _, y, at = part.pairs
+        x, y, at = part.pairs
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
@@ -326,17 +320,15 @@ class _Work:
         if is_own:
             method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
             if self._is_yes_no(part):
-                point = replace(
-                    point, unseen=corrected.lambda_**2 * unseen_errors(*self._errors(part))
-                )
+                unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.over))
+                point = replace(point, unseen=corrected.lambda_**2 * unseen)
                 # rows that were chosen by hand may have more of one answer than the run has; the
                 # judge can still be right about either answer as often as in the run
                 if self.chosen and (share := self._prevalence(part)):
                     method, point = "rogan-gladen", share
         else:
             method, point = "borrowed", self._borrow(inside)
-            drawn = None if part.probabilities is None else part.probabilities[part.rated]
-            labels = [self._mean(y, at, drawn)] if own else []
+            labels = [self._mean(y, at, part.only(part.rated).probabilities)] if own else []
         # ratings that are mostly an end of the scale can deviate to one side only; how far follows
         # from their skewness, which a few sources determine where they weigh most
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
@@ -383,10 +375,8 @@ class _Work:
 
         Scores count on sources that both systems have, ratings on those where both are rated.
         """
-        sides = [self.of(name) for name in (a, b)]
-        is_by_source = self.over == "sources" or all(
-            of_one_size(self.groups[inside]) for inside in sides
-        )
+        sides = self.of(a), self.of(b)
+        is_by_source = self.over == "sources" or all(of_one_size(self.groups[s]) for s in sides)
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
         # probability, and a mean over texts is one over sources only if all have as many
         if self.columns.probabilities is not None or not is_by_source:
@@ -407,15 +397,11 @@ class _Work:
         )
 
     def _correct(self, inside: Mask) -> Corrected:
-        drawn = self.columns.probabilities
+        part = self.columns.only(inside)
         return correct_mean(
-            self.f[inside],
-            self.y[inside],
-            self.groups[inside],
-            probabilities=None if drawn is None else drawn[inside],
-            count=self.count,
-            weight=self.over,
-        )
+            self.f[inside], part.ratings, part.groups, probabilities=part.probabilities,
+            count=self.count, weight=self.over,
+        )  # fmt: skip
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
@@ -430,12 +416,12 @@ class _Work:
         if part.probabilities is None:
             yield from self._not_at_random(part)
         found = number_against_rating(part.raters, part.groups)
-        if found is not None and found[1] < UNLIKE:
+        if found and found[1] < UNLIKE:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {_p_value(found[1])}), so raters may have skipped such texts: the means are"
-                " those of the ratings that were given; have every rater rate every text"
+                f" {_p_value(found[1])}), so raters may have skipped such texts, and the means describe"
+                " only the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
@@ -475,7 +461,7 @@ class _Work:
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield that the judge scores the rated texts unlike the others, if it does."""
         found = rated_against_others(part.scores, part.rated, part.groups)
-        if found is not None and found.p < UNLIKE:
+        if found and found.p < UNLIKE:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
                 f" {found.others:.3f} on average (p {_p_value(found.p)}), which a random draw"
@@ -500,18 +486,13 @@ class _Work:
         binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
         return binary and part.probabilities is None
 
-    def _errors(self, part: Columns) -> tuple[Floats, Codes, Floats]:
-        """Return whether the judge is wrong about each rated row, its source and its weight."""
-        scores, ratings, groups = part.pairs
-        return (scores != ratings).astype(float), groups, row_weights(groups, self.over)
-
     def _prevalence(self, part: Columns) -> Linearized | None:
         """Return the share of yes that the judge's answers and its rates of errors make likely."""
         found = rogan_gladen(
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.over,
         )  # fmt: skip
-        return found.share if found is not None and found.usable else None
+        return found.share if found and found.usable else None
 
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)
@@ -539,9 +520,7 @@ class _Work:
         summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
         summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
         if share > MAX_UNSCORED and corrected.value is not None:
-            lowest, highest = (
-                corrected.value if end is None else end for end in (corrected.low, corrected.high)
-            )
+            lowest, highest = corrected.ends or (corrected.value, corrected.value)
             low, high = self.scales.raters
             summary["worst_case"] = lowest * (1 - share) + low * share
             summary["best_case"] = highest * (1 - share) + high * share

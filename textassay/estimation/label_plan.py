@@ -26,9 +26,6 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Displayed, Note, ResultRow, Table, column, table_of
 
 _STRATA = 5
-_MAX_RATIO = 3.0
-"""How much more probable one stratum may be than another: weights that differ more cost more than
-they bring."""
 LOOKING = (
     "decide by the interval after the last of the ratings that were planned: one that is looked at "
     "after every batch, until it says what one hopes for, misses far more often than it promises"
@@ -88,7 +85,7 @@ class LabelPlan(ResultRow, Displayed):
         """Return the forecast."""
         note = (
             f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
-            " is that of the ratings, and only texts of further sources narrow it"
+            " comes from the ratings alone, and only texts of further sources narrow it"
             if self.rated == self.n
             else "a forecast: further rows drawn by chance from all sources, erring as those so far"
         )
@@ -348,7 +345,9 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: in
         # the deviation of a handful of errors is mostly luck; such strata keep the one of all rows
         if len(own) >= _STRATA:
             spread[stratum] = own.std()
-    return np.asarray(np.maximum(spread, float(spread.max()) / _MAX_RATIO))
+    # no stratum is more than three times as probable as another: weights that differ more cost more
+    # than they bring
+    return np.asarray(np.maximum(spread, float(spread.max()) / 3))
 
 
 def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:

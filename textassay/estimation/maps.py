@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainSerializer
@@ -40,11 +40,8 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 _PENALTY = 1e-3
 """Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
 separate."""
-MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
-METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
+METHODS = ("auto", "isotonic", "linear", "ordinal", "shift")
 MIN_LABELS = 8
-MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
-"""Rated rows and sources from which a monotone curve, or a line, may be chosen."""
 
 
 def _rising(values: Floats) -> Floats:
@@ -346,11 +343,11 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
             )
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()
-    if rows >= MIN_ISOTONIC[0] and groups >= MIN_ISOTONIC[1]:
-        # the most flexible kind that so many ratings can support comes first and stays unless a
-        # simpler one is clearly better
+    # the most flexible kind that so many ratings can support comes first and stays unless a simpler
+    # one is clearly better
+    if rows >= 60 and groups >= 8:
         return ("isotonic", "linear", *shift)
-    if (rows >= MIN_LINEAR[0] and groups >= MIN_LINEAR[1]) or not shift:
+    if (rows >= 20 and groups >= 4) or not shift:
         return ("linear", *shift)
     return shift
 

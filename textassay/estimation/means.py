@@ -49,11 +49,6 @@ MEANS_OVER: dict[Weight, str] = {
 
 
 NO_ESTIMATE = Estimate(None)
-_EDGE = 0.95
-_MOST, _MOST_BY_CHANCE = 0.4, 0.35
-"""Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
-With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
-the same would prove nothing, and an interval would reach nine standard errors far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +98,21 @@ class Linearized:
         # Student's t rather than a normal quantile: rated sources are often fewer than thirty, and
         # 1.96 would give intervals that hold far less than promised
         t, error = t_quantile(self.df, confidence), math.sqrt(self.variance)
-        a = self._skewness(_MOST if one_tailed else _MOST_BY_CHANCE)
-        edge = t_quantile(self.df, _EDGE)
+        a, edge = self._skewness(is_real=one_tailed), t_quantile(self.df, 0.95)
         below, above = _inverse_transform(t, a, edge), -_inverse_transform(-t, a, edge)
         if not one_tailed:
             below, above = max(t, below), max(t, above)
         return Estimate(self.value, self.value - below * error, self.value + above * error)
 
-    def _skewness(self, most: float) -> float:
-        """Return the third moment of the jackknife in standard errors, at most so much."""
+    def _skewness(self, *, is_real: bool) -> float:
+        """Return the third moment of the jackknife in standard errors, within limits.
+
+        The limits are wider for skewness that is known to be real than for skewness that may be
+        chance. Beyond them Hall's function is flat where a test decides: even six sources that
+        differ by nearly the same would prove nothing, and an interval would reach nine standard
+        errors far.
+        """
+        most = 0.4 if is_real else 0.35
         if self.variance == 0:
             return 0.0
         skewness = float(((self._changes / math.sqrt(self.variance)) ** 3).sum())
@@ -142,8 +143,8 @@ class Linearized:
             return None
         if self.variance == 0:
             return 1.0 if self.value == 0 else None
-        t, edge = self.value / math.sqrt(self.variance), t_quantile(self.df, _EDGE)
-        hall = _transform(t, self._skewness(_MOST_BY_CHANCE), edge)
+        t, edge = self.value / math.sqrt(self.variance), t_quantile(self.df, 0.95)
+        hall = _transform(t, self._skewness(is_real=False), edge)
         least = min(abs(t), math.copysign(1.0, t) * hall)
         return min(1.0, 2 * float(stdtr(self.df, -least)))
 
@@ -508,7 +509,7 @@ def rogan_gladen(
         specificity=specificity.value,
         youden=spread,
         # a denominator whose interval nearly touches 0 makes a ratio without finite moments
-        usable=spread.low is not None and spread.low > 0.1,
+        usable=spread.is_above(0.1),
     )
 
 

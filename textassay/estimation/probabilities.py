@@ -17,9 +17,6 @@ from textassay.estimation.maps import Scales
 from textassay.learning.splits import fold_masks
 from textassay.learning.training import FOLDS
 
-LEAST = 0.005
-"""Takes the place of a probability of 0: providers that round to two decimals send 0 below it."""
-
 
 def calibration_error(probabilities: Floats, came_true: Floats, bins: int = 10) -> float:
     """Return the expected calibration error of probabilities, shape (n,), of what came true.
@@ -38,7 +35,8 @@ def with_temperature(shares: Floats, temperature: float) -> Floats:
     if temperature == 1.0:
         return shares
     positive = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True)
-    known = np.where(shares > 0, shares, np.minimum(positive, LEAST))
+    # providers that round to two decimals send 0 below .005
+    known = np.where(shares > 0, shares, np.minimum(positive, 0.005))
     return np.asarray(softmax(np.log(known) / temperature, axis=1))
 
 

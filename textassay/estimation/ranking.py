@@ -39,6 +39,7 @@ from textassay.estimation.means import (
     rank_range,
     weighted_mean,
 )
+from textassay.estimation.paired import NO_SPREAD
 from textassay.learning.splits import group_codes
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
@@ -206,9 +207,9 @@ def _rank(
     rates = [table.win_rate(at) for at in range(len(names))]
     flipped = np.array([id_ in judged.flipped for id_ in scored])
     # a system that won every comparison has no finite strength; win rates still order the systems
-    order = strengths or rates
+    order, has_strengths = strengths or rates, strengths is not None
     values = [one.value for one in order]
-    differences = _differences(aspect, names, order, strengths is not None, confidence)
+    differences = _differences(aspect, names, order, has_strengths, confidence)
     tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
     ranks = paired_ranks(values, tests)
     rows = []
@@ -225,7 +226,7 @@ def _rank(
             losses=int((own < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
-            strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
+            strength=_estimate(order[at], confidence) if has_strengths else NO_ESTIMATE,
             rank=None if ranks is None else ranks[at],
         )
         rows.append(row)
@@ -236,7 +237,7 @@ def _rank(
         n=len(scored),
         flips=int(flipped.sum()),
         unscored=len(judged.values) - len(scored),
-        has_strengths=strengths is not None,
+        has_strengths=has_strengths,
     )
 
 
@@ -269,7 +270,7 @@ def _differences(
 def _estimate(linearized: Linearized, confidence: float) -> Estimate:
     estimate = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
-    return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
+    return estimate if linearized.variance > NO_SPREAD else Estimate(estimate.value)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from textassay.agreement.joined import People, outside_subsets, subset_names
@@ -281,14 +282,11 @@ def compare_sides(
     whole = RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
     if by is None:
         return whole
-
-    def compare(first: RunSide, second: RunSide) -> RunComparison:
-        # the texts of a subset are in the data, so their sources are known
-        return compare_sides(
-            first, second, unpaired=True, aspects=first.judged, confidence=confidence, seed=seed,
-            weight=weight, with_agreement=with_agreement,
-        )  # fmt: skip
-
+    # the texts of a subset are in the data, so their sources are known
+    compare = partial(
+        compare_sides, unpaired=True, confidence=confidence, seed=seed, weight=weight,
+        with_agreement=with_agreement,
+    )  # fmt: skip
     return _by_subset(whole, a, b, by, compare)
 
 
@@ -297,7 +295,7 @@ def _by_subset(
     a: RunSide,
     b: RunSide,
     by: str,
-    compare: Callable[[RunSide, RunSide], RunComparison],
+    compare: Callable[..., RunComparison],
 ) -> RunComparison:
     """Compare the texts of each subset, and adjust p-values over the subsets."""
     first, second = a.people or b.people, b.people or a.people
@@ -315,11 +313,10 @@ def _by_subset(
             if one not in possible
         ]
         if possible:
+            judged = ({one: side.judged[one] for one in possible} for side in sides)
             found[name] = compare(
-                *(
-                    replace(side, judged={one: side.judged[one] for one in possible})
-                    for side in sides
-                )
+                *(replace(side, judged=own) for side, own in zip(sides, judged, strict=True)),
+                aspects=possible,
             )
     return replace(whole, by=by, subsets=_adjust_over_subsets(found), notes=(*whole.notes, *notes))
 

@@ -13,9 +13,10 @@ from textassay.agreement.records import ScoreSource
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.session import Session
+from textassay.fitting.alignment import Alignment, WatchSession, check_out
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric
-from textassay.fitting.fit_tree import Alignment, WatchSession, check_out
+from textassay.fitting.fit_tree import TreeAlignment
 from textassay.fitting.learn import FitObserver as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
@@ -131,7 +132,7 @@ async def fit(
         strict_columns: Whether a column that no judge would see is an error; with `method`.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
         unit: What of a conversation is an example, as for `evaluate`. Ratings of turns and calls
-            are joined by id (`--ratings`), since those of the data are of whole conversations.
+            are joined by id (`--ratings`), since the data have ratings of whole conversations.
         progress: As for `evaluate`; with `method`.
 
     Raises:
@@ -213,7 +214,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     if len(opened) == len(request.models):
         check_settings(request.settings, opened)
     data = _examples(examples, request)
-    return Rubric(request, data) if isinstance(request, FitRubric) else Alignment(request, data)
+    return Rubric(request, data) if isinstance(request, FitRubric) else TreeAlignment(request, data)
 
 
 def _refuse_progress(progress: OnProgress) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from textassay.fitting.held_out import build_report
 from textassay.fitting.learn import (
-    FOLDS,
     AspectScales,
     Choice,
     FeatureTable,
@@ -30,6 +29,7 @@ from textassay.fitting.learn import (
 )
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
+from textassay.learning.training import FOLDS
 from textassay.methods.fitted.evaluator import Evaluator, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError

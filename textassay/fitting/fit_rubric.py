@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fence_texts
-from textassay.fitting.fit_tree import Aligned, Alignment, NodeValues, read_kept
+from textassay.fitting.alignment import Aligned, Alignment, NodeValues, read_kept
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
     FeatureTable,
@@ -31,7 +31,7 @@ from textassay.fitting.learn import (
     predict,
     refuse_leaks,
 )
-from textassay.fitting.request import FitRubric, RubricGrowth
+from textassay.fitting.request import FitRubric
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import GroupCodes, Mask
 from textassay.learning.training import Floats
@@ -45,14 +45,8 @@ from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
-NOISE = 0.05
-"""Probability that a round keeps any criterion of an aspect that has no effect."""
-
-Shown = Mapping[str, Sequence[str]]
-"""Ids of the rated texts that are shown, by human aspect."""
-PROMPT = "rubric"
-MAX_WORDS = 400
-"""Words of a source that a proposing model is shown of each text."""
+PAIRS = 6
+"""Rated texts that a round shows for an aspect."""
 
 
 class _Round(BaseModel):
@@ -71,7 +65,7 @@ class Rubric(Alignment):
     def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
         """Return few rows to learn from, spread over many sources, and twice as many held out."""
         train, test = super()._sides(people)
-        labels, seed = self.request.rubric.labels, self.request.seed
+        labels, seed = self.request.labels, self.request.seed
         train = spread(train, people.groups, labels, seed)
         # held-out rows only show how good the result is; a requested share is kept whole
         if self.request.test_fraction is None:
@@ -79,14 +73,13 @@ class Rubric(Alignment):
         return train, test
 
     @property
-    def ships_all(self) -> bool:
-        """Never: `labels` sets the number of ratings that are learned from."""
-        return False
-
-    @property
     def growth(self) -> Json:
         """How the rubric grows, as JSON values."""
-        return self.request.rubric.as_dict()
+        request = self.request
+        return {
+            "rounds": request.rounds, "count": request.children, "pairs": PAIRS,
+            "labels": request.labels,
+        }  # fmt: skip
 
     def _check_learnable(self) -> None:
         if any(example.images for example in self.examples):
@@ -103,32 +96,30 @@ class Rubric(Alignment):
     def _check_models(self, models: Mapping[str, Model]) -> None:
         self.decomposer(models)
 
-    def _plan(self) -> Json:
-        return super()._plan() | {"rubric": self.growth}
-
     def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
         """Return the agent that proposes criteria."""
         options = self.judging
         profiles.require_generation(
             "criteria", "learn from recorded scores", options.profile, models, "decomposer"
         )
-        ask = Ask(model_for(models, "decomposer"), PROMPT, self.task, seed=options.seed)
-        count = self.request.rubric.count
-        return Decomposer(ask, count=count, scale=SCALE, repairs=options.parse_retries)
+        ask = Ask(model_for(models, "decomposer"), "rubric", self.task, seed=options.seed)
+        return Decomposer(
+            ask, count=self.request.children, scale=SCALE, repairs=options.parse_retries
+        )
 
     async def grow(self) -> Aligned:
         """Propose and rate criteria until a round adds none, then learn how people weigh them.
 
         Held-out rows are rated once, on the criteria that are left.
         """
-        growth, roots = self.request.rubric, self.roots
+        request, roots = self.request, self.roots
         train, rows = self.people.rows(self.train), self.select(self.train)
         tree = AspectTree(aspects=roots)
         ratings = dict(await self.rate("0", tree, roots, rows))
         kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
-        for number in range(1, growth.rounds + 1):
+        for number in range(1, request.rounds + 1):
             known = {node.id: ratings[node.id] for node in (*roots, *kept)}
-            shown = texts_to_show(train, known, number, growth, self.fitter.seed)
+            shown = texts_to_show(train, known, number, self.fitter.seed)
             proposed = await self.propose(number, shown, tried)
             new = [part for one in proposed for part in one.aspects]
             notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
@@ -160,17 +151,17 @@ class Rubric(Alignment):
         tree = AspectTree(aspects=roots).with_children(kept)
         held_out = await self.rate("held-out", tree, list(tree), self.select(~self.train))
         parts = self.split({node.id: {**ratings[node.id], **held_out[node.id]} for node in tree})
-        choice = choose(self.request.aggregator, parts.train, self.fitter)
+        choice = choose(request.aggregator, parts.train, self.fitter)
         rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
         nothing = (
-            f"none of {len(tried)} criteria has an importance above 0 with {growth.labels} labels"
+            f"none of {len(tried)} criteria has an importance above 0 with {request.labels} labels"
             " at most: the evaluator rests on the aspects' own ratings alone; rate more rows"
             " (labels=N), or let another model propose"
         )
         return Aligned(tree, choice, parts, rounds, () if kept else (nothing,))
 
     async def propose(
-        self, number: int, shown: Shown, known: Sequence[Aspect]
+        self, number: int, shown: Mapping[str, Sequence[str]], known: Sequence[Aspect]
     ) -> list[Decomposition]:
         """Return the criteria of a round; the results of an earlier call are read from a file.
 
@@ -238,11 +229,11 @@ class Rubric(Alignment):
         return fence_texts(shown, number)
 
     async def _ask_all(self) -> None:
-        tree, growth = AspectTree(aspects=self.roots), self.request.rubric
+        tree, request = AspectTree(aspects=self.roots), self.request
         await self._count(tree, self.roots)
         proposer = self.decomposer(self._models)
-        ids = [example.id for example in self.select(self.train)[: growth.pairs]]
-        for number in range(1, growth.rounds + 1):
+        ids = [example.id for example in self.select(self.train)[:PAIRS]]
+        for number in range(1, request.rounds + 1):
             known = [node for node in tree if node.parent is not None]
             await gather(
                 [proposer(root, known, **self.demonstrations(root, ids)) for root in self.roots]
@@ -251,7 +242,7 @@ class Rubric(Alignment):
                 Aspect(name=f"Criterion {number}.{at}", definition="how well the text does in it.",
                        scale=SCALE, parent=root.id)
                 for root in self.roots
-                for at in range(1, growth.count + 1)
+                for at in range(1, request.children + 1)
             ]  # fmt: skip
             tree = tree.with_children(new)
             # in the worst case every criterion stays, and is rated on the held-out rows as well
@@ -308,9 +299,9 @@ def _weed_below(
     """Return what becomes of the criteria of one aspect, whose ratings vary."""
     verdicts = dict[str, _CriterionDecision]()
     left = list(criteria)
-    # for all criteria of the aspect together (Bonferroni): of many without effect, the interval
-    # of one would miss 0 by chance
-    confidence = 1 - NOISE / max(1, len(left))
+    # 95 % for all criteria of the aspect together (Bonferroni): of many without effect, the
+    # interval of one would miss 0 by chance
+    confidence = 1 - 0.05 / max(1, len(left))
     while left:
         table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
         refuse_leaks(table)
@@ -339,7 +330,7 @@ def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importa
 
 
 def texts_to_show(
-    train: FeatureTable, features: NodeValues, number: int, growth: RubricGrowth, seed: int
+    train: FeatureTable, features: NodeValues, number: int, seed: int
 ) -> dict[str, list[str]]:
     """Return the ids of the rated texts that a round shows, by human aspect.
 
@@ -351,7 +342,7 @@ def texts_to_show(
         human = train.human[:, column]
         rated = np.flatnonzero(~np.isnan(human))
         rng = np.random.default_rng((seed, number, column))
-        count = min(growth.pairs, len(rated))
+        count = min(PAIRS, len(rated))
         hardest = list[int]()
         if number > 1:
             residual = _residuals(human[rated], train.with_features(features).features[rated])
@@ -392,6 +383,7 @@ def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
     return found
 
 
-def _beginning(text: str) -> str:
+def _beginning(text: str, most: int = 400) -> str:
+    """Return the first words of a source, as a proposing model is shown it."""
     words = text.split()
-    return text if len(words) <= MAX_WORDS else f"{' '.join(words[:MAX_WORDS])} [...]"
+    return text if len(words) <= most else f"{' '.join(words[:most])} [...]"

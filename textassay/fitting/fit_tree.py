@@ -1,192 +1,66 @@
 """`fit --method hd-eval`: HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1).
 
 A model rates criteria and takes them apart; criteria grow where people's ratings say they matter.
-The request is checked against the data before anything is asked; then each layer of criteria is
-rated by a run in its own folder.
+Each layer of criteria is rated by a run in its own folder.
 
 Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. It would leave
 the layer's own criteria without attribution, which line 17 asks for; here the proxy sees all layers
 up to and including j.
 
-OUT/fit.json        the request; the same command resumes an alignment that was stopped
 OUT/layers/N.json   the parts that the model made of criteria, layer N of the tree, from 2 on
 OUT/layers/N/       the run that rated the nodes of layer N
-OUT/answers/        answers of models, unless a cache is named
-OUT/evaluator.json  written last, with the report
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
-from textassay.evaluation.opening import models_in_batches, open_book, open_models, open_store
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.session import Session, finish, open_session
-from textassay.fitting.held_out import build_report
-from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.agreement.correlation import number_or_none
+from textassay.fitting.alignment import Aligned, Alignment, on_judges_scale, read_kept
+from textassay.fitting.importance import format_span, importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import (
-    Choice,
     FeatureTable,
     Fitter,
-    Split,
-    Unseen,
-    background_rows,
     choose,
     correlations,
-    human_aspects,
     predict,
-    rating_scales,
-    read_table,
-    refuse_leaks,
-    sides,
 )
-from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
-from textassay.fitting.request import MAX_KEEP, FitByModel
+from textassay.fitting.request import MAX_KEEP, FitTree
 from textassay.learning.attribution import Importance
-from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
     SCALE,
     HDEvalOptions,
-    NodeRatings,
     decomposer_for,
-    node_scorer,
 )
-from textassay.methods.library import tasks, trees
-from textassay.methods.library.profiles import with_absolute_path as absolute_profile
+from textassay.methods.library import trees
 from textassay.methods.library.trees import BY_MODEL, PUBLISHED
-from textassay.methods.method import model_for
-from textassay.prompts import TASKS, TREES
+from textassay.prompts import TREES
 from textassay.runtime.concurrency import gather
-from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
-from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
+from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json, Model
-from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
-from textassay.runtime.storage.run_folder import check_new, lock_run
-
-WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
-"""Shows how a session goes while its block runs."""
-NodeValues = Mapping[str, Mapping[str, float | None]]
-"""Value by node's id and example's id."""
-PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
-Kept = TypeVar("Kept")
-_NOISE = 0.05
-"""Probability that criteria without effect are kept."""
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Criteria that were found, and the aggregator learned over them."""
+class TreeAlignment(Alignment):
+    """The alignment of one tree of criteria."""
 
-    tree: AspectTree
-    choice: Choice
-    """The last layer's aggregator, over all nodes."""
-    parts: Split
-    """Training and held-out rows with the ratings of all nodes."""
-    layers: list[Json]
-    """Findings and decisions of each layer, as JSON values."""
-    warnings: tuple[str, ...] = ()
-    """What people should know of how it was decided."""
+    request: FitTree
+    reported_as = "alignment"
 
-
-class Alignment:
-    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`."""
-
-    reported_as = "alignment"  # part of the report that says how the criteria grew
-    _models: Mapping[str, Model]
-    """What criteria are rated with, by role, once `run` has begun."""
-    _connected: Mapping[str, Model]
-    """The same without the alignment's store."""
-    _watch: WatchSession
-    _folder: Path | None = None
-    """Folder of the layers, unless requests are only counted."""
-    _rating = False  # whether ratings are being requested, or could not be obtained
-
-    def __init__(self, request: FitByModel, data: Examples) -> None:
-        """Check the request against the data: examples with human ratings."""
-        self.request, self.data = request, data
-        self.tree_name: str = getattr(request, "tree", None) or BY_MODEL
-        self.options = HDEvalOptions.read(request.options)
-        self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
-        self.begun = False  # whether there is a folder to continue in
-        for name in ("tree", "depth", "output"):  # alignment decides them itself
-            if name in self.options.model_fields_set:
-                raise ConfigurationError(
-                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
-                    "is named by tree=, its layers by layers="
-                )
-        self.task = task_for(request.task, human_aspects(data.check(), request.aspect_names))
-        examples = select_rated(data, request)
-        people = read_table(Examples(examples), aspects=request.aspect_names)
-        self.fitter = Fitter(rating_scales(people, request.scales), request.seed)
-        train, test = self._sides(people)
-        used = train | test
-        # ratings are paid for per row, so rows of neither side must not reach the judge
-        self.people, self.train = people.rows(used), train[used]
-        ids = set(self.people.ids)
-        self.examples = [example for example in examples if example.id in ids]
-        self.tree = load_tree(self.tree_name, self.task)
-        self.roots = _find_redundant(self.task.aspects) if self.tree is None else self.tree.roots
-        self._check_learnable()
-
-    def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
-        return sides(people, self.request)
-
-    def _check_learnable(self) -> None:
-        """Fit once to placeholder ratings, so that data that cannot be learned fails before a call.
-
-        Whether learning is possible depends on the rows: how many groups there are, how the human
-        ratings vary. What the judge says does not come into it.
-        """
-        train = self.split(_placeholder_ratings(self.people, self.roots, self.fitter.seed)).train
-        try:
-            choice = choose(self.request.aggregator, train, self.fitter)
-            self._measure(choice.chosen, train)
-        except DataError as error:
-            groups = len(np.unique(train.groups))
-            raise DataError(
-                f"the {len(train.ids)} rows to learn from, in {groups} groups, are not enough:"
-                f" {error}; give more groups, a larger share to learn from "
-                "(train_fraction=), or aggregator=avg"
-            ) from error
+    def _find_roots(self) -> tuple[Aspect, ...]:
+        self.tree = load_tree(self.request.tree, self.task)
+        return super()._find_roots() if self.tree is None else self.tree.roots
 
     def _measure(self, aggregator: str, rows: FeatureTable) -> object:
-        """Measure the importance by which criteria are chosen, to see whether it can be done."""
         return importance_over_folds(aggregator, rows, self.fitter)
-
-    def select(self, rows: Mask) -> list[Example]:
-        """Return the examples of some rows."""
-        ids = set(compress(self.people.ids, rows))
-        return [example for example in self.examples if example.id in ids]
-
-    def split(self, ratings: NodeValues) -> Split:
-        """Return training and held-out rows with the ratings as features.
-
-        Rows without any are left out.
-        """
-        table = self.people.with_features(ratings)
-        empty = np.isnan(table.features[self.train]).all(axis=0)
-        # a criterion that the judge never rated would silently count as its mean everywhere
-        if empty.any():
-            name = table.names[int(np.flatnonzero(empty)[0])]
-            raise DataError(
-                f"the judge gave criterion {name!r} no usable rating on any row to learn from"
-            )
-        refuse_leaks(table)
-        return Split(*(table.rows(side & table.filled) for side in (self.train, ~self.train)))
 
     @property
     def ships_all(self) -> bool:
@@ -199,99 +73,28 @@ class Alignment:
     @property
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
-        prompt = self.options.prompt
-        # the evaluator may be applied from another folder
-        if prompt is not None and prompt.endswith(".jinja"):
-            prompt = str(Path(prompt).absolute())
-        profile = absolute_profile(self.options.profile)
-        update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
-        return self.options.model_copy(update=update)
+        return super().judging.model_copy(update={"children": self.request.children})
+
+    @property
+    def _keep(self) -> int:
+        """How many criteria of a layer are decomposed, from the second on."""
+        return self.request.keep or (4 if self.tree is None else MAX_KEEP)
 
     @property
     def growth(self) -> Json:
         """How far criteria grow, as JSON values."""
-        return self.request.growth.as_dict(given=self.tree is not None)
+        names = ("layers", "children", "keep", "saliency", "noise")
+        return {name: getattr(self.request, name) for name in names} | {"keep": self._keep}
 
     def _plan(self) -> Json:
-        """Return the facts that must not change between two calls, as JSON values.
+        given = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
+        return super()._plan() | given
 
-        Another aggregator may: it can make other criteria matter, and then the file of the next
-        layer's parts differs.
-        """
-        request = self.request
-        # not what changes the report alone, but never which ratings are asked for
-        learning: Json = {
-            "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
-            "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
-            "by_row": request.split == "row", "new_systems": False,
-        }  # fmt: skip
-        names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
-        content: Json = {
-            "format": 1,
-            "data": self.data.check().digest,
-            "limit": request.limit,
-            "task": {"name": self.task.name, "digest": self.task.digest},
-            "roots": [root.name for root in self.roots],
-            "models": names,
-            "options": self.options.model_dump(mode="json"),
-            "growth": request.growth.as_dict(given=self.tree is not None),
-            "learning": learning,
-        }
-        if self.tree is not None:
-            content["tree"] = trees.tree_digest(self.tree)
-        # through JSON, so that tuples and lists compare equal to what the file holds
-        plan: Json = json.loads(json.dumps(content))
-        return plan
-
-    async def run(self, watch: WatchSession = nullcontext) -> Fit:
-        """Run the alignment, or resume one that was stopped.
-
-        A folder may be resumed with the same request, or with other aggregators.
-        """
-        out = self.request.out
-        if out is None:
-            raise ConfigurationError("fit needs out=EVALUATOR_DIR")
-        async with AsyncExitStack() as stack:
-            connected = await open_models(self.request.models, self.request.settings, stack)
-            # before there is a folder, which would only be in the way of the corrected request
-            self._check_models(connected)
-            open_folder(out, self._plan())
-            # two processes would pay for the same ratings, and submit the same batches
-            stack.callback(lock_run(out).release)
-            self.begun = True
-            store = await open_store(self.request.settings, out / ANSWERS, stack)
-            book = await open_book(models_in_batches(connected), out, stack)
-            models = {r: with_store(model, store, book=book) for r, model in connected.items()}
-            self._models, self._connected, self._watch = models, connected, watch
-            self._folder, self._rating, self.unscored = out / LAYERS, False, {}
-            try:
-                return self._fit(await self.grow())
-            except DataError as error:
-                # an error in asking for ratings is not one of learning: the notes would mislead
-                if not self._rating:
-                    self._note_saved_progress(error, out)
-                raise
-
-    async def dry_run(self, watch: WatchSession = nullcontext) -> Usage:
-        """Return the greatest usage: every criterion with as many parts as it may have."""
-        # the estimate should fail now if the run itself would
-        if self.request.out is not None and not (self.request.out / PLAN).exists():
-            check_out(self.request.out)
-            check_new(self.request.out)
-        async with AsyncExitStack() as stack:
-            connected = await open_models(self.request.models, self.request.settings, stack)
-            store = await open_store(self.request.settings, None, stack)
-            models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
-            self._models, self._connected, self._watch = models, connected, watch
-            self._folder = None
-            await self._ask_all()
-            ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
-            # by identity: roles that share one model share its ledger, which must be counted once
-            return sum(ledgers.values(), Usage())
+    def _author(self) -> Json:
+        return super()._author() if self.tree is None else {"tree": self.request.tree}
 
     def _check_models(self, models: Mapping[str, Model]) -> None:
-        """Refuse a model that cannot write criteria."""
-        if self.request.growth.layers > 1 and self.tree is None:
+        if self.request.layers > 1 and self.tree is None:
             self.decomposer(models)
 
     def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
@@ -305,15 +108,14 @@ class Alignment:
         What is expanded is decided on the training rows alone; held-out rows are rated for the
         report.
         """
-        growth = self.request.growth
-        keep = growth.kept(given=self.tree is not None)
+        request, keep = self.request, self._keep
         tree = AspectTree(aspects=self.roots)
         ratings: dict[str, Mapping[str, float | None]] = {}
         layers: list[Json] = []
         warnings: list[str] = []
         expanded: Sequence[Aspect] = ()
         # each layer learns again over all nodes so far: parts change the weight of a criterion
-        for layer in range(1, growth.layers + 1):
+        for layer in range(1, request.layers + 1):
             notes: list[Json] = []
             if layer > 1:
                 decompositions = await self.take_apart(layer, expanded)
@@ -325,14 +127,14 @@ class Alignment:
                 break
             ratings |= await self.rate(layer, tree, nodes)
             parts = self.split({node.id: ratings[node.id] for node in tree})
-            choice = choose(self.request.aggregator, parts.train, self.fitter)
-            ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, growth.saliency)
+            choice = choose(request.aggregator, parts.train, self.fitter)
+            ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, request.saliency)
             # all of the first layer, which people rated, is expanded; the last has nothing below
-            prunes = 1 < layer < growth.layers and keep < len(nodes)
+            prunes = 1 < layer < request.layers and keep < len(nodes)
             if prunes and ranking.is_noise:
                 warnings.append(self._noise_warning(layer, len(nodes), keep))
-            stops = prunes and ranking.is_noise and growth.noise == "stop"
-            last = layer == growth.layers or stops
+            stops = prunes and ranking.is_noise and request.noise == "stop"
+            last = layer == request.layers or stops
             expanded = () if last else nodes if layer == 1 else ranking.nodes[:keep]
             layers.append(
                 {
@@ -360,56 +162,11 @@ class Alignment:
             f" intervals are of one each), so the choice of {keep} to divide further would be"
             " arbitrary"
         )
-        if self.request.growth.noise == "prune":
+        if self.request.noise == "prune":
             return f"{noisy}; the tree was pruned anyway"
         return (
             f"{noisy}: the tree stops at this layer. Rate more rows, keep all criteria"
             f" (keep={MAX_KEEP}), or prune anyway (noise=prune)"
-        )
-
-    async def rate(
-        self,
-        name: int | str,
-        tree: AspectTree,
-        nodes: Sequence[Aspect],
-        examples: Sequence[Example] | None = None,
-    ) -> NodeValues:
-        """Return ratings from the run of that name; the judge is asked for missing ones."""
-        self._rating = True
-        async with self._session(tree, nodes, name, examples) as session, self._watch(session):
-            scores = (await finish(session)).scores
-        ids = {node.label: node.id for node in nodes}
-        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
-        for score in scores:
-            ratings[ids[score.aspect]][score.id] = score.value
-            if score.value is None:
-                self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
-        self._rating = False
-        return ratings
-
-    def _session(
-        self,
-        tree: AspectTree,
-        nodes: Sequence[Aspect],
-        name: int | str = "",
-        examples: Sequence[Example] | None = None,
-    ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates nodes; without a folder, only count its requests."""
-        method = NodeRatings(self._models, self.task, tree, nodes, self.judging)
-        folder = None if self._folder is None else self._folder / str(name)
-        return open_session(
-            self.examples if examples is None else examples,
-            RunRequest(
-                method=method.name,
-                models={role: model.name for role, model in self._connected.items()},
-                # the models carry the alignment's store; a cache would keep answers twice
-                settings=self.request.settings.model_copy(update={"cache": False}),
-                out=folder,
-                resume=folder is not None and (folder / "manifest.json").exists(),
-            ),
-            method=method,
-            models=self._connected,
-            dry=folder is None,
         )
 
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
@@ -428,9 +185,8 @@ class Alignment:
         return decompositions
 
     async def _ask_all(self) -> None:
-        """Ask dry models everything that may be asked."""
         tree, nodes = AspectTree(aspects=self.roots), self.roots
-        for layer in range(1, self.request.growth.layers + 1):
+        for layer in range(1, self.request.layers + 1):
             if layer > 1:
                 tree = tree.with_children(await self._largest(layer, nodes))
                 nodes = tree.layer(layer)
@@ -438,17 +194,10 @@ class Alignment:
                 break
             await self._count(tree, nodes)
 
-    async def _count(self, tree: AspectTree, nodes: Sequence[Aspect]) -> None:
-        """Count what rating the examples would ask; nothing is asked."""
-        async with self._session(tree, nodes) as session, self._watch(session):
-            async for _ in session.engine.scores():
-                pass
-
     async def _largest(self, layer: int, nodes: Sequence[Aspect]) -> list[Aspect]:
         """Return as many criteria as a layer may have, given the layer above it."""
-        growth = self.request.growth
         # all of the first layer is decomposed, so the largest second layer has parts of each
-        keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
+        keep = len(nodes) if layer == 2 else self._keep
         if self.tree is None:
             decomposer = self.decomposer(self._models)
             await gather([decomposer(node) for node in nodes[:keep]])
@@ -456,110 +205,11 @@ class Alignment:
             return [
                 Aspect(name=f"Part {layer}.{number}", definition=words, scale=SCALE, parent=node.id)
                 for node in nodes[:keep]
-                for number in range(1, growth.children + 1)
+                for number in range(1, self.request.children + 1)
             ]
         # the branches with most parts: which ones matter is only known from people's ratings
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
-
-    def _fit(self, aligned: Aligned) -> Fit:
-        request, parts = self.request, aligned.parts
-        made = provenance(self.people, parts, self.data.check(), request, fractions(request))
-        rows, aggregator = parts.train, aligned.choice.aggregator
-        if self.ships_all:
-            rows = rows.join(parts.test)
-            made["split"]["shipped"] = size_of(rows)
-            aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
-        # rows without any usable rating are known only after the judge was asked
-        made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
-        report = build_report(
-            aligned.choice,
-            Unseen.held_out(aligned.choice, parts),
-            parts,
-            self.fitter,
-            request,
-            made={
-                "kind": "hd-eval",
-                **made,
-                self.reported_as: aligned.layers,
-                "warnings": list(aligned.warnings),
-                "unscored": self.unscored,
-            },
-        )
-        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
-        nodes = [aligned.tree[name] for name in parts.train.names]
-        scorer = node_scorer(self._models, self.task, self.judging, nodes)
-        evaluator = Evaluator(
-            kind="hd-eval",
-            aspects=tuple(
-                human_aspect(name, self.fitter.scales[name], definitions.get(name))
-                for name in self.people.aspects
-            ),
-            features=parts.train.names,
-            aggregator=aggregator.to_dict(),
-            background=background_rows(rows, aggregator),
-            task=self.task,
-            tree=aligned.tree,
-            model=model_for(self._models, "scorer").name,
-            prompts=scorer.prompt_digest,
-            options=self.judging.model_dump(mode="json"),
-            made=made
-            | {"growth": self.growth}
-            | (
-                {"decomposer": model_for(self._models, "decomposer").name}
-                if self.tree is None
-                else {"tree": self.tree_name}
-            ),
-        )
-        return Fit(evaluator, report, unscored=self.unscored)
-
-    def _note_saved_progress(self, error: DataError, out: Path) -> None:
-        """Add to a learning error that the paid ratings are kept, and what to change."""
-        settings = self.request.settings
-        error.add_note(
-            f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
-        )
-        error.add_note(
-            "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
-        )
-        if settings.cache is not False:
-            error.add_note(
-                f"or, with more rated rows or another task, with a new folder and the cache "
-                f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
-            )
-
-
-def task_for(task: str | None, aspects: Sequence[str]) -> Task:
-    """Return the task with those human aspects that it defines: the first layer."""
-    names = (
-        [task]
-        if task is not None
-        else [tasks.DEFAULT, *(name for name in TASKS if name != tasks.DEFAULT)]
-    )
-    best: tuple[list[str], str] = ([], names[0])
-    for name in names:
-        known = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
-        defined = [aspect for aspect in aspects if aspect.casefold() in known]
-        if len(defined) > len(best[0]):
-            best = (defined, name)
-    if not best[0]:
-        raise ConfigurationError(
-            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
-            " give the definitions in a TOML file with task=FILE"
-        )
-    return tasks.load(best[1], best[0])
-
-
-def select_rated(data: Examples, request: FitByModel) -> list[Example]:
-    """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
-    names = human_aspects(data.check(), request.aspect_names)
-    examples: list[Example] = []
-    for example in data:
-        if len(examples) == request.limit:
-            break
-        if any(example.human.get(name) is not None for name in names):
-            examples.append(example)
-    return examples
 
 
 def load_tree(option: str, task: Task) -> AspectTree | None:
@@ -567,7 +217,7 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
     if option == BY_MODEL:
         return None
     if option != PUBLISHED:
-        return AspectTree(aspects=_find_redundant(trees.load(option, task)))
+        return AspectTree(aspects=on_judges_scale(trees.load(option, task)))
     if task.name not in TREES:
         raise ConfigurationError(
             f"no tree is published for the task {task.name!r}; there is one for"
@@ -579,48 +229,13 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
     nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
     roots = {node.id for node in nodes}
     nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
-    return AspectTree(aspects=_find_redundant(nodes))
+    return AspectTree(aspects=on_judges_scale(nodes))
 
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Return the parts of criteria in a tree; those without parts are left out."""
     children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
     return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
-
-
-def _find_redundant(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
-    return tuple(node.model_copy(update={"scale": SCALE}) for node in nodes)
-
-
-def open_folder(out: Path, plan: Json) -> None:
-    """Begin an alignment in a new folder, or check that the one in it is the same."""
-    file = out / PLAN
-    if is_evaluator(out) or not file.exists():
-        check_out(out)
-        try:
-            (out / LAYERS).mkdir(parents=True, exist_ok=True)
-            write_json(file, plan)
-        except OSError as error:
-            raise RunFolderError(f"the folder {out} cannot be written to: {error}") from error
-        return
-    try:
-        before = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{file} cannot be read: {error}") from error
-    for key, value in plan.items():
-        if before.get(key) != value:
-            raise RunFolderError(
-                f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
-                f"{value!r}; choose another folder for out="
-            )
-
-
-def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
-    """Read what an alignment keeps of a model's criteria."""
-    try:
-        return kind.validate_json(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{file} cannot be read: {error}; delete it to {again}") from error
 
 
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
@@ -637,32 +252,6 @@ def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     return decompositions
 
 
-def check_out(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
-    if is_evaluator(folder):
-        raise RunFolderError(
-            f"{folder} already contains an evaluator; choose another folder for out=, or delete it"
-        )
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder} is a file; out= is a folder to make")
-    # a folder of something else is never written into: `report.json` is a common name
-    if folder.is_dir() and any(folder.iterdir()):
-        raise RunFolderError(f"{folder} is not empty; choose another folder for out=")
-
-
-def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
-    """Return ratings like a fair judge's: a row's mean human rating plus as much noise."""
-    gaps = np.isnan(people.human)
-    centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
-    signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))
-    noise = np.random.default_rng(seed).normal(size=(len(roots), len(signal)))
-    ratings = signal + (signal.std() or 1.0) * noise
-    return {
-        root.id: dict(zip(people.ids, map(float, row), strict=True))
-        for root, row in zip(roots, ratings, strict=True)
-    }
-
-
 @dataclass(frozen=True)
 class _CriterionRanking:
     """A layer's nodes by importance, averaged over the human aspects, most important first."""
@@ -675,10 +264,10 @@ class _CriterionRanking:
     def is_noise(self) -> bool:
         """Whether no node's permutation importance differs from 0.
 
-        Intervals hold for all nodes of the layer together (Bonferroni): of many criteria that say
-        nothing, the interval of one would miss 0 by chance.
+        Intervals hold 95 % for all nodes of the layer together (Bonferroni): of many criteria that
+        say nothing, the interval of one would miss 0 by chance.
         """
-        spans = self.permutation.overall_interval(1 - _NOISE / len(self.nodes))
+        spans = self.permutation.overall_interval(1 - 0.05 / len(self.nodes))
         low = dict(zip(self.permutation.names, spans, strict=True))
         return not any(low[node.id][0] > 0 for node in self.nodes)
 
@@ -689,10 +278,8 @@ class _CriterionRanking:
         return [
             {
                 "criterion": node.id,
-                "importance": None if np.isnan(self.saliency[node.id]) else self.saliency[node.id],
-                "permutation_ci": None
-                if np.isnan(spans[node.id]).any()
-                else spans[node.id].tolist(),
+                "importance": number_or_none(self.saliency[node.id]),
+                "permutation_ci": format_span(spans[node.id]),
                 "expanded": node.id in expanded,
             }
             for node in self.nodes

@@ -55,9 +55,6 @@ from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
-FORMAT = 1
-POOLED = "evaluator with pool"
-CHOSEN = "best single, chosen in each fold"
 ENOUGH = 300
 """Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
 narrow: in simulations of ten features they hold the evaluator's in 59 to 84 % of the draws of 20
@@ -81,7 +78,7 @@ def build_report(
     """
     learned = parts.train if unseen.is_fixed else unseen.rows
     report: Json = {
-        "format": FORMAT,
+        "format": 1,
         "textassay": __version__,
         **made,
         "aggregators": choice.as_dict(),
@@ -123,10 +120,11 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
         repeats = []
         for folds, of_all in zip(unseen.repeats, predicted, strict=True):
             predictions = {EVALUATOR: of_all[EVALUATOR][:, column]}
-            if (single := single_feature(unseen, folds, aspect)) is not None:
+            if single := single_feature(unseen, folds, aspect):
                 predictions[SINGLE], notes[SINGLE] = single
             if not unseen.is_fixed and (each := chosen_in_each_fold(unseen, folds, aspect)):
-                predictions[CHOSEN], notes[CHOSEN] = each
+                name = "best single, chosen in each fold"
+                predictions[name], notes[name] = each
             for name in ("avg", "corrw"):
                 try:
                     baseline = partial(_by_baseline, name, aspect, fitter)
@@ -193,7 +191,7 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
-        predicted[POOLED] = unseen.predict(
+        predicted["evaluator with pool"] = unseen.predict(
             folds,
             lambda fold, rows: fold.choice.aggregator.predict(
                 rows.features, systems=rows.systems, sources=rows.sources
@@ -223,7 +221,7 @@ def single_feature(
     """
     rows = unseen.rows
     best = best_single(folds[0].train if unseen.is_fixed else rows, aspect)
-    if best is None:
+    if not best:
         return None
     name, sign = best
     note: Json = {"feature": name} | ({"turned_round": True} if sign < 0 else {})
@@ -239,7 +237,7 @@ def chosen_in_each_fold(
     `None` if a fold has none.
     """
     chosen = [best_single(fold.train, aspect) for fold in folds]
-    found = [one for one in chosen if one is not None]
+    found = list(filter(None, chosen))
     if len(found) < len(chosen):
         return None
     rows = unseen.rows
@@ -369,7 +367,7 @@ def _mean(aspects: Json) -> Json:
 
 
 def _format_span(span: tuple[float, float] | None) -> list[float] | None:
-    return None if span is None else list(span)
+    return span and list(span)
 
 
 def competition_ranks(values: Floats) -> Floats:
@@ -390,8 +388,7 @@ def ranking(unseen: Unseen) -> Json:
     for at, aspect in enumerate(test.aspects):
         human = test.human[:, at]
         shares: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
-        single = single_feature(unseen, unseen.repeats[0], aspect)
-        if single is not None:
+        if single := single_feature(unseen, unseen.repeats[0], aspect):
             values, note = single
             shares["best single"] = {
                 **_share_of_equal_ranks(values, human, test),
@@ -502,7 +499,7 @@ def _over_seeds(
     fraction: float,
     repeats: int,
 ) -> Json:
-    curves, rows, problem = [], [], None
+    curves, rows, problem = [], [], ""
     # all of the rows are the same rows under any seed
     for seed in range(repeats if fraction < 1 else 1):
         try:
@@ -518,7 +515,7 @@ def _over_seeds(
     curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
     for coefficient, figures in _over_known(curves).items():
         curve[coefficient] = None if figures["mean"] is None else figures
-    return curve | ({"failed": problem} if problem is not None else {})
+    return curve | ({"failed": problem} if problem else {})
 
 
 def over_criteria(
@@ -624,7 +621,7 @@ def ablation_table(
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
         found = _agreement_of(name, train, test, fitter, features)
         rows.append({"without": f"layer {gone}", **found})
-    if depth > 1 and (plain := _aspects_alone(test)) is not None:
+    if depth > 1 and (plain := _aspects_alone(test)):
         gone = ", ".join(str(layer) for layer in range(1, depth + 1))
         rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
     rows.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import compress
 from typing import Any
 
@@ -39,7 +39,7 @@ from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import FOLDS, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
-from textassay.table import Alert, Estimate, Note, Table, column, table_of
+from textassay.table import Alert, Estimate, Note, ResultRow, Table, column, table_of
 
 _ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
 MIN_SOURCES = 10
@@ -59,7 +59,7 @@ def importance_over_folds(
     masks = _fold_masks(train, fitter)
     measured = [_at_most(train.rows(inside), _ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
     if all(_can_learn(train.rows(~inside)) for inside in masks) and all(
-        _vary_each(rows.human) for rows in measured
+        _vary(rows.human).all() for rows in measured
     ):
         return pool_importances(
             [
@@ -123,18 +123,14 @@ def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
 
 def _can_learn(rows: FeatureTable) -> bool:
     """Return whether ratings of every aspect and some feature vary."""
-    return _vary_each(rows.human) and _vary(rows.features)
+    return bool(_vary(rows.human).all() and _vary(rows.features).any())
 
 
-def _vary_each(columns: Floats) -> bool:
-    return all(_vary(columns[:, [at]]) for at in range(columns.shape[1]))
-
-
-def _vary(columns: Floats) -> bool:
-    """Return whether any column has two values that differ."""
+def _vary(columns: Floats) -> Mask:
+    """Return whether each column has two values that differ."""
     low = np.where(np.isnan(columns), np.inf, columns).min(axis=0, initial=np.inf)
     high = np.where(np.isnan(columns), -np.inf, columns).max(axis=0, initial=-np.inf)
-    return bool((low < high).any())
+    return np.asarray(low < high, bool)
 
 
 def cross_fitted_importance(
@@ -151,7 +147,7 @@ def cross_fitted_importance(
     # if all ratings or features outside a fold are the same, only the mean is learned
     parts = [
         (fitter.fit(name, train.rows(~inside), aspect)
-         if _vary(human[~inside]) and _vary(train.features[~inside])
+         if _vary(human[~inside]).all() and _vary(train.features[~inside]).any()
          else _mean_of_rated(human[~inside]),
          inside)
         for inside in fold_masks(train.groups, count, seed=fitter.seed)
@@ -185,7 +181,7 @@ def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[
         sizes = [
             _contributions(fitter.fit(name, train.rows(~inside), aspect), train,
                            train.rows(inside), fitter.seed) / spreads[at]
-            if _vary(train.human[~inside, at, None]) and _vary(train.features[~inside])
+            if _vary(train.human[~inside])[at] and _vary(train.features[~inside]).any()
             else np.zeros((1, len(train.names)))
             for inside in masks
             for at, aspect in enumerate(train.aspects)
@@ -270,12 +266,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         {
             "feature": name,
             "mean": number_or_none(mean),
-            "ci": _format_span(overall[at_name[name]]),
+            "ci": format_span(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
                     "mean": number_or_none(importance.mean[at_name[name], at]),
                     "sd": number_or_none(importance.sd[at_name[name], at]),
-                    "ci": _format_span(interval[at_name[name], at]),
+                    "ci": format_span(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
             },
@@ -284,7 +280,8 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     ]
 
 
-def _format_span(span: Floats) -> list[float] | None:
+def format_span(span: Floats) -> list[float] | None:
+    """Return the ends of an interval as JSON values; `None` without one."""
     return None if np.isnan(span).any() else [float(end) for end in span]
 
 
@@ -340,16 +337,12 @@ class Worth:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         interval = self.per_dollar_interval
-        return {
-            "juror": self.juror, "alone": self.alone, "right": self.right, "gain": self.gain,
-            "low": self.low, "high": self.high, "cost": self.cost, "per_dollar": self.per_dollar,
-            "per_dollar_ci": None if interval is None else list(interval),
-            "leave_out": self.leave_out,
-        }  # fmt: skip
+        ends = interval and list(interval)
+        return asdict(self) | {"per_dollar": self.per_dollar, "per_dollar_ci": ends}
 
 
 @dataclass(frozen=True, slots=True)
-class JuryAgreement:
+class JuryAgreement(ResultRow):
     """How well the jurors together agree with people, on the texts that all of them scored."""
 
     name: str = field(metadata=column("jury"))
@@ -358,10 +351,6 @@ class JuryAgreement:
     """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
     right: Estimate = field(metadata=column("right", "interval"))
     """Share of the choices in which it is right, ties shared; no value if people chose nothing."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {"name": self.name, "r": self.r, "right": self.right.as_dict()}
 
 
 def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:

@@ -47,7 +47,7 @@ from textassay.learning.splits import (
     hold_out,
     split_rows,
 )
-from textassay.learning.training import Floats, HeldOut, find_leaks
+from textassay.learning.training import FOLDS, Floats, HeldOut, find_leaks
 from textassay.methods.fitted.evaluator import (
     FeatureScores,
     matching_names,
@@ -165,7 +165,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     if not info.human:
         raise DataError(
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
-            " (ratings of a conversation are not those of its turns and calls)"
+            " (ratings of a conversation do not rate its turns and calls)"
         )
     chosen = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
     for name in chosen:
@@ -174,7 +174,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     return chosen
 
 
-class _RatedRow(NamedTuple):
+class _FeatureRow(NamedTuple):
     id: str
     features: Floats
     human: list[float | None]
@@ -205,33 +205,37 @@ def read_table(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows, known, grouped_by = list[_RatedRow](), set[str](), set[str]()
-    others: list[tuple[Floats, str | None, str | None]] = []
+    rows, known, grouped_by = list[_FeatureRow](), set[str](), set[str]()
+    others: list[_FeatureRow] = []
     unrated = left_out = other_texts = 0
     for example in data:
         if scores:
             known.add(example.id)
-        human = [example.human.get(name) for name in rated]
-        is_rated = any(rating is not None for rating in human)
-        features = np.array(read_row(example, names, scores), float)
-        is_empty = bool(names) and bool(np.isnan(features).all())
-        source = source_label(example)
-        if not is_rated:
+        row = _FeatureRow(
+            id=example.id,
+            features=np.array(read_row(example, names, scores), float),
+            human=[example.human.get(name) for name in rated],
+            source=source_label(example),
+            system=example.system,
+            rater=rater_of(example),
+            annotators={
+                name: example.annotators[name] for name in rated if name in example.annotators
+            },
+        )
+        is_empty = bool(names) and bool(np.isnan(row.features).all())
+        if all(rating is None for rating in row.human):
             unrated += 1
             # what a system's or a source's texts are like is known without ratings
-            if names and not is_empty and not (example.system is None and source is None):
-                others.append((features, example.system, source))
+            if names and not is_empty and not (row.system is None and row.source is None):
+                others.append(row)
             continue
         other_texts += scores.are_of_another_text(example)
         if is_empty:
             left_out += 1
             continue
-        if source is not None:
+        if row.source is not None:
             grouped_by.add("group" if example.group is not None else "source")
-        own = {name: example.annotators[name] for name in rated if name in example.annotators}
-        rows.append(
-            _RatedRow(example.id, features, human, source, example.system, rater_of(example), own)
-        )
+        rows.append(row)
     scored = {id_ for values in scores.values() for id_ in values}
     if scores and not scored & known:
         raise DataError(
@@ -252,14 +256,12 @@ def read_table(
             )
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
-    pool = None
-    if others:
-        unrated_features, their_systems, their_sources = zip(*others, strict=True)
-        pool = Pool(
-            np.concatenate([columns, np.array(unrated_features)]),
-            (*systems, *their_systems),
-            (*sources, *their_sources),
-        )
+    every = (*rows, *others)
+    pool = Pool(
+        np.array([row.features for row in every]),
+        tuple(row.system for row in every),
+        tuple(row.source for row in every),
+    )
     return FeatureTable(
         ids=ids,
         features=columns,
@@ -280,7 +282,7 @@ def read_table(
         all_aspects=tuple(info.human),
         raters=raters,
         sources=sources,
-        pool=pool,
+        pool=pool if others else None,
     )
 
 
@@ -359,12 +361,7 @@ FitObserver = Callable[[str], None]
 """Called with the current step, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
 """The report's names for the evaluator, and for the single feature closest to people."""
-FOLDS, REPEATS = 5, 2
 BLEND = "auto"
-QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
-"""Aggregators whose folds are dealt twice however many rows there are."""
-_NUMBERS_TO_REPEAT = 20_000
-"""Features times rows times aspects up to which folds are dealt twice for the others."""
 
 
 def split(table: FeatureTable, request: FitRequest) -> Split:
@@ -620,8 +617,8 @@ def join_folds(repeat: Sequence[Fold], parts: Sequence[Floats]) -> Floats:
 
 def number_of_repeats(aggregators: Sequence[str], table: FeatureTable) -> int:
     """Return how often folds are dealt: twice, unless that would take long."""
-    numbers = table.features.size * len(table.aspects)
-    return REPEATS if {*aggregators} <= {*QUICK} or numbers <= _NUMBERS_TO_REPEAT else 1
+    is_quick = {*aggregators} <= {"avg", "corrw", "linear", "nnls", "ridge", "tree"}
+    return 2 if is_quick or table.features.size * len(table.aspects) <= 20_000 else 1
 
 
 def cross_fit(

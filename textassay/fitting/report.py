@@ -26,14 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
-FEW_TO_WEIGH = 40
-"""Ratings below which learned weights are seldom better than the plain mean of judges: with 20 of
-OpinSummEval, Topical-Chat and SummEval `auto` is behind it, with 50 ahead."""
-_NAMES = 3
-"""Names that a row of a table lists."""
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
-REPORT, TEXT = "report.json", "report.txt"
+REPORT = "report.json"
 
 
 def provenance(
@@ -112,7 +107,7 @@ def _head(report: Json) -> Table:
     if chosen["cross_validated_error"]:
         errors = chosen["cross_validated_error"].items()
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
-        rows.append(("error over folds, 1 being that of the mean", listed))
+        rows.append(("error over folds, relative to predicting the mean", listed))
     notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
     if "shipped" in split:
         notes.append(
@@ -151,7 +146,7 @@ def _means(aspects: Json) -> Iterator[Note]:
     """Yield what means of systems and sources do, for each aspect and kind tried."""
     for aspect, one in aspects.items():
         for kind in ("systems", "sources"):
-            if (means := one["learning"].get(kind)) is None:
+            if not (means := one["learning"].get(kind)):
                 continue
             errors, used = means["held_out_error"], "" if means["used"] else "do not "
             given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
@@ -220,7 +215,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             label += ", reversed" if "turned_round" in row else ""
             if "chosen" in row:
                 label = f"{name}: {_list_names(list(row['chosen']))}"
-            figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
+            figures = (Estimate(row[c], *(row["ci"][c] or ())) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
         spread = one["agreement"]["evaluator"].get("sd", {})
@@ -228,7 +223,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
         )
         notes = [Note(f"{aspect}: standard deviation over repeats: {listed}")] if listed else []
-        if (shuffled := one.get("shuffled")) is not None:
+        if shuffled := one.get("shuffled"):
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
             text = "ratings shuffled: what the same learning has where there is nothing to learn"
@@ -251,7 +246,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
         higher = [
             f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"
             for c in ("pearson", "spearman")
-            if _is_above(row.get(c), evaluator[c])
+            if None not in (row.get(c), evaluator[c]) and row[c] > evaluator[c]
         ]
         if higher:
             ahead.append(f"{row.get('feature', name)} ({', '.join(higher)})")
@@ -261,7 +256,9 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
             f" {'; '.join(ahead)}"
         )
     plain = rows.get("avg", {})
-    if one["n"] >= FEW_TO_WEIGH or evaluator["pearson"] is None or plain.get("pearson") is None:
+    # learned weights are seldom better with fewer than 40 ratings: `auto` is behind the plain mean
+    # with 20 of OpinSummEval, Topical-Chat and SummEval, and ahead with 50
+    if one["n"] >= 40 or evaluator["pearson"] is None or plain.get("pearson") is None:
         return
     delta = one["evaluator_minus"]["avg"]["pearson"]
     if delta["difference"] > 0 and delta["significant"]:
@@ -276,16 +273,12 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_above(value: float | None, other: float | None) -> bool:
-    return value is not None and other is not None and value > other
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def _better(difference: Json | None, resamples: int) -> str:
-    if difference is None:
+    if not difference:
         return ""
     known = [difference[c] for c in ("pearson", "spearman")]
     return " / ".join(
@@ -318,7 +311,7 @@ def _importance(importance: Json) -> Table:
         return Table(columns, (), (Note(permutation["failed"]),), title)
     sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
     rows = [
-        (row["feature"], _interval(row["mean"], row["ci"]), sizes[row["feature"]])
+        (row["feature"], Estimate(row["mean"], *(row["ci"] or ())), sizes[row["feature"]])
         for row in permutation[:_SHOWN]
     ]
     more = len(permutation) - _SHOWN
@@ -382,16 +375,12 @@ def _experts(report: Json) -> Table:
     return Table((Column("aspect", "annotators"), *columns), rows)
 
 
-def _interval(value: float | None, ends: list[float] | None) -> Estimate:
-    return Estimate(value, *(ends or ()))
-
-
 def _ends(ends: list[float] | None) -> str:
-    return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+    return f"[{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
 
 
 def _mean_of_both(one: Json) -> str:
-    return _both({c: None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")})
+    return _both({c: one[c] and one[c]["mean"] for c in ("pearson", "spearman")})
 
 
 def _both(figures: Json) -> str:
@@ -488,7 +477,7 @@ class Fit(Displayed):
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.document)
-            write_text(folder / TEXT, self.text)
+            write_text(folder / "report.txt", self.text)
             save(self.evaluator, folder)
         self.folder = folder
 

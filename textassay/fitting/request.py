@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -17,7 +16,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from textassay.evaluation.request import DataRequest, ModelRequest, build_request, one_or_several
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.model import Json
 from textassay.runtime.settings import Flag
 
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_several)]
@@ -68,60 +66,12 @@ def _scales(value: Any) -> Any:
 
 
 LEARNING, GROWING = "Learning", "Criteria tree"
-"""How single ratings become a target: their mean, or what a rater model expects an average rater
-to say."""
+"""Panels of the help."""
 Depth = Literal["basic", "full"]
-
-
 Saliency = Literal["permutation", "shapley"]
 Noise = Literal["stop", "prune"]
-KEEP, MAX_KEEP = 4, 1000
-"""Criteria that are decomposed in a layer of a tree that the model grows: by default, and most."""
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How far the tree grows."""
-
-    layers: int = 3
-    """Layers of criteria; the first is what people rate."""
-    children: int = 4
-    """Most parts of a criterion, in a tree that the model grows."""
-    keep: int | None = None
-    """Criteria that are decomposed from the second layer on; all of the first are. By default 4 in
-    a tree that the model grows, and all in one that is given."""
-    saliency: Saliency = "permutation"
-    """What criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
-    values (section 4.4 has both)."""
-    noise: Noise = "stop"
-    """What happens if no criterion of a layer has an importance that differs from 0, so that chance
-    would choose: the tree stops there, or is pruned anyway."""
-
-    def kept(self, *, given: bool) -> int:
-        """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
-        return self.keep or (MAX_KEEP if given else KEEP)
-
-    def as_dict(self, *, given: bool) -> Json:
-        """Return JSON values."""
-        return asdict(self) | {"keep": self.kept(given=given)}
-
-
-@dataclass(frozen=True)
-class RubricGrowth:
-    """How a rubric grows."""
-
-    rounds: int = 3
-    """Most rounds."""
-    count: int = 4
-    """Most criteria that are proposed for an aspect in a round."""
-    pairs: int = 6
-    """Rated texts that are shown for an aspect in a round."""
-    labels: int = 60
-    """Most rated rows to learn from, spread over the sources; twice as many are held out."""
-
-    def as_dict(self) -> Json:
-        """Return JSON values."""
-        return asdict(self)
+MAX_KEEP = 1000
+"""Most criteria of a layer that can be decomposed."""
 
 
 class FitRequest(DataRequest):
@@ -186,11 +136,6 @@ class FitRequest(DataRequest):
         """Share of the rows to learn from where rows have to be held out: half by default."""
         return 0.5 if self.train_fraction is None else self.train_fraction
 
-    def given(self, **names: str) -> dict[str, Any]:
-        """Return those fields that are given, under other names."""
-        values = {ours: getattr(self, name) for ours, name in names.items()}
-        return {name: value for name, value in values.items() if value is not None}
-
 
 class FitFromScores(FitRequest):
     """Learn from recorded scores, without a model."""
@@ -215,11 +160,6 @@ class FitByModel(ModelRequest, FitRequest):
         """Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)."""
         return dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
 
-    @property
-    def growth(self) -> Growth:
-        """How far a tree of criteria grows."""
-        return Growth()
-
     @model_validator(mode="after")
     def _there_is_a_model(self) -> Self:
         if not self.model:
@@ -231,28 +171,22 @@ class FitTree(FitByModel):
     """HD-Eval's iterative alignment: a tree of criteria."""
 
     method = "hd-eval"
-    layers: Annotated[int | None, Field(ge=1, le=6), Flag(GROWING, "N")] = None
+    layers: Annotated[int, Field(ge=1, le=6), Flag(GROWING, "N")] = 3
     """Layers of criteria (default: 3)."""
-    children: Annotated[int | None, Field(ge=1, le=26), Flag(GROWING, "N")] = None
+    children: Annotated[int, Field(ge=1, le=26), Flag(GROWING, "N")] = 4
     """Maximum sub-criteria per criterion, or criteria per round (default: 4)."""
-    keep: Annotated[int | None, Field(ge=1, le=1000), Flag(GROWING, "N")] = None
+    keep: Annotated[int | None, Field(ge=1, le=MAX_KEEP), Flag(GROWING, "N")] = None
     """Criteria expanded per layer, from layer 2 on (default: 4; all with --tree)."""
-    tree: Annotated[Any, Flag(GROWING, "TREE")] = None
+    tree: Annotated[Any, Flag(GROWING, "TREE")] = "model"
     """Tree to learn on: a file, published, a published tree, or model (default)."""
-    saliency: Annotated[Saliency | None, Flag(GROWING)] = None
+    saliency: Annotated[Saliency, Flag(GROWING)] = "permutation"
     """Measure to rank criteria by (default: permutation)."""
-    noise: Annotated[Noise | None, Flag(GROWING)] = None
+    noise: Annotated[Noise, Flag(GROWING)] = "stop"
     """If no importance differs from 0: stop growing (default), or prune anyway."""
-
-    @property
-    def growth(self) -> Growth:
-        """How far the tree grows."""
-        names = ("layers", "children", "keep", "saliency", "noise")
-        return Growth(**self.given(**dict(zip(names, names, strict=True))))
 
     @model_validator(mode="after")
     def _given_trees_do_not_grow(self) -> Self:
-        if self.tree not in (None, "model") and self.children is not None:
+        if self.tree != "model" and "children" in self.model_fields_set:
             raise ConfigurationError("children= is for a tree that the model grows; leave it out")
         return self
 
@@ -261,16 +195,12 @@ class FitRubric(FitByModel):
     """A rubric of criteria that are proposed from rated texts."""
 
     method = "rubric"
-    rounds: Annotated[int | None, Field(ge=1, le=20), Flag(GROWING, "N")] = None
+    rounds: Annotated[int, Field(ge=1, le=20), Flag(GROWING, "N")] = 3
     """Rounds of proposals of a rubric (default: 3)."""
-    labels: Annotated[int | None, Field(ge=10, le=10_000), Flag(GROWING, "N")] = None
+    labels: Annotated[int, Field(ge=10, le=10_000), Flag(GROWING, "N")] = 60
     """Maximum number of rated rows that a rubric learns from (default: 60)."""
-    children: Annotated[int | None, Field(ge=1, le=26)] = None
-
-    @property
-    def rubric(self) -> RubricGrowth:
-        """How the rubric grows."""
-        return RubricGrowth(**self.given(rounds="rounds", labels="labels", count="children"))
+    children: Annotated[int, Field(ge=1, le=26)] = 4
+    """Most criteria that are proposed for an aspect in a round."""
 
 
 KINDS: dict[str | None, type[FitRequest]] = {
@@ -279,9 +209,10 @@ KINDS: dict[str | None, type[FitRequest]] = {
 """The ways to learn, by the method that says so."""
 _DEFAULTS = {
     name: field.get_default(call_default_factory=True)
-    for kind in KINDS.values()
+    for kind in (FitFromScores, FitByModel)
     for name, field in kind.model_fields.items()
 }
+"""Defaults of the parameters of `fit` that are not `None` by default."""
 
 
 def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
@@ -290,14 +221,15 @@ def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
     if kind is None:
         known = [name for name in KINDS if name]
         raise UnknownName("method with alignment", str(method), known)
-    for name, value in arguments.items():
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in given.items():
         # by type first: what rows and runs are equal to is their own matter
-        default = _DEFAULTS[name]
-        is_given = value is not None and not (type(value) is type(default) and value == default)
-        if is_given and name not in kind.model_fields:
+        default = _DEFAULTS.get(name)
+        is_default = type(value) is type(default) and value == default
+        if name not in kind.model_fields and not is_default:
             raise ConfigurationError(_misplaced_error(name, method))
     return build_request(
-        kind, **{name: value for name, value in arguments.items() if name in kind.model_fields}
+        kind, **{name: value for name, value in given.items() if name in kind.model_fields}
     )
 
 

@@ -26,7 +26,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal
 
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, Example
@@ -154,20 +154,14 @@ class Variants:
     ) -> None:
         self._examples, self._edits = examples, tuple(edits)
         self._seed, self._top, self._limit = seed, top, limit
-        self._substitutes: tuple[SubstituteText, ...] | None = None
-
-    def originals(self) -> Iterator[Example]:
-        """Iterate over the originals."""
-        return islice(self._examples, self._limit)
 
     def __iter__(self) -> Iterator[Example]:
-        if self._substitutes is None:
-            self._substitutes = substitutes(self.originals())
-        for example in self.originals():
+        known = substitutes(islice(self._examples, self._limit)) if self._edits else ()
+        for example in islice(self._examples, self._limit):
             self._refuse_marked(example.id)
             yield example
             for edit in self._edits:
-                yield from self._copies(example, edit, self._substitutes)
+                yield from self._copies(example, edit, known)
 
     def _copies(
         self, example: Example, edit: Edit, known: tuple[SubstituteText, ...]
@@ -480,8 +474,7 @@ MUST_SEE = (
 )  # fmt: skip
 
 
-PositionTest = Literal["swap", "letters", "label-order", "scale-order", "question-order", "alone"]
-POSITION_TESTS: tuple[PositionTest, ...] = get_args(PositionTest)
+POSITION_TESTS = ("swap", "letters", "label-order", "scale-order", "question-order", "alone")
 """Tests that ask about the same texts in another way."""
 EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (*LENGTH, *INJECTION, *MUST_SEE)}
 """Tests that edit texts, by name."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +29,7 @@ from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import AnyResponse, ChatMessage, Model, Request
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, combine_answers
 from textassay.runtime.storage.files import write_json
@@ -39,6 +38,7 @@ from textassay.stress.edits import (
     EDITS,
     POSITION_TESTS,
     REPEAT,
+    Edit,
     Variants,
     check_must_see,
     read_must_see,
@@ -47,7 +47,6 @@ from textassay.stress.edits import (
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 STRESS_FILE = "stress.json"
-FORMAT = 1
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
 """Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
@@ -93,14 +92,12 @@ class StressPlan:
     def recall(cls, request: RunRequest) -> StressPlan:
         """Return the plan that the request of a resumed run records."""
         kept = request.stress or {}
-        data = {name: kept.get(name) for name in _OF_DATA}
+        data = {name: kept[name] for name in _OF_DATA}
         return cls(
             request=request.model_copy(update={**data, "stress": None}),
             tests=tuple(kept["tests"]),
-            must_see=tuple(kept.get("must_see") or ()),
-            seed=int(kept.get("seed") or 0),
-            margin=kept.get("margin"),
-            confidence=float(kept.get("confidence") or 0.95),
+            must_see=tuple(kept["must_see"]),
+            **{name: kept[name] for name in ("seed", "margin", "confidence")},
         )
 
 
@@ -111,8 +108,8 @@ class Stage:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
-    examples: Callable[[], Any] | None = None
-    """What is judged, if not the originals."""
+    edits: Sequence[Edit] = ()
+    """Whose copies are judged beside the originals."""
 
 
 class FreshSamples(Wrapper):
@@ -127,97 +124,65 @@ class FreshSamples(Wrapper):
         return await ask(call)
 
 
-class TypedOrder(FreshSamples):
-    """Asks typed questions in another way; a subclass says how."""
+AskTyped = Callable[[DecisionRequest], Awaitable[DecisionResponse]]
+"""Sends typed questions."""
 
-    def __init__(self, wrapped: Model) -> None:
+
+class TypedOrder(FreshSamples):
+    """Asks typed questions in another way."""
+
+    def __init__(
+        self,
+        wrapped: Model,
+        reorder: Callable[[DecisionRequest, AskTyped], Awaitable[DecisionResponse]],
+    ) -> None:
         super().__init__(wrapped)
-        self.changed = 0  # requests that were sent in another way
+        self._reorder = reorder
+        self.changed = False  # whether any request was sent in another way
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask for a later draw, typed questions in the other way."""
-        if not isinstance(call.request, DecisionRequest):
-            return await super().around(call, ask)
-        fresh = super().around
+        given, fresh = call.request, super().around
+        if not isinstance(given, DecisionRequest):
+            return await fresh(call, ask)
 
         async def decide(request: DecisionRequest) -> DecisionResponse:
+            self.changed = self.changed or request != given
             return cast(DecisionResponse, await fresh(Call(request), ask))
 
-        return await self.reorder(call.request, decide)
-
-    @abstractmethod
-    async def reorder(
-        self,
-        request: DecisionRequest,
-        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
-    ) -> DecisionResponse:
-        """Ask in the other way; return the answers as the request has its questions."""
+        return await self._reorder(given, decide)
 
 
-class QuestionsReversed(TypedOrder):
-    """Asks typed questions from the last to the first."""
-
-    async def reorder(
-        self,
-        request: DecisionRequest,
-        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
-    ) -> DecisionResponse:
-        """Turn the questions around, and their answers back."""
-        self.changed += len(request.questions) > 1
-        response = await decide(request.about(request.questions[::-1]))
-        return response.model_copy(update={"answers": response.answers[::-1]})
+async def reverse_questions(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
+    """Ask typed questions from the last to the first, and turn their answers back."""
+    response = await decide(request.about(request.questions[::-1]))
+    return response.model_copy(update={"answers": response.answers[::-1]})
 
 
-class OptionsReversed(TypedOrder):
-    """Shows the options of choices from the last to the first."""
-
-    async def reorder(
-        self,
-        request: DecisionRequest,
-        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
-    ) -> DecisionResponse:
-        """Turn the options of every choice around, and their probabilities back."""
-        turned = [
-            question.model_copy(update={"options": question.options[::-1]})
-            if question.kind == "choice"
-            else question
-            for question in request.questions
-        ]
-        self.changed += any(question.kind == "choice" for question in turned)
-        response = await decide(request.about(turned))
-        answers = [
-            answer.model_copy(
-                update={"probabilities": {n: answer.probabilities[n] for n in question.names}}
-            )
-            if answer.problem is None
-            else answer
-            for question, answer in zip(request.questions, response.answers, strict=True)
-        ]
-        return response.model_copy(update={"answers": tuple(answers)})
+async def reverse_options(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
+    """Show the options of choices from the last to the first, and turn the answers back."""
+    turned = [
+        question.model_copy(update={"options": question.options[::-1]})
+        if question.kind == "choice"
+        else question
+        for question in request.questions
+    ]
+    response = await decide(request.about(turned))
+    answers = [
+        answer.model_copy(
+            update={"probabilities": {n: answer.probabilities[n] for n in question.names}}
+        )
+        if answer.problem is None
+        else answer
+        for question, answer in zip(request.questions, response.answers, strict=True)
+    ]
+    return response.model_copy(update={"answers": tuple(answers)})
 
 
-class QuestionsAlone(TypedOrder):
-    """Asks every typed question in a request of its own."""
-
-    async def reorder(
-        self,
-        request: DecisionRequest,
-        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
-    ) -> DecisionResponse:
-        """Ask one by one."""
-        self.changed += len(request.questions) > 1
-        responses = await gather([decide(request.about((q,))) for q in request.questions])
-        return combine_answers([one.answers[0] for one in responses], responses)
-
-
-class LazyExamples:
-    """Examples that are made when they are iterated, by what is known then."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Any:
-        return iter(self._make())
+async def ask_alone(request: DecisionRequest, decide: AskTyped) -> DecisionResponse:
+    """Ask every typed question in a request of its own."""
+    responses = await gather([decide(request.about((q,))) for q in request.questions])
+    return combine_answers([one.answers[0] for one in responses], responses)
 
 
 def highest_rating(request: RunRequest) -> str:
@@ -251,7 +216,7 @@ class StressRun:
             raise DataError("stress needs DATA, a file of examples")
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
-        self._turned: dict[str, list[ReorderedPrompts | TypedOrder]] = {}
+        self._reordered: dict[str, list[ReorderedPrompts | TypedOrder]] = {}
         self.usage: Usage = NO_USAGE  # what a dry run counted
         self.judged = 0  # texts that a dry run went through
         self.began = False  # whether anything was asked
@@ -267,7 +232,7 @@ class StressRun:
         answered = await self._sessions(dry=False)
         result = self._judge(answered)
         if self._plan.request.out is not None:
-            write_json(self._plan.request.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
+            write_json(self._plan.request.out / STRESS_FILE, {"format": 1, **result.as_dict()})
         return result
 
     async def estimate(self) -> Usage:
@@ -283,7 +248,7 @@ class StressRun:
             )
             # the main session first: it refuses what cannot be tested, and its method decides
             # which further sessions there are
-            pending = [Stage("", examples=self._variants)]
+            pending = [Stage("", edits=self._edits)]
             while pending:
                 stage = pending.pop(0)
                 async with self._open(stage, models, dry=dry) as session:
@@ -323,7 +288,7 @@ class StressRun:
             }
         )
         return open_session(
-            LazyExamples(stage.examples or self._originals),
+            self._variants(stage.edits),
             request,
             models=models,
             dry=dry,
@@ -332,17 +297,15 @@ class StressRun:
             observe=stage.observe,
         )
 
-    def _variants(self) -> Variants:
+    def _variants(self, edits: Sequence[Edit] = ()) -> Variants:
+        request = self._plan.request
         return Variants(
             self._examples,
-            self._edits,
+            edits,
             seed=self._plan.seed,
-            top=highest_rating(self._plan.request),
-            limit=self._plan.request.limit,
+            top=highest_rating(request),
+            limit=request.limit,
         )
-
-    def _originals(self) -> Iterator[Example]:
-        return islice(self._examples, self._plan.request.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
@@ -362,14 +325,14 @@ class StressRun:
     def _orders(self, method: Method) -> list[Stage]:
         """Return the sessions that show labels, the scale or questions in another way."""
         if isinstance(method, PromptMethod) and method.decides:
-            changes: dict[str, type[TypedOrder]] = {
-                "label-order": OptionsReversed,
-                "question-order": QuestionsReversed,
-                "alone": QuestionsAlone,
+            orders = {
+                "label-order": reverse_options,
+                "question-order": reverse_questions,
+                "alone": ask_alone,
             }
             return [
-                Stage(test, observe=self._typed(test, order))
-                for test, order in changes.items()
+                self._reordering(test, partial(TypedOrder, reorder=order))
+                for test, order in orders.items()
                 if test in self._tests
             ]
         form = getattr(getattr(method, "options", None), "form", None)
@@ -385,41 +348,38 @@ class StressRun:
             if letters and {"letters", "label-order"} & set(self._tests):
                 stages.append(Stage("letters", letters))
             if "label-order" in self._tests:
-                turned = self._turning("label-order", reverse_labels)
-                stages.append(Stage("label-order", letters, observe=turned))
+                turned = partial(ReorderedPrompts, change=reverse_labels)
+                stages.append(self._reordering("label-order", turned, letters))
         if form != "letters" and "scale-order" in self._tests:
-            turned = self._turning("scale-order", reverse_scale)
-            stages.append(Stage("scale-order", observe=turned))
+            turned = partial(ReorderedPrompts, change=reverse_scale)
+            stages.append(self._reordering("scale-order", turned))
         return stages
 
-    def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
-        def turned(model: Model) -> Model:
-            reordered = ReorderedPrompts(model, change)
-            self._turned.setdefault(test, []).append(reordered)
-            return reordered
+    def _reordering(
+        self,
+        test: str,
+        wrap: Callable[[Model], ReorderedPrompts | TypedOrder],
+        options: dict[str, Any] | None = None,
+    ) -> Stage:
+        def observe(model: Model) -> Model:
+            wrapped = wrap(model)
+            self._reordered.setdefault(test, []).append(wrapped)
+            return wrapped
 
-        return turned
-
-    def _typed(self, test: str, order: type[TypedOrder]) -> Callable[[Model], Model]:
-        def turned(model: Model) -> Model:
-            self._turned.setdefault(test, []).append(order(model))
-            return self._turned[test][-1]
-
-        return turned
+        return Stage(test, options or {}, observe=observe)
 
     def _judge(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
-        for test, turned in self._turned.items():
-            if not any(model.changed for model in turned) and test not in before:
+        for test, models in self._reordered.items():
+            if not any(model.changed for model in models) and test not in before:
                 answered.pop(test, None)  # the prompts show nothing that could be turned around
-        sources = sources_by_id(self._originals())
+        sources = sources_by_id(self._variants())
         joined = JoinedSessions(
             sources,
             answered[""],
             answered[REPEAT],
             {t: answered[t] for t in POSITION_TESTS if t in answered},
         )
-
         measured = joined.measure(self._edits, self._aspects, self._must_see)
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
@@ -446,8 +406,6 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 _FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
-_FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")
-_SPAN = re.compile(r"\((\d+)-(\d+)\)")
 # lines that give the meaning of letters: "A. 1, the lowest rating"
 _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 
@@ -455,19 +413,18 @@ _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 def reverse_scale(prompt: str) -> str:
     """Return a prompt that shows its scale from high to low, but for what texts show."""
     return _outside_of_texts(
-        prompt,
-        lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
+        prompt, lambda words: re.sub(r"\((\d+)-(\d+)\)", r"(\2-\1)", _swap_ends(words))
     )
 
 
 def reverse_labels(prompt: str) -> str:
     """Return a prompt that lists its letters, or their span, from the best to the worst."""
+    return _outside_of_texts(prompt, lambda words: _swap_ends(_OPTIONS.sub(_reverse_lines, words)))
 
-    def turned(words: str) -> str:
-        words = _OPTIONS.sub(_reverse_lines, words)
-        return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
 
-    return _outside_of_texts(prompt, turned)
+def _swap_ends(words: str) -> str:
+    pattern = r"\bfrom (\S+) \(worst\) to (\S+) \(best\)"
+    return re.sub(pattern, r"from \2 (best) to \1 (worst)", words)
 
 
 def _reverse_lines(match: re.Match[str]) -> str:
@@ -488,12 +445,12 @@ class ReorderedPrompts(Wrapper):
     def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
         super().__init__(wrapped)
         self._change = change
-        self.changed = 0  # requests whose prompt held something to turn around
+        self.changed = False  # whether any prompt held something to turn around
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask with the prompt turned around."""
         turned = _change_prompt(call.request, self._change)
-        self.changed += turned is not call.request
+        self.changed = self.changed or turned is not call.request
         return await ask(call.about(turned))
 
 

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.estimation.means import (
-    NO_ESTIMATE,
-    Linearized,
-    holm,
-    mean_over_groups,
-)
+from textassay.estimation.gate_verdict import GateVerdict
+from textassay.estimation.means import NO_ESTIMATE, Linearized, holm, mean_over_groups
+from textassay.estimation.paired import NO_SPREAD
 from textassay.estimation.stress_table import find_influence, verdict_table
 from textassay.learning.splits import group_codes
 from textassay.runtime.messages import Aspect, Score
@@ -39,8 +36,6 @@ from textassay.stress.edits import (
     variant_id,
 )
 from textassay.table import Displayed, Estimate, Note, Table
-
-Verdict = Literal["holds", "fails", "inconclusive"]
 
 MARGIN = 0.05
 """Shift that counts as none, as a share of the scale's width, unless the user names one in
@@ -114,31 +109,21 @@ class StressRow:
     """Texts left out because a score is missing."""
     declined: int
     """Edited texts that the judge refused to rate."""
-    verdict: Verdict
+    verdict: GateVerdict
     """`holds`, `fails` or `inconclusive`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        plain = ("test", "family", "aspect", "n", "groups", "expects")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "shift": self.shift.value,
-            "low": self.shift.low,
-            "high": self.shift.high,
-            "noise": self.noise,
-            "excess": self.excess.value,
-            "excess_low": self.excess.low,
-            "excess_high": self.excess.high,
-            "moved": self.moved,
-            "flip_rate": self.flips.value,
-            "flip_low": self.flips.low,
-            "flip_high": self.flips.high,
-            "margin": self.margin,
-            "p_holm": self.p_holm,
-            "unscored": self.unscored,
-            "declined": self.declined,
-            "verdict": self.verdict,
+        ends = {
+            "shift": ("shift", "low", "high"),
+            "excess": ("excess", "excess_low", "excess_high"),
+            "flips": ("flip_rate", "flip_low", "flip_high"),
         }
+        found: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            keys = ends.get(name)
+            found |= dict(zip(keys, value.values(), strict=True)) if keys else {name: value}
+        return found
 
 
 @dataclass
@@ -225,9 +210,8 @@ class _OneAspect:
         middle = {id_: self._middle(id_) for id_ in self._x}
         sessions = {test: self._scored(other) for test, other in self._joined.others.items()}
         for test, values in sessions.items():
-            if (
-                test == "label-order" and "letters" in sessions
-            ):  # against letters in the usual order
+            if test == "label-order" and "letters" in sessions:
+                # against letters in the usual order
                 rows.append(self._plain(test, sessions["letters"], values))
             else:
                 rows.append(self._plain(test, middle, values, asked_for=self._x))
@@ -394,9 +378,9 @@ def verdicts(
 @dataclass(frozen=True, slots=True)
 class _UnadjustedRow:
     row: StressRow
-    p_defect: float | None
-    p_seen: float | None
-    within: bool
+    p_defect: float | None = None
+    p_seen: float | None = None
+    within: bool = False
 
 
 def _draft(one: Measured, margin: float | None, confidence: float) -> _UnadjustedRow:
@@ -407,12 +391,12 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Unadjuste
     limit = default if margin is None or must_fall else margin
     row = _describe(one, limit)
     if not len(one.edited):
-        return _UnadjustedRow(row, None, None, within=False)
+        return _UnadjustedRow(row)
     shift = mean_over_groups(one.edited - one.base, one.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
     gain, loss = _scale(shift, one.better), _scale(shift, -one.better)
     if must_fall:
-        return _UnadjustedRow(row, above(_scale(loss, -1, limit), 0), above(loss, 0), within=False)
+        return _UnadjustedRow(row, above(_scale(loss, -1, limit), 0), above(loss, 0))
     sides = [gain] if one.gain_only else [gain, loss]
     if len(one.excess):
         excess = mean_over_groups(one.excess, one.groups)
@@ -436,7 +420,9 @@ def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> flo
     return min(1.0, len(p_values) * min(p_values))
 
 
-def _verdict(draft: _UnadjustedRow, p: float | None, seen: float | None, level: float) -> Verdict:
+def _verdict(
+    draft: _UnadjustedRow, p: float | None, seen: float | None, level: float
+) -> GateVerdict:
     if p is not None and p < level:
         return "fails"
     if draft.within or (seen is not None and seen < level):
@@ -476,7 +462,7 @@ def above(shift: Linearized, limit: float) -> float | None:
     """
     if shift.clusters < 2:
         return None
-    if shift.variance <= 1e-24:
+    if shift.variance <= NO_SPREAD:
         if shift.clusters < MIN_SOURCES:
             return None
         return 0.0 if shift.value > limit + 1e-12 else 1.0
@@ -494,7 +480,7 @@ def wilson(count: int, n: int) -> Estimate:
     return Estimate(share, max(0.0, center - half), min(1.0, center + half))
 
 
-def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> Verdict:
+def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> GateVerdict:
     """Return `fails` if a test fails, `inconclusive` if one is, else `holds`.
 
     It is inconclusive, too, if the data had nothing for any test that was asked for, so that only
