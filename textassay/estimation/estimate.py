@@ -420,8 +420,8 @@ class _Work:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
-                f" {_p_value(found[1])}), so raters may have skipped such texts, and the means describe"
-                " only the ratings that were given; have every rater rate every text"
+                f" {_p_value(found[1])}), so raters may have skipped such texts, and the means"
+                " describe only the ratings that were given; have every rater rate every text"
             )
         if labels.shares is None:
             return
