@@ -25,6 +25,7 @@ from textassay.runtime.data.digests import (
     may_be_one_text,
     source_digest,
     source_names,
+    sources_by_id,
     text_digest,
 )
 from textassay.runtime.data.material import OTHER_OUTPUT
@@ -263,8 +264,23 @@ class People:
         aspects: All human aspects.
     """
 
-    def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
-        """Read a data set; the field `by` names the subset of each row."""
+    def __init__(
+        self,
+        data: Any,
+        *,
+        criteria: bool = False,
+        by: str | None = None,
+        judged: Iterable[Example] = (),
+    ) -> None:
+        """Read a data set.
+
+        Args:
+            data: Rows with ratings.
+            criteria: Whether the criteria of rubrics are rows, too.
+            by: Field that names the subset of each row.
+            judged: What a run judged: rows without a source, such as a table of ratings by id, have
+                the source of the text with their id.
+        """
         self.ids: list[str] = []
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
@@ -297,6 +313,9 @@ class People:
                     own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), own, {})
         named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
+        if None in named.values() and getattr(judged, "name", "") != examples.name:
+            known = sources_by_id(judged)
+            named = {id_: name or known.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]

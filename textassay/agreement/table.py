@@ -38,6 +38,7 @@ from textassay.agreement.records import (
     Recorded,
     RecordedScores,
     is_of_criteria,
+    judged_data,
     read_judge,
     read_labels,
     texts_of,
@@ -587,7 +588,8 @@ def agreement_table(
         read_labels(scores) if labels is None else labels,
         aspect_map,
     )
-    joined = join(recorded, texts_of(recorded), People(opened, criteria=True, by=by), aspect_map)
+    people = People(opened, criteria=True, by=by, judged=judged_data(scores))
+    joined = join(recorded, texts_of(recorded), people, aspect_map)
     people = joined.people
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)

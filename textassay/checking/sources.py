@@ -363,17 +363,16 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
     from textassay.agreement.joined import People, read_with_labels
-    from textassay.agreement.records import read_labels
+    from textassay.agreement.records import judged_data, read_labels, reading_of_run
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.labels import LabelSets
     from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
     folder = scores.parent if scores.name == _SCORES else scores
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
-    elif folder == scores and not (folder / _SCORES).is_file():
+    elif scores.is_dir() and not (scores / _SCORES).is_file():
         raise DataError(
             f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
             " and people's columns, such as answers.csv"
@@ -384,21 +383,14 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
             f"{scores} does not record where its data are; give the data with ratings after it:"
             f" textassay check {scores} DATA"
         )
-    reading: dict[str, Any] = {}
-    if spec.get("data") and str(source) == str(spec["data"]):
-        reading = {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
-    declared: LabelSets = read_labels(scores)
-
-    def people_of(reader: Any) -> Examples:
-        return Examples(source, needs_output=False, labels=reader, **reading)
-
+    reading = reading_of_run(spec) if str(source) == str(spec.get("data")) else {}
     judged, examples, _ = read_with_labels(
         lambda reader: read_judged(scores, reader),
-        people_of,
-        declared,
+        lambda reader: Examples(source, needs_output=False, labels=reader, **reading),
+        read_labels(scores),
         dict(zip(judge, human, strict=False)),
     )
-    people = People(examples)
+    people = People(examples, judged=judged_data(scores))
     if judge:
         judged = {name: judged[_one_of(name, judged, "judge")] for name in judge}
     for name in human:
