@@ -340,7 +340,7 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     hits = np.einsum("bii->bi", matrices)
     recall, precision = _ratio(hits, people), _ratio(hits, judge)
     accuracy = _ratio(right, total)
-    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
+    found = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
     if count == 2:
         # of two labels the second is the positive one
         found |= {
@@ -351,7 +351,7 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
         }
     else:
         # a label that neither side used has no F1
-        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
+        found["macro_f1"] = mean_of_defined(_ratio(2 * hits, people + judge))
     found["mcc"] = _mcc(total, right, people, judge)
     found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
     if ordered and count > 2:
@@ -418,7 +418,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return out
 
 
-def _mean_of_defined(values: Floats) -> Floats:
+def mean_of_defined(values: Floats) -> Floats:
     """Return the mean of each row without NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
@@ -824,10 +824,10 @@ class _SetTable:
         matrices = cells.reshape(-1, 2, 2)
         own = measures_of(matrices, ordered=False)
         shape = (len(total), self.labels)
-        yield "macro_f1", _mean_of_defined(own["f1"].reshape(shape))
+        yield "macro_f1", mean_of_defined(own["f1"].reshape(shape))
         hits = cells[:, :, 3].sum(axis=1)
         yield "micro_f1", _ratio(2 * hits, 2 * hits + cells[:, :, 1:3].sum(axis=(1, 2)))
-        yield "macro_kappa", _mean_of_defined(own["kappa"].reshape(shape))
+        yield "macro_kappa", mean_of_defined(own["kappa"].reshape(shape))
         used = weights @ self._used
         values = used.sum(axis=1)
         expected = _ratio(
