@@ -228,8 +228,8 @@ class _GivenColumns:
             theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
             raise DataError(
                 f"{self.table.name}: the judge's labels ({ours}, in {self.judge.name!r}) are not"
-                f" among people's labels ({theirs}); use the same labels in both columns, or name another"
-                " column: --judge COLUMN"
+                f" among people's labels ({theirs}); use the same labels in both columns, or name"
+                " another column: --judge COLUMN"
             )
         # of two unknown words the rarer one is what a gate would stop
         order = sorted(everything, key=lambda word: (by_people[word], word))
@@ -254,8 +254,8 @@ class _GivenColumns:
             if meant is None:
                 words = ", ".join(map(repr, list(dict.fromkeys(self.judge.filled))[:4]))
                 raise DataError(
-                    f"{self.table.name}: the judge gives words ({words}) and people give numbers; name"
-                    " a column of numbers: --judge COLUMN"
+                    f"{self.table.name}: the judge gives words ({words}) and people give numbers;"
+                    " name a column of numbers: --judge COLUMN"
                 )
             scores = _numbers(self.judge.values, meant)
             return _Read(scores, raters, scale=_scale(*self.people))
