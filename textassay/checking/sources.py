@@ -127,9 +127,7 @@ def _of_table(
     else:
         notes.append(f"texts with the same {roles.group!r} count as one source")
     readings = [
-        Reading()
-        if path is None
-        else reading_of(path, table, columns, pair, roles.group, roles.system, options)
+        Reading() if path is None else reading_of(path, table, roles, pair, options)
         for pair in roles.pairs
     ]
     return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
