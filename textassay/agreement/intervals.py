@@ -72,8 +72,6 @@ MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 6, 40
 simulated coverage is 95 to 100 % here. Of five systems an interval would be most of -1 to 1."""
 _PRECISE = 1e-14
 """Relative precision of a quantile."""
-_CERTAIN = 1 - 1e-9
-"""Coefficients beyond have no place on the z scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +279,9 @@ def interval_around(value: float | None, error: float | None, df: float) -> Inte
     # interval is taken there and carried back; on r itself it could leave -1 to 1
     if value is None or error is None:
         return None
-    if abs(value) >= _CERTAIN:  # an exact relation, which has no place on the z scale
-        return (value, value) if error < 1 - _CERTAIN else None
+    rounding = 1e-9
+    if abs(value) >= 1 - rounding:  # an exact relation, which has no place on the z scale
+        return (value, value) if error < rounding else None
     half = t_quantile(df, CONFIDENCE) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
 

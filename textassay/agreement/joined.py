@@ -452,10 +452,6 @@ class People:
                     )
 
 
-MAX_SUBSETS = 100
-"""Most subsets: a table with a row for each id or source would be of no use."""
-
-
 def subset_names(*sides: People) -> list[str]:
     """Return the values of the field that data are divided by, in order of the alphabet."""
     names = sorted({one for people in sides for one in people.subsets if one is not None})
@@ -464,10 +460,10 @@ def subset_names(*sides: People) -> list[str]:
         raise ConfigurationError(
             f"by={by!r} divides the data by a field, and no example has a field of that name"
         )
-    if len(names) > MAX_SUBSETS:
+    if len(names) > 100:  # a table with a row for each id or source would be of no use
         raise ConfigurationError(
-            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
-            " can be read"
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most 100 can be"
+            " read"
         )
     return names
 

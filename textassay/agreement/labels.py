@@ -75,16 +75,12 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
-_CELL, _JOINT_CELLS = 0.5, 4.0
-"""Observations that each cell of a matrix is given more, and all cells of two judges' together."""
-MIN_OF_EACH = 5
-"""Rows with each of more than two labels that means over labels need for an interval."""
-_OVER_LABELS = ("balanced_accuracy", "macro_f1")
-_NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
-"""Numbers of a temporary array; random weightings of tables of sets."""
+_CELL = 0.5
+"""Observations that each cell of a matrix is given more."""
+_NUMBERS_AT_ONCE = 2_000_000
+"""Numbers of a temporary array."""
 MIN_SOURCES = 10
 """Fewest sources that are divided into halves to choose a threshold."""
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +188,12 @@ def _agreement_of(
             tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
         )
         spans = _spans_of(found, drawn)
-        if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+        if count > 2 and whole.sum(axis=1).min() < 5:
             # a mean over labels would be over the labels that happen to occur
-            spans |= dict.fromkeys(_OVER_LABELS)
+            spans |= {"balanced_accuracy": None, "macro_f1": None}
             note = (
-                f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
-                f" than {MIN_OF_EACH} times"
+                "no interval of balanced_accuracy and macro_f1: people gave some labels fewer than"
+                " 5 times"
             )
     return LabelAgreement(
         labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
@@ -293,7 +289,7 @@ def _random_weights(
     """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
     # few sources show less of how sources differ: Student's t in place of the normal distribution
-    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / 1.959963984540054) ** 2
     for start in range(0, resamples, step):
         size = (min(step, resamples - start), len(times))
         yield rng.gamma(times / spread, spread, size=size)
@@ -477,7 +473,8 @@ def _weigh_differences(
     step = max(1, _NUMBERS_AT_ONCE // (number + width))
     for weights in _random_weights(np.ones(number), resamples, step, rng):
         plain = weights @ tables
-        more = rng.gamma(_JOINT_CELLS / width, size, size=(len(weights), width))
+        # four observations for all cells together
+        more = rng.gamma(4.0 / width, size, size=(len(weights), width))
         both = (_of_both(joint, count, ordered=ordered) for joint in (plain, plain + more))
         yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
 
@@ -757,7 +754,7 @@ def set_agreement(
         rng = np.random.default_rng(seed)
         drawn = (
             tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
-            for weights in _random_weights(np.ones(number), bootstrap, _SETS_AT_ONCE, rng)
+            for weights in _random_weights(np.ones(number), bootstrap, 200, rng)
         )
         spans = _spans_of(found, drawn)
     return SetAgreement(

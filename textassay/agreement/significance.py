@@ -58,9 +58,6 @@ from textassay.agreement.intervals import (
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Estimate, column
 
-_ROUNDING = 1e-12
-"""Smaller differences are rounding errors."""
-
 
 def _coefficient(name: Coefficient) -> dict[str, Any]:
     return column(name, "interval", cell=lambda own: own.estimate(name))
@@ -362,7 +359,7 @@ def difference_between(a: float | None, b: float | None, drawn: Floats, groups: 
 
 def without_rounding(differences: Floats) -> Floats:
     """Return differences with 0 in place of rounding errors."""
-    return np.where(np.abs(differences) < _ROUNDING, 0.0, differences)
+    return np.where(np.abs(differences) < 1e-12, 0.0, differences)
 
 
 def difference_of(
@@ -378,7 +375,7 @@ def difference_of(
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     # scores that differ by a factor alone agree equally well, but for the last bits
-    difference = 0.0 if abs(a - b) < _ROUNDING else a - b
+    difference = float(without_rounding(np.array(a - b)))
     # no spread over groups although the two differ: they cannot show how certain that is
     if error is None or (error == 0 and difference != 0):
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)

@@ -12,10 +12,6 @@ from textassay.checking.roles import Roles
 from textassay.checking.table_reader import RawTable, is_plain
 from textassay.checking.verdicts import Use, VerdictRow
 
-_OUTPUTS = ("output", "answer", "response", "summary", "text", "completion", "hypothesis")
-_ASPECT = "quality"
-"""What other commands call the rated aspect of a table whose columns name none."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -90,17 +86,17 @@ def _options(
         return ["--aspect-map", f"{ours}={theirs}"] if ours != theirs else []
     if any("." in name or re.search(r"\w\[\d+\]", name) for name in used):
         return None
-    fields = {judge: f"metrics.{_ASPECT}"}
-    kind = "annotators" if len(people) > 1 else "human"
-    fields |= dict.fromkeys(people, f"{kind}.{_ASPECT}")
+    # the columns name no aspect
+    theirs = "annotators.quality" if len(people) > 1 else "human.quality"
+    fields = {judge: "metrics.quality", **dict.fromkeys(people, theirs)}
     if not _unique(table, "id"):
-        output = next((name for name in _OUTPUTS if _unique(table, name)), None)
+        outputs = "output", "answer", "response", "summary", "text", "completion", "hypothesis"
+        output = next((name for name in outputs if _unique(table, name)), None)
         if output is None:
             return None
         fields[output] = "output"
-    for name, ours in ((roles.group, "group"), (roles.system, "system")):
-        if name not in (None, ours):
-            fields[name] = ours
+    known = (roles.group, "group"), (roles.system, "system")
+    fields |= {name: ours for name, ours in known if name and name != ours}
     return [word for theirs, ours in fields.items() for word in ("--field", f"{theirs}={ours}")]
 
 

@@ -30,13 +30,12 @@ FOR: dict[Use, str] = {
 }
 """How a sentence names a use."""
 WORDS: dict[UseAnswer, str] = {
-    "yes": "yes",
-    "corrected": "yes, with correction",
     "no": "not yet",
     "unknown": "unknown",
+    "corrected": "yes, with correction",
+    "yes": "yes",
 }
-"""How a sentence names a verdict."""
-_RANKS: dict[UseAnswer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
+"""How a sentence names a verdict, from the least that a judge may do to the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,7 @@ class Check(Displayed):
             raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
         answers = [row.uses[use].answer for row in rows]
         # one judge that fails fails the gate; only then does one that is unknown leave it open
-        order: tuple[UseAnswer, ...] = ("no", "unknown", "corrected", "yes")
-        return min(answers, key=order.index)
+        return min(answers, key=list(WORDS).index)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that `textassay check --json` prints."""
@@ -138,7 +136,8 @@ def headline(row: VerdictRow, *, several: bool) -> str:
     who = f"{row.pair.judge}: " if several else ""
     words = {
         answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_listed(uses)}"
-        for answer, uses in sorted(parts.items(), key=lambda item: -_RANKS[item[0]])
+        for answer in reversed(WORDS)
+        if (uses := parts.get(answer))
     }
     if list(parts) == ["no"]:
         return f"{who}Not yet for any use: not {_listed(list(FOR.values()), 'nor')}."
@@ -203,7 +202,8 @@ def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     """Return rows with the judge first that may do the most, then the one nearest to people."""
 
     def rank(row: VerdictRow) -> tuple[float, float]:
-        return -sum(_RANKS[one] for one in row.answers), -(main_figure(row)[1].value or -1)
+        ranks = map(list(WORDS).index, row.answers)
+        return -sum(ranks), -(main_figure(row)[1].value or -1)
 
     return tuple(sorted(rows, key=rank))
 

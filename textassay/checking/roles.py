@@ -20,7 +20,6 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 
 _OURS = ("human", "annotators", "metrics")
 """Fields of our own format."""
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ class Roles:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a column's name, in lower case."""
-    return [word.casefold() for word in _WORDS.findall(name)]
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", name)
+    return [word.casefold() for word in words]
 
 
 def find_roles(

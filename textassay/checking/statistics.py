@@ -19,8 +19,6 @@ from textassay.table import Estimate
 UNDEFINED = Estimate(None)
 MIN_ITEMS = 30
 """Texts that a rater must share with others to be compared with them, as published."""
-_CERTAIN = 1 - 1e-6
-"""Correlation from which Fisher's z is cut, as it has no value at 1."""
 _DETECT = 2.80
 """Standard errors that a true difference needs so that a 95 % interval leaves out 0 in four of five
 tries: 1.96 + 0.84."""
@@ -84,11 +82,12 @@ def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     number = parts.shape[1]
     if number < 2 or np.isnan(left_out).any():
         return Estimate(value)
-    z = np.arctanh(np.clip(left_out, -_CERTAIN, _CERTAIN))
+    most = 1 - 1e-6  # Fisher's z has no value at 1
+    z = np.arctanh(np.clip(left_out, -most, most))
     error = math.sqrt(float(np.sum((z - z.mean()) ** 2)) * (1 - 1 / number))
     df = max(1.0, effective_number(parts[0]) - 1)
     half = t_quantile(df, CONFIDENCE) * error
-    center = math.atanh(max(-_CERTAIN, min(_CERTAIN, value)))
+    center = math.atanh(max(-most, min(most, value)))
     low, high = math.tanh(center - half), math.tanh(center + half)
     return Estimate(value, min(low, value), max(high, value))
 

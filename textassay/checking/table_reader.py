@@ -39,8 +39,6 @@ _NAMED = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\]{0,2}(?:\s*[-–—:(=.]+\s*\D+)?",
     re.IGNORECASE,
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
-"""A comma that separates no thousands."""
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
 
@@ -262,7 +260,9 @@ def _is_unscored(text: str, filled: Iterable[str]) -> bool:
 
 def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
     """Return the decimal mark of a column: beside `4,5` is `4,125` no number of thousands."""
-    has_comma = any(_DECIMAL_COMMA.search(text) for text in texts)
+    # a comma that separates no thousands
+    comma = r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])"
+    has_comma = any(re.search(comma, text) for text in texts)
     return "," if has_comma and not any(re.search(r"\d\.\d", text) for text in texts) else decimal
 
 
