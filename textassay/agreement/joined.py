@@ -93,9 +93,7 @@ def join(
 
 
 def pair_names(
-    scores: Mapping[str, object],
-    human: tuple[str, ...],
-    aspect_map: AspectMap,
+    scores: Mapping[str, object], human: tuple[str, ...], aspect_map: AspectMap
 ) -> list[tuple[str, str]]:
     """Return (score, human aspect), each pair once, in order of scores."""
     if not human:

@@ -169,21 +169,15 @@ def label_agreement(
 
 
 def _agreement_of(
-    pairs: Pairs,
-    tables: Floats,
-    *,
-    labels: Sequence[str],
-    ordered: bool,
-    bootstrap: int,
-    seed: int,
+    pairs: Pairs, tables: Floats, *, labels: Sequence[str], ordered: bool, bootstrap: int, seed: int
 ) -> LabelAgreement:
     """Return the agreement of rows whose cells are counted by source."""
     count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
     spans: dict[str, Interval | None] = {}
-    note = too_few_groups(pairs) if bootstrap and rows else None
-    if bootstrap and rows and note is None:
+    note = too_few_groups(pairs) if bootstrap and rows else ""
+    if bootstrap and rows and not note:
         drawn = _weigh_tables(
             tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
         )
@@ -199,7 +193,8 @@ def _agreement_of(
         labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
         groups=len(tables) if pairs.has_groups else None,
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
-        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)), note=note,
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
+        note=note or None,
     )  # fmt: skip
 
 
@@ -444,12 +439,12 @@ def compare_labels(
     tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
     drawn: dict[str, list[Floats]] = {}
-    if bootstrap and too_few_groups(pairs) is None:
+    if bootstrap and not too_few_groups(pairs):
         drawn = _parts(
             _weigh_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
         )
     return len(cells), {
-        name: _difference(float(x[0]), float(y[0]), drawn.get(name))
+        name: _difference(float(x[0]), float(y[0]), drawn.get(name, ()))
         for name, (x, y) in whole.items()
     }
 
@@ -479,14 +474,14 @@ def _weigh_differences(
         yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
 
 
-def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
+def _difference(a: float, b: float, drawn: Sequence[Floats]) -> Difference:
     from textassay.agreement.significance import Difference  # which a check does not need
 
     first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
-    if drawn is None:
+    if not drawn:
         return Difference(first, second, value, None, None)
     p = 0.0
     for part in drawn:
@@ -604,7 +599,7 @@ def with_auc(
 
     counts = count(np.ones((1, len(yes))))
     value, ci = float(_area(*counts)[0]), None
-    if bootstrap and too_few_groups(pairs) is None:
+    if bootstrap and not too_few_groups(pairs):
         rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
         wrong = np.repeat(_misplaced(*counts), np.diff([*levels, len(yes)]), axis=1)
         by_source = np.bincount(sources, weights=np.where(yes, *wrong)).astype(float)
@@ -749,8 +744,8 @@ def set_agreement(
     table = _SetTable(ours, theirs, pairs.groups, number)
     found = dict(table.measures(np.ones((1, number))))
     spans: dict[str, Interval | None] = {}
-    note = too_few_groups(pairs) if bootstrap else None
-    if bootstrap and note is None:
+    note = too_few_groups(pairs) if bootstrap else ""
+    if bootstrap and not note:
         rng = np.random.default_rng(seed)
         drawn = (
             tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
@@ -758,13 +753,10 @@ def set_agreement(
         )
         spans = _spans_of(found, drawn)
     return SetAgreement(
-        labels=tuple(labels),
-        n=len(kept),
-        coverage=pairs.coverage,
+        labels=tuple(labels), n=len(kept), coverage=pairs.coverage,
         groups=number if pairs.has_groups else None,
-        measures=_measures(found, spans, _best_constant_sets(theirs, found)),
-        note=note,
-    )
+        measures=_measures(found, spans, _best_constant_sets(theirs, found)), note=note or None,
+    )  # fmt: skip
 
 
 class _SetTable:
@@ -847,14 +839,12 @@ def _masi(sets: Floats) -> Floats:
 
 def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
     """Return what the best judge that always gives one of people's sets reaches, by measure."""
-    best: dict[str, float | None] = dict.fromkeys(found)
+    best = dict.fromkeys(found, np.nan)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
     # only the commonest sets are tried: a rare one is not the best answer
     for constant in sets[np.argsort(-counts, kind="stable")[:100]]:
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            value, known = number_or_none(values[0]), best[name]
-            if value is not None and (known is None or value > known):
-                best[name] = value
-    return best
+            best[name] = np.fmax(best[name], values[0])  # of NaN and a number, the number
+    return {name: number_or_none(value) for name, value in best.items()}

@@ -17,17 +17,8 @@ from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.files import JsonLines, open_table
 from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.errors import (
-    ConfigurationError,
-    DataError,
-    RunFolderError,
-    StorageError,
-)
-from textassay.runtime.labels import (
-    LEVEL_FEATURES,
-    LabelScale,
-    labels_of,
-)
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
+from textassay.runtime.labels import LEVEL_FEATURES, LabelScale, labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, kept_rows, read_manifest

@@ -46,6 +46,7 @@ from textassay.agreement.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
     Interval,
+    Intervals,
     Varied,
     degrees_of_freedom,
     intervals_at,
@@ -165,7 +166,7 @@ def compute_agreement(
         groups = len(per_group["pearson"]) - skipped
     else:
         coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
-    spans = None
+    spans = Intervals(None)
     if bootstrap:
         spans = intervals_at(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
@@ -173,7 +174,7 @@ def compute_agreement(
     return Agreement(
         level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
         groups_skipped=skipped, systems=_count(pairs.systems, pairs.has_systems), **coefficients,
-        ci=None if spans is None else spans.ci, note=None if spans is None else spans.note,
+        ci=spans.ci, note=spans.note,
     )  # fmt: skip
 
 
@@ -404,5 +405,5 @@ def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest
     if level == "group" or number_of_groups(first) < len(first.scores):
         return None
     (a, human), b = (first.scores, first.human), second.scores
-    r_a, r_b, r_ab = pearson(a, human), pearson(b, human), pearson(a, b)
-    return None if r_a is None or r_b is None or r_ab is None else williams(r_a, r_b, r_ab, len(a))
+    defined = [r for r in (pearson(a, human), pearson(b, human), pearson(a, b)) if r is not None]
+    return williams(*defined, n=len(a)) if len(defined) == 3 else None

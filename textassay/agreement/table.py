@@ -15,20 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.choice import (
-    Alternatives,
-    ChoiceAgreement,
-    alternatives,
-    choice_agreement,
-)
+from textassay.agreement.choice import Alternatives, ChoiceAgreement, alternatives, choice_agreement
 from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Level
-from textassay.agreement.joined import (
-    People,
-    join,
-    join_notes,
-    read_with_labels,
-    subset_names,
-)
+from textassay.agreement.joined import People, join, join_notes, read_with_labels, subset_names
 from textassay.agreement.labels import (
     LabelAgreement,
     SetAgreement,
@@ -346,9 +335,9 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     own = row.agreement
     names = {name: measure_name(name, own.labels) for name in own.measures}
     texts = [_best_constant("label")]
-    if row.threshold is not None:
+    if row.threshold:
         texts.append(_threshold_note(row, row.threshold))
-    if own.note is not None:
+    if own.note:
         texts.append(f"{row.aspect}: {own.note}")
     if row.tied:
         texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")

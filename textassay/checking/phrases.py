@@ -23,14 +23,12 @@ def _subtracted(start: float, figure: Estimate, unit: float) -> Estimate:
 def interval(figure: Estimate) -> str:
     """Return a value with its ends, such as `0.64 [0.60, 0.68]`."""
     value = "-" if figure.value is None else f"{figure.value:.2f}"
-    return value if figure.low is None else f"{value} [{ends(figure, 2)}]"
+    return f"{value} [{ends(figure, 2)}]" if figure.ends else value
 
 
 def ends(figure: Estimate, digits: int, times: float = 1) -> str:
     """Return the ends of an interval."""
-    if figure.low is None or figure.high is None:
-        return "no interval"
-    return f"{times * figure.low:.{digits}f}, {times * figure.high:.{digits}f}"
+    return ", ".join(f"{times * end:.{digits}f}" for end in figure.ends) or "no interval"
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -43,7 +41,7 @@ def percent_interval(figure: Estimate, digits: int = 0) -> str:
     if figure.value is None:
         return "- %"
     value = percent(figure.value, digits)
-    return value if figure.low is None else f"{value} [{ends(figure, digits, 100)}]"
+    return f"{value} [{ends(figure, digits, 100)}]" if figure.ends else value
 
 
 def upper(text: str) -> str:

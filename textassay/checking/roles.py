@@ -232,7 +232,7 @@ def _comparable(a: CellReader, b: CellReader) -> bool:
     if a.kind == b.kind == "number":
         return True
     words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
-    known = all(polarity(one) is not None for one in words)
+    known = all(map(polarity, words))
     return known or (len(words) == 2 and bool(words[0] & words[1]))
 
 
@@ -253,7 +253,7 @@ def _alike(
 
 def _are_names(cells: CellReader) -> bool:
     """Return whether a column has words that are no yes and no."""
-    return cells.kind == "words" and polarity(map(str, set(cells.filled))) is None
+    return cells.kind == "words" and not polarity(map(str, set(cells.filled)))
 
 
 def _form(cells: CellReader) -> tuple[str, float]:

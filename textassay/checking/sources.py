@@ -211,7 +211,7 @@ class _GivenColumns:
         are_words = self.judge.kind == "words" or len(by_judge) < 3
         everything = {*by_people, *(by_judge if are_words else ())}
         meant = polarity(everything)
-        if meant is not None and not are_grades(by_people):
+        if meant and not are_grades(by_people):
             names = tuple(
                 max(
                     (w for w in by_people if meant[w] == at),
@@ -249,7 +249,7 @@ class _GivenColumns:
         raters = [_floats(one) for one in self.people]
         if self.judge.kind == "words":
             meant = polarity(str(word) for word in self.judge.filled)
-            if meant is None:
+            if not meant:
                 words = ", ".join(map(repr, list(dict.fromkeys(self.judge.filled))[:4]))
                 raise DataError(
                     f"{self.table.name}: the judge gives words ({words}) and people give numbers;"

@@ -119,23 +119,23 @@ def _centered(values: Floats, groups: Codes) -> Floats:
 class SystemOrder(NamedTuple):
     """Whether the judge orders systems as people do."""
 
-    systems: int
-    """Systems with texts."""
-    pairs: int
+    systems: int = 0
+    """Systems with texts; 0 if there are fewer than two, or fewer than two sources."""
+    pairs: int = 0
     """Pairs of systems that people's ratings distinguish."""
-    right: Estimate
+    right: Estimate = UNDEFINED
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
-    reversed: int
+    reversed: int = 0
     """Pairs that the judge is shown to order the other way round."""
-    luck: float
+    luck: float = 1.0
     """Share of random orders of the systems that do as well."""
-    detectable: float | None
+    detectable: float | None = None
     """Difference between two systems that people's ratings would show in four of five tries."""
 
 
 def system_order(
     x: Floats, y: Floats, groups: Codes, systems: Codes, *, seed: int = 0
-) -> SystemOrder | None:
+) -> SystemOrder:
     """Compare the order of systems by the judge's means with the order by people's.
 
     Args:
@@ -144,16 +144,13 @@ def system_order(
         groups: Code of each row's source, shape (n,).
         systems: Code of each row's system, shape (n,); -1 for rows without one.
         seed: Seed of the resamples.
-
-    Returns:
-        `None` if there are fewer than two systems or sources.
     """
     known = systems >= 0
     x, y = x[known], y[known]
     groups = np.unique(groups[known], return_inverse=True)[1]
     systems = np.unique(systems[known], return_inverse=True)[1]
     if not len(x) or systems.max() < 1 or groups.max() < 1:
-        return None
+        return SystemOrder()
     count, sources = int(systems.max()) + 1, int(groups.max()) + 1
     cells = groups * count + systems
     tables: list[Floats] = [
@@ -175,7 +172,7 @@ def system_order(
     apart = np.abs(rated) > critical * error_p
     detectable = _DETECT * float(np.median(error_p))
     if not apart.any():
-        return SystemOrder(count, 0, UNDEFINED, 0, 1.0, detectable)
+        return SystemOrder(count, detectable=detectable)
     sign, weight = np.sign(rated[apart]), np.abs(rated[apart])
     weight = weight / weight.sum()
     value = float(_right(judged[apart] * sign) @ weight)

@@ -304,14 +304,15 @@ def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellR
     return CellReader(name, kind, list(values))
 
 
-def polarity(words: Iterable[str]) -> dict[str, int] | None:
-    """Return which words mean no (0) and which yes (1); `None` unless all are known to mean either.
+def polarity(words: Iterable[str]) -> dict[str, int]:
+    """Return which words mean no (0) and which yes (1); nothing unless all mean either.
 
     `not supported` means no because `supported` does not, `not hallucinated` means yes.
     """
     given = set(words)
     meant = {word: _meaning(word, given) for word in given}
-    return None if None in meant.values() else {w: int(m or 0) for w, m in meant.items()}
+    known = {word: one for word, one in meant.items() if one is not None}
+    return known if len(known) == len(meant) else {}
 
 
 def are_grades(words: Iterable[str]) -> bool:

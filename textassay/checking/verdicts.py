@@ -204,9 +204,9 @@ class _Assessment:
             return within_sources(self.x, self.y, self.groups)
         return self.follow
 
-    def _order(self) -> SystemOrder | None:
-        if not self.two or not self.all.has_groups or not len(self.x):
-            return None
+    def _order(self) -> SystemOrder:
+        if not self.two or not self.all.has_groups:
+            return SystemOrder()
         return system_order(
             self.pair.on_scale, self.y, self.groups, self.pair.systems, seed=self.seed
         )
@@ -244,7 +244,7 @@ class _Assessment:
         return {"value": self.pair.labels[best], "accuracy": float(counts[best]) / len(self.y)}
 
     def _detectable(self) -> float | None:
-        if self.order is not None and self.order.detectable is not None:
+        if self.order.detectable is not None:
             return self.order.detectable
         if not self.two:
             return None
@@ -342,7 +342,7 @@ class _Assessment:
     def _compare(self) -> UseVerdict:
         figure, order = self.within, self.order
         seen = self._seen()
-        if order is not None and order.systems > 3 and order.pairs:
+        if order.systems > 3 and order.pairs:
             size = self._size()
             right = order.right
             figures = (
@@ -364,13 +364,13 @@ class _Assessment:
                     f" [{ends(size, 2)}]"
                 )
             return self._with_seen(self._helped(figure, f"{upper(figures)}."))
-        if figure.is_above(LIMITS.follows_blind) and (order is None or not order.reversed):
+        if figure.is_above(LIMITS.follows_blind) and not order.reversed:
             return UseVerdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
         whose = (
             "No column says who wrote each text, so nothing shows whether the judge favors a system"
-            if order is None
+            if not order.systems
             else "These systems are too few or too alike to show whether the judge favors one"
         )
         return self._with_seen(
@@ -686,7 +686,4 @@ def _difference(size: float, *, as_share: bool) -> str:
 
 
 def _within(figure: Estimate, low: float, high: float) -> bool:
-    return (
-        figure.low is not None and figure.high is not None
-        and figure.low >= low and figure.high <= high
-    )  # fmt: skip
+    return bool(figure.ends) and figure.ends[0] >= low and figure.ends[1] <= high

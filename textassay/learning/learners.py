@@ -21,12 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.learning.pooling import (
-    MIN_SOURCES,
-    MIN_SYSTEMS,
-    RowsWithMeans,
-    compare_pooling,
-)
+from textassay.learning.pooling import MIN_SOURCES, MIN_SYSTEMS, RowsWithMeans, compare_pooling
 from textassay.learning.regression import (
     KernelSum,
     Linear,
