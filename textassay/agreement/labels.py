@@ -161,8 +161,7 @@ def label_agreement(
     count = len(labels)
     pairs = pair_up(judge, human, groups=groups)
     _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
-    cells = (pairs.human * count + pairs.scores).astype(np.intp)
-    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**2)
+    tables = _tables(pairs.human * count + pairs.scores, pairs.groups, count**2)
     return _agreement_of(
         pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
     )
@@ -202,12 +201,12 @@ def _whole_if_possible(count: float) -> int | float:
     return int(count) if count.is_integer() else count
 
 
-def _tables(
-    cells: Codes, sources: Codes, number: int, width: int, weights: Floats | None = None
-) -> Floats:
+def _tables(cells: Floats, sources: Codes, width: int, weights: Floats | float = 1.0) -> Floats:
     """Return how often each cell occurs in each source, shape (sources, cells)."""
-    flat = np.bincount(sources * width + cells, weights=weights, minlength=number * width)
-    return flat.reshape(number, width).astype(float)
+    number = int(sources.max(initial=-1)) + 1
+    at, of_rows = sources * width + cells.astype(np.intp), np.broadcast_to(weights, cells.shape)
+    counts: Floats = np.bincount(at, of_rows, minlength=number * width).astype(float)
+    return counts.reshape(number, width)
 
 
 def _measures(
@@ -434,16 +433,14 @@ def compare_labels(
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # one number for both labels, so that rows that one judge left out are left out on both sides
     pairs = pair_up(ours * count + other, human, groups=groups)
-    both = pairs.scores.astype(np.intp)
-    cells = pairs.human.astype(np.intp) * count**2 + both
-    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**3)
+    tables = _tables(pairs.human * count**2 + pairs.scores, pairs.groups, count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
     drawn: dict[str, list[Floats]] = {}
     if bootstrap and not too_few_groups(pairs):
         drawn = _parts(
             _weigh_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
         )
-    return len(cells), {
+    return len(pairs.scores), {
         name: _difference(float(x[0]), float(y[0]), drawn.get(name, ()))
         for name, (x, y) in whole.items()
     }
@@ -552,9 +549,8 @@ def agreement_at(
     rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
     labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
     weights = np.where(ties[rows], 0.5, 1.0)
-    cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
-    number = number_of_groups(pairs)
-    tables = _tables(cells, pairs.groups[rows], number, len(labels) ** 2, weights)
+    cells = pairs.human[rows] * len(labels) + labels_of_rows
+    tables = _tables(cells, pairs.groups[rows], len(labels) ** 2, weights)
     found = _agreement_of(
         pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
@@ -593,9 +589,8 @@ def with_auc(
     if not 0 < yes.sum() < len(yes):
         return replace(found, measures={**found.measures, "auc": Measure(None)})
 
-    def count(weights: Floats) -> tuple[Floats, Floats]:
-        of_yes, of_no = (np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes))
-        return of_yes, of_no
+    def count(weights: Floats) -> list[Floats]:
+        return [np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes)]
 
     counts = count(np.ones((1, len(yes))))
     value, ci = float(_area(*counts)[0]), None
@@ -609,9 +604,9 @@ def with_auc(
         for weights in _random_weights(np.ones(len(rows)), bootstrap, step, rng):
             drawn = count(weights[:, sources])
             ends = rng.gamma(_CELL / 2, size, size=(2, 2, len(weights), 1))
-            more = [
+            more = (
                 np.hstack([low, one, high]) for one, (low, high) in zip(drawn, ends, strict=True)
-            ]
+            )
             parts.append((_area(*drawn), _area(*more)))
         ci = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
     return replace(found, measures={**found.measures, "auc": Measure(value, ci, 0.5)})
@@ -771,22 +766,20 @@ class _SetTable:
         self._sets, codes = both[first], codes.reshape(2, -1)
         self._distance = _masi(self._sets)
 
-        def per_source(values: Floats) -> Floats:
-            """Return sums over the rows of each source of an array of shape (n, columns)."""
-            columns = [np.bincount(sources, weights=one, minlength=number) for one in values.T]
-            return np.stack(columns, axis=1)
+        def per_source(columns: Iterable[Floats]) -> Floats:
+            """Return sums over the rows of each source, shape (sources, columns)."""
+            sums = [np.bincount(sources, weights=one, minlength=number) for one in columns]
+            return np.stack(sums, axis=1)
 
         shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
         jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
         exact = (ours == theirs).all(axis=1).astype(float)
         apart = self._distance[codes[0], codes[1]]
-        self.rows = per_source(np.ones((len(ours), 1)))[:, 0]
+        self.rows = per_source([np.ones(len(ours))])[:, 0]
         # similarities from 0 to 1, whose means are measures or parts of one
-        self._similar = per_source(np.stack([exact, jaccard, 1 - apart], axis=1))
-        cells = (2 * theirs + ours).astype(np.intp)
-        self._cells = per_source(
-            (cells[:, :, None] == np.arange(4)).reshape(len(ours), -1).astype(float)
-        )
+        self._similar = per_source([exact, jaccard, 1 - apart])
+        cells = (2 * theirs + ours)[:, :, None] == np.arange(4)
+        self._cells = per_source(cells.reshape(len(ours), -1).astype(float).T)
         kinds = len(self._sets)
         used = np.bincount((sources * kinds + codes).ravel(), minlength=number * kinds)
         self._used = used.reshape(number, kinds).astype(float)

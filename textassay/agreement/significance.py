@@ -406,4 +406,7 @@ def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest
         return None
     (a, human), b = (first.scores, first.human), second.scores
     defined = [r for r in (pearson(a, human), pearson(b, human), pearson(a, b)) if r is not None]
-    return williams(*defined, n=len(a)) if len(defined) == 3 else None
+    if len(defined) < 3:
+        return None
+    r_a, r_b, r_ab = defined
+    return williams(r_a, r_b, r_ab, len(a))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -41,7 +41,7 @@ from textassay.checking.statistics import (
     within_sources,
 )
 from textassay.runtime.errors import DataError
-from textassay.table import Estimate
+from textassay.table import Alert, Estimate, column
 
 Use = Literal["compare", "means", "gate", "texts"]
 USES: tuple[Use, ...] = get_args(Use)
@@ -89,6 +89,13 @@ class UseLimits:
 
 
 LIMITS = UseLimits()
+WORDS: dict[UseAnswer, str] = {
+    "no": "not yet",
+    "unknown": "unknown",
+    "corrected": "yes, with correction",
+    "yes": "yes",
+}
+"""How a sentence names a verdict, from the least that a judge may do to the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +109,51 @@ class UseVerdict:
     """The figures that decide, in one or two sentences."""
 
 
+def _verdict(use: Use, heading: str) -> dict[str, Any]:
+    def cell(row: VerdictRow) -> str:
+        answer = row.uses[use].answer
+        return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
+
+    return column(heading, name=use, cell=cell)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
     """The verdicts on one judge, with the figures behind them."""
 
-    pair: JudgedPair
-    n: int
+    pair: JudgedPair = field(
+        metadata=column("judge", name="judge", cell="pair.judge")
+        | column("people", name="human", cell="pair.human")
+    )
+    n: int = field(metadata=column("n", "count"))
     """Texts with a score and a rating."""
-    groups: int
+    groups: int = field(metadata=column("sources", "count"))
     """Their sources."""
-    agreement: dict[str, Estimate]
+    agreement: dict[str, Estimate] = field(
+        metadata=column("agreement", "interval", cell=lambda row: row.main_figure[1])
+    )
     """Measures of agreement by name."""
-    constant: dict[str, Any]
+    constant: dict[str, Any] = field(
+        metadata=column(
+            "constant", "number", when=any, cell=lambda row: row.constant.get("accuracy")
+        )
+    )
     """The best answer that is always the same, and its agreement."""
     detectable: float | None
     """Difference of two systems' mean ratings that these sources would show in four of five
     tries; on people's scale, of labels as a share."""
-    uses: dict[Use, UseVerdict]
+    uses: dict[Use, UseVerdict] = field(
+        metadata=_verdict("compare", "compare")
+        | _verdict("means", "means")
+        | _verdict("gate", "gate")
+        | _verdict("texts", "single texts")
+    )
+
+    @property
+    def main_figure(self) -> tuple[str, Estimate]:
+        """The figure that sums up how a judge agrees, by its name."""
+        name = "accuracy" if self.pair.judge_labels else "pearson"
+        return name, self.agreement.get(name, UNDEFINED)
 
     @property
     def answers(self) -> tuple[UseAnswer, ...]:

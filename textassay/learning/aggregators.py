@@ -190,14 +190,9 @@ class Aggregator:
         # a row without any feature teaches nothing
         y = np.where(empty[:, None], np.nan, y)
         learner = AspectLearner(
-            self.name,
-            self.features_,
-            scales=self.scales,
-            seed=self.seed,
-            threads=self.threads,
-            new_systems=new_systems,
-            weigh=weigh,
-        )
+            self.name, self.features_, scales=self.scales, seed=self.seed, threads=self.threads,
+            new_systems=new_systems, weigh=weigh,
+        )  # fmt: skip
         with _one_blas_thread():
             self._aspects = learner.learn(self.targets_, rows, codes, y, named)
         return self
@@ -431,7 +426,8 @@ class Aggregator:
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
         width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
-        if made._standardizer.shapes != {(width,)}:
+        own = made._standardizer
+        if {one.shape for one in (own.means, own.inverse_sds, own.low, own.high)} != {(width,)}:
             raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
         made.new_systems = bool(content.get("new_systems", False))
         known, about = content.get("systems"), content.get("sources") or {"ratios": ()}
@@ -528,11 +524,6 @@ class Standardizer:
     def beyond(self, x: Floats) -> Mask:
         """Return which values lie outside of the bounds of a feature that takes part."""
         return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
-
-    @property
-    def shapes(self) -> set[tuple[int, ...]]:
-        """Shapes of its arrays."""
-        return {one.shape for one in (self.means, self.inverse_sds, self.low, self.high)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; a feature without bounds has `null`."""

@@ -95,8 +95,6 @@ def demo(
 
 def _print_check(found: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
-    from textassay.checking.result import main_figure
-
     say_line = _printer()
     say_line(
         "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
@@ -109,7 +107,7 @@ def _print_check(found: Check, page: Path) -> None:
     )
     for row in found.rows:
         answers = (VERDICTS[one] for one in row.answers)
-        figure = _number(main_figure(row)[1].value)
+        figure = _number(row.main_figure[1].value)
         say_line(f"{row.pair.judge:<13}{figure:>18}   " + "".join(
             f"{answer:<{width}}" for answer, width in zip(answers, (13, 11, 11, 9), strict=True)
         ).rstrip())  # fmt: skip
