@@ -198,9 +198,7 @@ def _words_in_common(
 
 def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
     """Return the labels of scores that are compared with a task's aspects, by name of the score."""
-    scores: dict[str, list[str]] = {}
-    for score, human in map_entries(aspect_map):
-        scores.setdefault(human, []).append(score)
+    scores = _grouped((human, score) for score, human in map_entries(aspect_map))
     found: dict[str, LabelScale] = {}
     for aspect in aspects:
         for score in scores.get(aspect.name, [aspect.name]):
@@ -221,10 +219,14 @@ def labels_of_people(
 
 
 def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
-    mapped: dict[str, list[str]] = {}
-    for score, human in map_entries(aspect_map):
-        mapped.setdefault(score, []).append(human)
-    return mapped
+    return _grouped(map_entries(aspect_map))
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:

@@ -264,7 +264,15 @@ def compare(
     """
     if bootstrap < 1:
         raise ConfigurationError(f"comparing needs at least 1 resample, not {bootstrap}")
-    first, second = _same_rows(a, b, human, groups, systems, level)
+    x, y = finite_array(a, "scores a"), finite_array(b, "scores b")
+    if len(x) != len(y):
+        raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
+    # a row that one side left unscored is dropped on both: they are compared on the same texts
+    missing = np.isnan(x) | np.isnan(y)
+    first, second = (
+        pair_up(np.where(missing, np.nan, side), human, groups=groups, systems=systems, level=level)
+        for side in (x, y)
+    )
     points = [compute_agreement(pairs, level) for pairs in (first, second)]
     # at system level a point is a system: what varies from one set of systems to another
     rows, unit_level, least = len(first.scores), level, MIN_GROUPS
@@ -328,26 +336,6 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
         return None
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / below)
     return WilliamsTest(t=t, df=n - 3, p=two_sided(t, n - 3))
-
-
-def _same_rows(
-    a: NumbersLike,
-    b: NumbersLike,
-    human: NumbersLike,
-    groups: RowLabels | None,
-    systems: RowLabels | None,
-    level: Level,
-) -> tuple[Pairs, Pairs]:
-    x, y = finite_array(a, "scores a"), finite_array(b, "scores b")
-    if len(x) != len(y):
-        raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
-    missing = np.isnan(x) | np.isnan(y)
-    # a row that one side left unscored is dropped on both: they are compared on the same texts
-    x[missing] = y[missing] = np.nan
-    first, second = (
-        pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)
-    )
-    return first, second
 
 
 def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:

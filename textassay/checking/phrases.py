@@ -5,17 +5,8 @@ from __future__ import annotations
 from textassay.table import Estimate
 
 
-def complement(figure: Estimate) -> Estimate:
-    """Return 1 minus a share."""
-    return _subtracted(1, figure, 1)
-
-
-def negative(figure: Estimate, unit: float = 1) -> Estimate:
-    """Return a figure in units of another, with the sign turned around."""
-    return _subtracted(0, figure, unit)
-
-
-def _subtracted(start: float, figure: Estimate, unit: float) -> Estimate:
+def subtract(figure: Estimate, start: float = 0, *, unit: float = 1) -> Estimate:
+    """Return a start, such as the whole 1 of a share, less a figure in units of another."""
     ends = figure.value, figure.high, figure.low
     return Estimate(*(None if one is None else start - one / unit for one in ends))
 

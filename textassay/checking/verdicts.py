@@ -18,12 +18,11 @@ from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.labels import LabelAgreement, label_agreement
 from textassay.checking.pair import JudgedPair
 from textassay.checking.phrases import (
-    complement,
     ends,
     interval,
-    negative,
     percent,
     percent_interval,
+    subtract,
     upper,
 )
 from textassay.checking.statistics import (
@@ -546,8 +545,8 @@ class _Assessment:
         human = self.human
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
-        missed, failures = complement(through), int((human == 0).sum())
-        alarms = complement(stopped)
+        missed, failures = subtract(through, 1), int((human == 0).sum())
+        alarms = subtract(stopped, 1)
         constant = float(np.mean(human == best))
         word = self._word(best)
         accuracy = self._measure(found, "accuracy")
@@ -626,7 +625,7 @@ class _Assessment:
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
         left = mean_over(squares - LIMITS.skill * constant, self.groups)
-        close = negative(error, width)
+        close = subtract(error, unit=width)
         what = (
             f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on a scale"
             f" of {self.pair.scale[0]:g} to {self.pair.scale[1]:g}; always saying"
@@ -643,7 +642,7 @@ class _Assessment:
         self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
     ) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
-        beaten = negative(left)
+        beaten = subtract(left)
         if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", what)
         if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
