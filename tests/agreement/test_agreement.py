@@ -493,3 +493,12 @@ def test_only_rows_with_both_scores_count_and_a_constant_side_is_undefined():
         agreement.compare([1, 2], [2, 1], [1, 2], bootstrap=0)
     with pytest.raises(DataError, match="equally long"):
         agreement.compare([1, 2], [2, 1, 3], [1, 2])
+
+
+def test_a_comparison_leaves_the_arrays_of_its_caller_as_they_are():
+    a = np.array([np.nan, 2.0, 3.0, 1.0, 5.0, 4.0])
+    b = np.array([1.0, np.nan, 2.0, 4.0, 5.0, 3.0])
+    before = a.copy(), b.copy()
+    assert agreement.compare(a, b, [1, 2, 3, 4, 5, 6], bootstrap=10).n == 4
+    np.testing.assert_array_equal(a, before[0])
+    np.testing.assert_array_equal(b, before[1])

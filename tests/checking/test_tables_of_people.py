@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     human: str
     labels: tuple[str, ...] = ()
     scale: tuple[float, float] = (1.0, 5.0)
-    raters: int = 0
+    raters: int = 1
     options: dict[str, str] = {}
 
 

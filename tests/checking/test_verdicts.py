@@ -167,7 +167,7 @@ def test_three_raters_are_what_single_texts_are_measured_by():
 def test_texts_without_a_score_leave_all_but_comparisons_open():
     human = np.array([0, 1] * 60)
     some = labels(human, human)
-    row = assess(replace(some, scores=np.where(np.arange(120) < 20, np.nan, human), unscored=20))
+    row = assess(replace(some, scores=np.where(np.arange(120) < 20, np.nan, human)))
     assert row.n == 100
     assert {use: one.answer for use, one in row.uses.items()} == {
         "compare": "yes", "means": "unknown", "gate": "unknown", "texts": "unknown"

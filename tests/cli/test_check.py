@@ -147,23 +147,29 @@ def test_the_page_loads_nothing_and_escapes_names(tmp_path):
     assert "For single texts" in page
 
 
-def test_a_run_is_checked_by_the_ratings_of_other_data(tmp_path):
+@pytest.mark.parametrize("name", ["scores.jsonl", "verdicts.jsonl"])
+def test_scores_are_checked_by_the_ratings_of_other_data(tmp_path, name):
     scores = [{"id": str(n), "aspect": "quality", "value": n % 5 + 1} for n in range(100)]
     scores[3]["value"] = None
     data = [
         {"id": str(n), "output": f"text {n}", "human": {"usefulness": (n + (n % 11 == 0)) % 5 + 1}}
         for n in range(100)
     ]
-    for name, lines in (("scores.jsonl", scores), ("data.jsonl", data)):
-        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    [row] = document("check", tmp_path / "scores.jsonl", tmp_path / "data.jsonl")["rows"]
+    for file, lines in ((name, scores), ("data.jsonl", data)):
+        (tmp_path / file).write_text("\n".join(map(json.dumps, lines)))
+    [row] = document("check", tmp_path / name, tmp_path / "data.jsonl")["rows"]
     assert (row["judge"], row["human"], row["n"], row["kind"]) == (
         "quality",
         "usefulness",
         99,
         "number",
     )
-    textassay("check", tmp_path / "scores.jsonl").ends(2, "give the data with ratings after it")
+
+
+def test_scores_without_ratings_are_asked_for_them(tmp_path):
+    scores = tmp_path / "scores.jsonl"
+    scores.write_text('{"id": "1", "aspect": "quality", "value": 1}')
+    textassay("check", scores).ends(2, "give the data with ratings after it")
 
 
 def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path, monkeypatch):

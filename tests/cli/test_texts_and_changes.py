@@ -8,6 +8,7 @@ import pytest
 from tests.cli.harness import document, served, textassay
 from tests.report.test_two_texts import rows, write_run
 from textassay import Run, evaluate_sync, fit_sync
+from textassay.agreement import agreement_table
 from textassay.runtime.settings import Settings
 
 
@@ -150,3 +151,41 @@ def test_a_table_of_ratings_is_read_with_the_sources_of_the_run(tmp_path):
     in_python = Run(new).compare(Run(old), human=ratings).as_dict()
     assert found["rows"] == in_python["rows"]
     assert found["agreement"] == in_python["agreement"]
+
+
+RATED = {
+    "ids alone": ("id", lambda at: f"q{at}"),
+    "a group": ("id,group", lambda at: f"q{at},h{at // 4}"),
+    "a source text": ("id,source", lambda at: f"q{at},Article number {at // 4}."),
+    "a source for half of the rows": (
+        "id,group", lambda at: f"q{at},{f'g{at // 4}' if at < 20 else ''}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("names", "cells"), RATED.values(), ids=RATED)
+def test_texts_of_one_source_are_one_cluster_whatever_file_names_it(tmp_path, names, cells):
+    """The file of ratings, the run's data by `group`, or rows that share their source text."""
+    values = [1.0 + (at * 7 % 11) % 5 for at in range(40)]
+    grouped = [{**row, "group": f"g{at // 4}"} for at, row in enumerate(rows("Old", ratings=False))]
+    sourced = [
+        {**row, "source": f"Article number {at // 4}."}
+        for at, row in enumerate(rows("Old", ratings=False))
+    ]
+    lines = [f"{cells(at)},{1 + (at * 3 + at // 4) % 5}" for at in range(40)]
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("\n".join([f"{names},human.fluency", *lines]))
+    found = []
+    for name, data in (("grouped", grouped), ("sourced", sourced)):
+        run = write_run(tmp_path, name, data, values)
+        (row,) = document("agreement", run, ratings)["rows"]
+        assert row["groups"] == 10
+        assert agreement_table(Run(run), ratings).rows[0].agreement.ci is not None
+        found.append(row["ci"])
+        joined = document("agreement", run, "--ratings", ratings)["rows"]
+        assert joined[0]["groups"] == 10
+        (checked,) = document("check", run, ratings)["rows"]
+        assert checked["groups"] == 10
+        in_memory = Run(scores=Run(run).scores, examples=[*Run(run).examples()])
+        assert agreement_table(in_memory, ratings).rows[0].agreement.groups == 10
+    assert found[0] == found[1]

@@ -282,7 +282,7 @@ def test_an_importance_that_nothing_could_be_exchanged_for_is_missing():
     [
         (lambda x, y: importance(x, y, repeats=0), ConfigurationError, "1 repeat"),
         (lambda x, y: importance(x, np.ones(20)), DataError, "vary"),
-        (lambda x, y: importance(x, y, columns=["a", "b"]), DataError, "2 names for 8"),
+        (lambda x, y: importance(x, y, columns=["a", "b"]), DataError, "2 feature names for 8"),
         (
             lambda x, y: importance(x, y, groups=[1, 2, 3]),
             DataError,

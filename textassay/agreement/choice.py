@@ -36,9 +36,6 @@ from textassay.agreement.significance import Difference, two_sided
 from textassay.runtime.errors import DataError
 from textassay.table import column
 
-_ROUNDING = 1e-9
-"""Scores of one group that differ by less, such as two weighted means, differ by rounding."""
-
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
@@ -152,24 +149,24 @@ def choices_of(
     for row, group in enumerate(groups):
         if group is not None and not np.isnan(human[row]):
             at.setdefault(group, []).append(row)
-    found: list[tuple[list[int], Floats]] = []
+    found: list[tuple[list[int], NDArray[np.bool_]]] = []
     unscored = undecided = 0
     for rows in at.values():
         if len(rows) < 2:
             continue
-        best = human[rows] >= human[rows].max() - _ROUNDING
+        best = _highest(human[rows])
         if best.all():
             undecided += 1
         elif any(np.isnan(scores[rows]).any() for scores in judges):
             unscored += 1
         else:
             found.append((rows, best))
-    per_judge = []
+    shares, tied = list[Floats](), list[Floats]()
     for scores in judges:
-        first = [scores[rows] >= scores[rows].max() - _ROUNDING for rows, _ in found]
-        hits = [float(best[top].mean()) for top, (_, best) in zip(first, found, strict=True)]
-        ties = [float(top.sum() > 1) for top in first]
-        per_judge.append((np.array(hits), np.array(ties)))
+        first = [_highest(scores[rows]) for rows, _ in found]
+        hits = (best[top].mean() for top, (_, best) in zip(first, found, strict=True))
+        shares.append(np.array(list(hits), float))
+        tied.append(np.array([top.sum() > 1 for top in first], float))
     keys = [rows[0] if units is None else units[rows[0]] for rows, _ in found]
     numbers = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     # a group that belongs to nothing is a unit of its own
@@ -178,12 +175,16 @@ def choices_of(
     if sided and found:
         constants += [np.mean([best[side] for _, best in found]) for side in (0, 1)]
     return Choices(
-        shares=[hits for hits, _ in per_judge],
-        strict=[(hits == 1).astype(float) for hits, _ in per_judge],
-        tied=[ties for _, ties in per_judge], chance=float(max(constants)) if constants else None,
+        shares=shares, strict=[(hits == 1).astype(float) for hits in shares], tied=tied,
+        chance=float(max(constants)) if constants else None,
         units=np.unique(codes, return_inverse=True)[1], texts=sum(len(rows) for rows, _ in found),
         unscored=unscored, undecided=undecided,
     )  # fmt: skip
+
+
+def _highest(values: Floats) -> NDArray[np.bool_]:
+    # what differs by less, such as two weighted means, differs by rounding
+    return np.asarray(values >= values.max() - 1e-9, bool)
 
 
 def choice_agreement(
@@ -223,16 +224,12 @@ def choice_agreement(
             f" {units_seen}"
         )
     return ChoiceAgreement(
-        n=n,
-        texts=found.texts,
+        n=n, texts=found.texts,
         choice=Measure(_mean(value), share_interval(value, found.units), found.chance),
         # a constant ties everywhere, and a tie is strictly wrong
-        strict=Measure(_mean(strict), share_interval(strict, found.units), None),
-        tied=_mean(found.tied[0]),
-        unscored=found.unscored,
-        undecided=found.undecided,
-        note=note,
-    )
+        strict=Measure(_mean(strict), share_interval(strict, found.units)),
+        tied=_mean(found.tied[0]), unscored=found.unscored, undecided=found.undecided, note=note,
+    )  # fmt: skip
 
 
 def compare_choices(

@@ -39,10 +39,6 @@ Coefficient = Literal["pearson", "spearman", "kendall"]
 NumbersLike = ArrayLike | Sequence[float | None]
 """Numbers of shape (n,); `None` or NaN for a missing one."""
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
-_MAX_MAGNITUDE = 1e300
-"""Largest magnitude of a number; sums of a hundred million of them are still finite."""
-_NUMBERS_AT_ONCE = 2_000_000
-"""Numbers that a temporary array may hold."""
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
@@ -98,7 +94,7 @@ def kendall_rows(x: Floats, y: Floats) -> Floats:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
         return np.array([one["kendall"][0] for one in each], float)
     # the pairwise array has n * n numbers per row; chunks bound the memory
-    step = max(1, _NUMBERS_AT_ONCE // max(n * n, 1))
+    step = max(1, 2_000_000 // max(n * n, 1))
     parts = [_kendall_by_pairs(x[i : i + step], y[i : i + step]) for i in range(0, rows, step)]
     return np.concatenate(parts) if parts else np.empty(0)
 
@@ -126,11 +122,12 @@ def finite_array(values: NumbersLike, name: str) -> Floats:
         ) from error
     if array.ndim != 1:
         raise DataError(f"{name} must have one dimension, not shape {array.shape}")
-    if (beyond := np.abs(array) > _MAX_MAGNITUDE).any():
+    most = 1e300  # sums of a hundred million such numbers are still finite
+    if (beyond := np.abs(array) > most).any():
         row = int(np.flatnonzero(beyond)[0])
         raise DataError(
             f"{name} contain {array[row]} at row {row}; a number must be finite and at most"
-            f" {_MAX_MAGNITUDE:g}"
+            f" {most:g}"
         )
     return array
 

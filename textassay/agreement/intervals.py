@@ -72,18 +72,17 @@ MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 6, 40
 simulated coverage is 95 to 100 % here. Of five systems an interval would be most of -1 to 1."""
 _PRECISE = 1e-14
 """Relative precision of a quantile."""
-_CERTAIN = 1 - 1e-9
-"""Coefficients beyond have no place on the z scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """Intervals of the three coefficients at one level."""
 
-    ci: dict[Coefficient, Interval | None] = field(
+    ci: dict[Coefficient, Interval | None] | None = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    """Interval by coefficient; `None` if it is undefined or none can hold."""
+    """Interval by coefficient, `None` if it is undefined or none can hold; `None` as a whole if
+    intervals were not requested."""
     note: str | None = None
     """Why there are no intervals, or why they are too narrow."""
 
@@ -174,11 +173,11 @@ def number_of_groups(pairs: Pairs) -> int:
     return int(pairs.groups.max(initial=-1)) + 1
 
 
-def too_few_groups(pairs: Pairs) -> str | None:
+def too_few_groups(pairs: Pairs) -> str:
     """Return why there is no interval if there are fewer than `MIN_GROUPS` groups, or rows."""
     kind = "groups" if pairs.has_groups else "rows"
     groups = number_of_groups(pairs)
-    return _too_few(kind, groups, MIN_GROUPS) if groups < MIN_GROUPS else None
+    return _too_few(kind, groups, MIN_GROUPS) if groups < MIN_GROUPS else ""
 
 
 def _too_few(kind: str, count: int, needed: int) -> str:
@@ -188,7 +187,7 @@ def _too_few(kind: str, count: int, needed: int) -> str:
 def _over_rows(
     pairs: Pairs, point: dict[Coefficient, float | None], resamples: int, seed: int
 ) -> Intervals:
-    if (note := too_few_groups(pairs)) is not None:
+    if note := too_few_groups(pairs):
         return Intervals(note=note)
     df, varied = degrees_of_freedom(pairs), vary_groups(pairs, resamples, seed)
     errors = {name: varied.error(to_z(values)) for name, values in varied.values.items()}
@@ -281,8 +280,9 @@ def interval_around(value: float | None, error: float | None, df: float) -> Inte
     # interval is taken there and carried back; on r itself it could leave -1 to 1
     if value is None or error is None:
         return None
-    if abs(value) >= _CERTAIN:  # an exact relation, which has no place on the z scale
-        return (value, value) if error < 1 - _CERTAIN else None
+    rounding = 1e-9
+    if abs(value) >= 1 - rounding:  # an exact relation, which has no place on the z scale
+        return (value, value) if error < rounding else None
     half = t_quantile(df, CONFIDENCE) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
 

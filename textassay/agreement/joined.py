@@ -25,6 +25,7 @@ from textassay.runtime.data.digests import (
     may_be_one_text,
     source_digest,
     source_names,
+    sources_by_id,
     text_digest,
 )
 from textassay.runtime.data.material import OTHER_OUTPUT
@@ -92,9 +93,7 @@ def join(
 
 
 def pair_names(
-    scores: Mapping[str, object],
-    human: tuple[str, ...],
-    aspect_map: AspectMap,
+    scores: Mapping[str, object], human: tuple[str, ...], aspect_map: AspectMap
 ) -> list[tuple[str, str]]:
     """Return (score, human aspect), each pair once, in order of scores."""
     if not human:
@@ -199,9 +198,7 @@ def _words_in_common(
 
 def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
     """Return the labels of scores that are compared with a task's aspects, by name of the score."""
-    scores: dict[str, list[str]] = {}
-    for score, human in map_entries(aspect_map):
-        scores.setdefault(human, []).append(score)
+    scores = _grouped((human, score) for score, human in map_entries(aspect_map))
     found: dict[str, LabelScale] = {}
     for aspect in aspects:
         for score in scores.get(aspect.name, [aspect.name]):
@@ -222,10 +219,14 @@ def labels_of_people(
 
 
 def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
-    mapped: dict[str, list[str]] = {}
-    for score, human in map_entries(aspect_map):
-        mapped.setdefault(score, []).append(human)
-    return mapped
+    return _grouped(map_entries(aspect_map))
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:
@@ -263,8 +264,23 @@ class People:
         aspects: All human aspects.
     """
 
-    def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
-        """Read a data set; the field `by` names the subset of each row."""
+    def __init__(
+        self,
+        data: Any,
+        *,
+        criteria: bool = False,
+        by: str | None = None,
+        judged: Iterable[Example] = (),
+    ) -> None:
+        """Read a data set.
+
+        Args:
+            data: Rows with ratings.
+            criteria: Whether the criteria of rubrics are rows, too.
+            by: Field that names the subset of each row.
+            judged: What a run judged: rows without a source, such as a table of ratings by id, have
+                the source of the text with their id.
+        """
         self.ids: list[str] = []
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
@@ -297,6 +313,9 @@ class People:
                     own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), own, {})
         named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
+        if None in named.values() and getattr(judged, "name", "") != examples.name:
+            known = sources_by_id(judged)
+            named = {id_: name or known.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
@@ -433,10 +452,6 @@ class People:
                     )
 
 
-MAX_SUBSETS = 100
-"""Most subsets: a table with a row for each id or source would be of no use."""
-
-
 def subset_names(*sides: People) -> list[str]:
     """Return the values of the field that data are divided by, in order of the alphabet."""
     names = sorted({one for people in sides for one in people.subsets if one is not None})
@@ -445,10 +460,10 @@ def subset_names(*sides: People) -> list[str]:
         raise ConfigurationError(
             f"by={by!r} divides the data by a field, and no example has a field of that name"
         )
-    if len(names) > MAX_SUBSETS:
+    if len(names) > 100:  # a table with a row for each id or source would be of no use
         raise ConfigurationError(
-            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
-            " can be read"
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most 100 can be"
+            " read"
         )
     return names
 

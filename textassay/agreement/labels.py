@@ -75,16 +75,12 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
-_CELL, _JOINT_CELLS = 0.5, 4.0
-"""Observations that each cell of a matrix is given more, and all cells of two judges' together."""
-MIN_OF_EACH = 5
-"""Rows with each of more than two labels that means over labels need for an interval."""
-_OVER_LABELS = ("balanced_accuracy", "macro_f1")
-_NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
-"""Numbers of a temporary array; random weightings of tables of sets."""
+_CELL = 0.5
+"""Observations that each cell of a matrix is given more."""
+_NUMBERS_AT_ONCE = 2_000_000
+"""Numbers of a temporary array."""
 MIN_SOURCES = 10
 """Fewest sources that are divided into halves to choose a threshold."""
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,45 +161,39 @@ def label_agreement(
     count = len(labels)
     pairs = pair_up(judge, human, groups=groups)
     _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
-    cells = (pairs.human * count + pairs.scores).astype(np.intp)
-    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**2)
+    tables = _tables(pairs.human * count + pairs.scores, pairs.groups, count**2)
     return _agreement_of(
         pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
     )
 
 
 def _agreement_of(
-    pairs: Pairs,
-    tables: Floats,
-    *,
-    labels: Sequence[str],
-    ordered: bool,
-    bootstrap: int,
-    seed: int,
+    pairs: Pairs, tables: Floats, *, labels: Sequence[str], ordered: bool, bootstrap: int, seed: int
 ) -> LabelAgreement:
     """Return the agreement of rows whose cells are counted by source."""
     count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
     spans: dict[str, Interval | None] = {}
-    note = too_few_groups(pairs) if bootstrap and rows else None
-    if bootstrap and rows and note is None:
+    note = too_few_groups(pairs) if bootstrap and rows else ""
+    if bootstrap and rows and not note:
         drawn = _weigh_tables(
             tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
         )
         spans = _spans_of(found, drawn)
-        if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+        if count > 2 and whole.sum(axis=1).min() < 5:
             # a mean over labels would be over the labels that happen to occur
-            spans |= dict.fromkeys(_OVER_LABELS)
+            spans |= {"balanced_accuracy": None, "macro_f1": None}
             note = (
-                f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
-                f" than {MIN_OF_EACH} times"
+                "no interval of balanced_accuracy and macro_f1: people gave some labels fewer than"
+                " 5 times"
             )
     return LabelAgreement(
         labels=tuple(labels), ordered=ordered, n=rows, coverage=pairs.coverage,
         groups=len(tables) if pairs.has_groups else None,
         confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
-        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)), note=note,
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
+        note=note or None,
     )  # fmt: skip
 
 
@@ -211,12 +201,12 @@ def _whole_if_possible(count: float) -> int | float:
     return int(count) if count.is_integer() else count
 
 
-def _tables(
-    cells: Codes, sources: Codes, number: int, width: int, weights: Floats | None = None
-) -> Floats:
+def _tables(cells: Floats, sources: Codes, width: int, weights: Floats | float = 1.0) -> Floats:
     """Return how often each cell occurs in each source, shape (sources, cells)."""
-    flat = np.bincount(sources * width + cells, weights=weights, minlength=number * width)
-    return flat.reshape(number, width).astype(float)
+    number = int(sources.max(initial=-1)) + 1
+    at, of_rows = sources * width + cells.astype(np.intp), np.broadcast_to(weights, cells.shape)
+    counts: Floats = np.bincount(at, of_rows, minlength=number * width).astype(float)
+    return counts.reshape(number, width)
 
 
 def _measures(
@@ -293,7 +283,7 @@ def _random_weights(
     """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
     # few sources show less of how sources differ: Student's t in place of the normal distribution
-    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / 1.959963984540054) ** 2
     for start in range(0, resamples, step):
         size = (min(step, resamples - start), len(times))
         yield rng.gamma(times / spread, spread, size=size)
@@ -340,7 +330,7 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     hits = np.einsum("bii->bi", matrices)
     recall, precision = _ratio(hits, people), _ratio(hits, judge)
     accuracy = _ratio(right, total)
-    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
+    found = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
     if count == 2:
         # of two labels the second is the positive one
         found |= {
@@ -351,7 +341,7 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
         }
     else:
         # a label that neither side used has no F1
-        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
+        found["macro_f1"] = mean_of_defined(_ratio(2 * hits, people + judge))
     found["mcc"] = _mcc(total, right, people, judge)
     found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
     if ordered and count > 2:
@@ -418,7 +408,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return out
 
 
-def _mean_of_defined(values: Floats) -> Floats:
+def mean_of_defined(values: Floats) -> Floats:
     """Return the mean of each row without NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
@@ -443,17 +433,15 @@ def compare_labels(
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # one number for both labels, so that rows that one judge left out are left out on both sides
     pairs = pair_up(ours * count + other, human, groups=groups)
-    both = pairs.scores.astype(np.intp)
-    cells = pairs.human.astype(np.intp) * count**2 + both
-    tables = _tables(cells, pairs.groups, number_of_groups(pairs), count**3)
+    tables = _tables(pairs.human * count**2 + pairs.scores, pairs.groups, count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
     drawn: dict[str, list[Floats]] = {}
-    if bootstrap and too_few_groups(pairs) is None:
+    if bootstrap and not too_few_groups(pairs):
         drawn = _parts(
             _weigh_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
         )
-    return len(cells), {
-        name: _difference(float(x[0]), float(y[0]), drawn.get(name))
+    return len(pairs.scores), {
+        name: _difference(float(x[0]), float(y[0]), drawn.get(name, ()))
         for name, (x, y) in whole.items()
     }
 
@@ -477,19 +465,20 @@ def _weigh_differences(
     step = max(1, _NUMBERS_AT_ONCE // (number + width))
     for weights in _random_weights(np.ones(number), resamples, step, rng):
         plain = weights @ tables
-        more = rng.gamma(_JOINT_CELLS / width, size, size=(len(weights), width))
+        # four observations for all cells together
+        more = rng.gamma(4.0 / width, size, size=(len(weights), width))
         both = (_of_both(joint, count, ordered=ordered) for joint in (plain, plain + more))
         yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
 
 
-def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
+def _difference(a: float, b: float, drawn: Sequence[Floats]) -> Difference:
     from textassay.agreement.significance import Difference  # which a check does not need
 
     first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
-    if drawn is None:
+    if not drawn:
         return Difference(first, second, value, None, None)
     p = 0.0
     for part in drawn:
@@ -560,9 +549,8 @@ def agreement_at(
     rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
     labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
     weights = np.where(ties[rows], 0.5, 1.0)
-    cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
-    number = number_of_groups(pairs)
-    tables = _tables(cells, pairs.groups[rows], number, len(labels) ** 2, weights)
+    cells = pairs.human[rows] * len(labels) + labels_of_rows
+    tables = _tables(cells, pairs.groups[rows], len(labels) ** 2, weights)
     found = _agreement_of(
         pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
@@ -601,13 +589,12 @@ def with_auc(
     if not 0 < yes.sum() < len(yes):
         return replace(found, measures={**found.measures, "auc": Measure(None)})
 
-    def count(weights: Floats) -> tuple[Floats, Floats]:
-        of_yes, of_no = (np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes))
-        return of_yes, of_no
+    def count(weights: Floats) -> list[Floats]:
+        return [np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes)]
 
     counts = count(np.ones((1, len(yes))))
     value, ci = float(_area(*counts)[0]), None
-    if bootstrap and too_few_groups(pairs) is None:
+    if bootstrap and not too_few_groups(pairs):
         rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
         wrong = np.repeat(_misplaced(*counts), np.diff([*levels, len(yes)]), axis=1)
         by_source = np.bincount(sources, weights=np.where(yes, *wrong)).astype(float)
@@ -617,9 +604,9 @@ def with_auc(
         for weights in _random_weights(np.ones(len(rows)), bootstrap, step, rng):
             drawn = count(weights[:, sources])
             ends = rng.gamma(_CELL / 2, size, size=(2, 2, len(weights), 1))
-            more = [
+            more = (
                 np.hstack([low, one, high]) for one, (low, high) in zip(drawn, ends, strict=True)
-            ]
+            )
             parts.append((_area(*drawn), _area(*more)))
         ci = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
     return replace(found, measures={**found.measures, "auc": Measure(value, ci, 0.5)})
@@ -752,22 +739,19 @@ def set_agreement(
     table = _SetTable(ours, theirs, pairs.groups, number)
     found = dict(table.measures(np.ones((1, number))))
     spans: dict[str, Interval | None] = {}
-    note = too_few_groups(pairs) if bootstrap else None
-    if bootstrap and note is None:
+    note = too_few_groups(pairs) if bootstrap else ""
+    if bootstrap and not note:
         rng = np.random.default_rng(seed)
         drawn = (
             tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
-            for weights in _random_weights(np.ones(number), bootstrap, _SETS_AT_ONCE, rng)
+            for weights in _random_weights(np.ones(number), bootstrap, 200, rng)
         )
         spans = _spans_of(found, drawn)
     return SetAgreement(
-        labels=tuple(labels),
-        n=len(kept),
-        coverage=pairs.coverage,
+        labels=tuple(labels), n=len(kept), coverage=pairs.coverage,
         groups=number if pairs.has_groups else None,
-        measures=_measures(found, spans, _best_constant_sets(theirs, found)),
-        note=note,
-    )
+        measures=_measures(found, spans, _best_constant_sets(theirs, found)), note=note or None,
+    )  # fmt: skip
 
 
 class _SetTable:
@@ -782,22 +766,20 @@ class _SetTable:
         self._sets, codes = both[first], codes.reshape(2, -1)
         self._distance = _masi(self._sets)
 
-        def per_source(values: Floats) -> Floats:
-            """Return sums over the rows of each source of an array of shape (n, columns)."""
-            columns = [np.bincount(sources, weights=one, minlength=number) for one in values.T]
-            return np.stack(columns, axis=1)
+        def per_source(columns: Iterable[Floats]) -> Floats:
+            """Return sums over the rows of each source, shape (sources, columns)."""
+            sums = [np.bincount(sources, weights=one, minlength=number) for one in columns]
+            return np.stack(sums, axis=1)
 
         shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
         jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
         exact = (ours == theirs).all(axis=1).astype(float)
         apart = self._distance[codes[0], codes[1]]
-        self.rows = per_source(np.ones((len(ours), 1)))[:, 0]
+        self.rows = per_source([np.ones(len(ours))])[:, 0]
         # similarities from 0 to 1, whose means are measures or parts of one
-        self._similar = per_source(np.stack([exact, jaccard, 1 - apart], axis=1))
-        cells = (2 * theirs + ours).astype(np.intp)
-        self._cells = per_source(
-            (cells[:, :, None] == np.arange(4)).reshape(len(ours), -1).astype(float)
-        )
+        self._similar = per_source([exact, jaccard, 1 - apart])
+        cells = (2 * theirs + ours)[:, :, None] == np.arange(4)
+        self._cells = per_source(cells.reshape(len(ours), -1).astype(float).T)
         kinds = len(self._sets)
         used = np.bincount((sources * kinds + codes).ravel(), minlength=number * kinds)
         self._used = used.reshape(number, kinds).astype(float)
@@ -824,10 +806,10 @@ class _SetTable:
         matrices = cells.reshape(-1, 2, 2)
         own = measures_of(matrices, ordered=False)
         shape = (len(total), self.labels)
-        yield "macro_f1", _mean_of_defined(own["f1"].reshape(shape))
+        yield "macro_f1", mean_of_defined(own["f1"].reshape(shape))
         hits = cells[:, :, 3].sum(axis=1)
         yield "micro_f1", _ratio(2 * hits, 2 * hits + cells[:, :, 1:3].sum(axis=(1, 2)))
-        yield "macro_kappa", _mean_of_defined(own["kappa"].reshape(shape))
+        yield "macro_kappa", mean_of_defined(own["kappa"].reshape(shape))
         used = weights @ self._used
         values = used.sum(axis=1)
         expected = _ratio(
@@ -850,14 +832,12 @@ def _masi(sets: Floats) -> Floats:
 
 def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
     """Return what the best judge that always gives one of people's sets reaches, by measure."""
-    best: dict[str, float | None] = dict.fromkeys(found)
+    best = dict.fromkeys(found, np.nan)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
     # only the commonest sets are tried: a rare one is not the best answer
     for constant in sets[np.argsort(-counts, kind="stable")[:100]]:
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            value, known = number_or_none(values[0]), best[name]
-            if value is not None and (known is None or value > known):
-                best[name] = value
-    return best
+            best[name] = np.fmax(best[name], values[0])  # of NaN and a number, the number
+    return {name: number_or_none(value) for name, value in best.items()}

@@ -197,10 +197,7 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
 
 
 def rater_agreement(
-    ratings: RatingsLike,
-    judge: NumbersLike | None = None,
-    *,
-    is_nominal: bool = False,
+    ratings: RatingsLike, judge: NumbersLike | None = None, *, is_nominal: bool = False
 ) -> RaterAgreement:
     """Return how well raters agree with each other, and a judge with them on the same items.
 

@@ -17,20 +17,11 @@ from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.files import JsonLines, open_table
 from textassay.runtime.data.numerals import NumeralError, PercentColumns, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.errors import (
-    ConfigurationError,
-    DataError,
-    RunFolderError,
-    StorageError,
-)
-from textassay.runtime.labels import (
-    LEVEL_FEATURES,
-    LabelScale,
-    labels_of,
-)
-from textassay.runtime.messages import Score
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
+from textassay.runtime.labels import LEVEL_FEATURES, LabelScale, labels_of
+from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
-from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, SCORES, kept_rows, read_manifest
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +47,10 @@ ScoreSource = str | Path | Examples | HasScores
 class RecordedScores(Recorded):
     """Values by aspect and id that were read, with the digests and samples of the judged texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: object = None) -> None:
         super().__init__()
+        self.source = source
+        """What they were read from."""
         self.texts: dict[str, str] = {}
         """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
         self.samples: dict[str, dict[str, tuple[float, ...]]] = {}
@@ -107,7 +100,7 @@ def read_scores(
         RunFolderError: A folder that holds no scores, or a run of a newer format.
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
-    scores = RecordedScores()
+    scores = RecordedScores(source)
     for row in read_score_rows(source, labels):
         scores.add(row)
         if level_features and row.fields.get("how") == "decision":
@@ -125,7 +118,7 @@ def read_judge(
     """
     if isinstance(source, Mapping):
         return source
-    scores = RecordedScores()
+    scores = RecordedScores(source)
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
     for row in read_score_rows(source, labels):
@@ -142,11 +135,36 @@ def read_judge(
 
 def read_labels(source: object) -> dict[str, LabelScale]:
     """Return the labels of the aspects of a run folder, by name; empty for any other source."""
+    folder = run_folder(source)
+    return {} if folder is None else labels_of(read_manifest(folder))
+
+
+def judged_data(source: object) -> Iterable[Example]:
+    """Return what a run judged; empty for scores of no run, or if the data are no longer there."""
+    if isinstance(source, RecordedScores):
+        source = source.source
+    if (folder := run_folder(source)) is None:
+        return getattr(source, "judged", ())
+    spec = read_manifest(folder).get("spec") or {}
+    if (rows := kept_rows(folder)) is not None:
+        return Examples(rows, needs_output=False)
+    if not spec.get("data") or not Path(spec["data"]).is_file():
+        return ()
+    return Examples(spec["data"], needs_output=False, **reading_of_run(spec))
+
+
+def reading_of_run(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a run read its data, as options of `Examples`."""
+    return {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
+
+
+def run_folder(source: object) -> Path | None:
+    """Return the folder of a run that is given by its path or the path of its scores."""
     if not isinstance(source, str | Path):
-        return {}
-    folder = Path(source)
-    folder = folder.parent if folder.name == SCORES else folder
-    return labels_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else {}
+        return None
+    path = Path(source)
+    folder = path.parent if path.name == SCORES else path
+    return folder if (folder / MANIFEST).is_file() else None
 
 
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:

@@ -118,23 +118,17 @@ def correlations_by_samples(
         # the draws are averaged first: what varies from group to group is left
         spread = [np.mean([one.values[name] for one in draws], axis=0) for draws in varied]
         for place, (count, value) in enumerate(zip(counts, values, strict=True)):
-            ends, change, least_p = None, None, 0.0
+            error, change = None, None
             if spread:
-                varies = varied[0][0]
-                error = varies.error(to_z(spread[place]))
-                ends = interval_around(value[at], error, degrees_of_freedom(first))
-                change = varies.error(without_rounding(spread[place] - spread[0]))
-                least_p = varies.least_p
-            gain = difference_of(
-                value[at], values[0][at], change, degrees_of_freedom(first), least_p=least_p
-            )
+                error = varied[0][0].error(to_z(spread[place]))
+                change = varied[0][0].error(without_rounding(spread[place] - spread[0]))
+            df = degrees_of_freedom(first)
+            ends = interval_around(value[at], error, df)
+            gain = difference_of(value[at], values[0][at], change, df, least_p=0.0)
             yield SampleAgreement(
-                name,
-                count,
-                len(first.scores),
-                Estimate(value[at], *(ends or ())),
+                name, count, len(first.scores), Estimate(value[at], *(ends or ())),
                 Estimate(None) if count == least else _gain(gain),
-            )
+            )  # fmt: skip
 
 
 def choices_by_samples(
@@ -165,12 +159,9 @@ def choices_by_samples(
             ends = share_interval(own, found.units)
             gain = share_difference(own, by_count[0], found.units)
             yield SampleAgreement(
-                name,
-                count,
-                number,
-                Estimate(float(own.mean()), *(ends or ())),
+                name, count, number, Estimate(float(own.mean()), *(ends or ())),
                 Estimate(None) if count == counts[0] else _gain(gain),
-            )
+            )  # fmt: skip
 
 
 def _coefficients(pairs: Pairs) -> list[float]:

@@ -46,6 +46,7 @@ from textassay.agreement.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
     Interval,
+    Intervals,
     Varied,
     degrees_of_freedom,
     intervals_at,
@@ -57,9 +58,6 @@ from textassay.agreement.intervals import (
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Estimate, column
-
-_ROUNDING = 1e-12
-"""Smaller differences are rounding errors."""
 
 
 def _coefficient(name: Coefficient) -> dict[str, Any]:
@@ -168,7 +166,7 @@ def compute_agreement(
         groups = len(per_group["pearson"]) - skipped
     else:
         coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
-    spans = None
+    spans = Intervals(None)
     if bootstrap:
         spans = intervals_at(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
@@ -176,7 +174,7 @@ def compute_agreement(
     return Agreement(
         level=level, n=len(pairs.scores), coverage=pairs.coverage, groups=groups,
         groups_skipped=skipped, systems=_count(pairs.systems, pairs.has_systems), **coefficients,
-        ci=None if spans is None else spans.ci, note=None if spans is None else spans.note,
+        ci=spans.ci, note=spans.note,
     )  # fmt: skip
 
 
@@ -266,7 +264,15 @@ def compare(
     """
     if bootstrap < 1:
         raise ConfigurationError(f"comparing needs at least 1 resample, not {bootstrap}")
-    first, second = _same_rows(a, b, human, groups, systems, level)
+    x, y = finite_array(a, "scores a"), finite_array(b, "scores b")
+    if len(x) != len(y):
+        raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
+    # a row that one side left unscored is dropped on both: they are compared on the same texts
+    missing = np.isnan(x) | np.isnan(y)
+    first, second = (
+        pair_up(np.where(missing, np.nan, side), human, groups=groups, systems=systems, level=level)
+        for side in (x, y)
+    )
     points = [compute_agreement(pairs, level) for pairs in (first, second)]
     # at system level a point is a system: what varies from one set of systems to another
     rows, unit_level, least = len(first.scores), level, MIN_GROUPS
@@ -332,26 +338,6 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
     return WilliamsTest(t=t, df=n - 3, p=two_sided(t, n - 3))
 
 
-def _same_rows(
-    a: NumbersLike,
-    b: NumbersLike,
-    human: NumbersLike,
-    groups: RowLabels | None,
-    systems: RowLabels | None,
-    level: Level,
-) -> tuple[Pairs, Pairs]:
-    x, y = finite_array(a, "scores a"), finite_array(b, "scores b")
-    if len(x) != len(y):
-        raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
-    missing = np.isnan(x) | np.isnan(y)
-    # a row that one side left unscored is dropped on both: they are compared on the same texts
-    x[missing] = y[missing] = np.nan
-    first, second = (
-        pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)
-    )
-    return first, second
-
-
 def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
     """Return the difference of two coefficients with interval and p-value."""
     drawn = without_rounding(drawn)
@@ -362,7 +348,7 @@ def difference_between(a: float | None, b: float | None, drawn: Floats, groups: 
 
 def without_rounding(differences: Floats) -> Floats:
     """Return differences with 0 in place of rounding errors."""
-    return np.where(np.abs(differences) < _ROUNDING, 0.0, differences)
+    return np.where(np.abs(differences) < 1e-12, 0.0, differences)
 
 
 def difference_of(
@@ -378,7 +364,7 @@ def difference_of(
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     # scores that differ by a factor alone agree equally well, but for the last bits
-    difference = 0.0 if abs(a - b) < _ROUNDING else a - b
+    difference = float(without_rounding(np.array(a - b)))
     # no spread over groups although the two differ: they cannot show how certain that is
     if error is None or (error == 0 and difference != 0):
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
@@ -407,5 +393,8 @@ def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest
     if level == "group" or number_of_groups(first) < len(first.scores):
         return None
     (a, human), b = (first.scores, first.human), second.scores
-    r_a, r_b, r_ab = pearson(a, human), pearson(b, human), pearson(a, b)
-    return None if r_a is None or r_b is None or r_ab is None else williams(r_a, r_b, r_ab, len(a))
+    defined = [r for r in (pearson(a, human), pearson(b, human), pearson(a, b)) if r is not None]
+    if len(defined) < 3:
+        return None
+    r_a, r_b, r_ab = defined
+    return williams(r_a, r_b, r_ab, len(a))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.choice import ChoiceAgreement, alternatives, choice_agreement
+from textassay.agreement.choice import Alternatives, ChoiceAgreement, alternatives, choice_agreement
 from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Level
 from textassay.agreement.joined import (
     People,
@@ -39,6 +40,7 @@ from textassay.agreement.records import (
     Recorded,
     RecordedScores,
     is_of_criteria,
+    judged_data,
     read_judge,
     read_labels,
     texts_of,
@@ -179,46 +181,6 @@ class _MeasureLine(_Paired):
 
 
 @dataclass(frozen=True, slots=True)
-class _RatersLine(_Paired):
-    """Raters with each other and with the judge: alpha, and Spearman's rho."""
-
-    raters: int = field(metadata=column("raters", "count"))
-    items: int = field(metadata=column("items", "count"))
-    alpha: float | None = field(metadata=column("alpha (ordinal)", "number"))
-    between_raters: float | None = field(metadata=column("rater-rater", "number"))
-    judge_rater: float | None = field(metadata=column("judge-rater", "number"))
-    ceiling: float | None = field(metadata=column("rater-others", "number"))
-    judge_others: float | None = field(metadata=column("judge-others", "number"))
-
-
-@dataclass(frozen=True, slots=True)
-class _LabelRatersLine(_Paired):
-    """Raters who gave labels: alpha, and the share of equal labels."""
-
-    raters: int = field(metadata=column("raters", "count"))
-    items: int = field(metadata=column("items", "count"))
-    alpha: float | None = field(metadata=column("alpha (nominal)", "number"))
-    ordinal: float | None = field(metadata=column("alpha (ordinal)", "number"))
-    between_raters: float | None = field(metadata=column("rater-rater, same", "number"))
-    judge_rater: float | None = field(metadata=column("judge-rater, same", "number"))
-
-
-@dataclass(frozen=True, slots=True)
-class _AmongRatersLine:
-    """Raters of one human aspect without a judge."""
-
-    human: str = field(metadata=column("human"))
-    raters: int = field(metadata=column("raters", "count"))
-    items: int = field(metadata=column("items", "count"))
-    nominal: float | None = field(metadata=column("alpha (nominal)", "number"))
-    ordinal: float | None = field(metadata=column("alpha (ordinal)", "number"))
-    interval: float | None = field(metadata=column("alpha (interval)", "number"))
-    same: float | None = field(metadata=column("same", "number"))
-    distance: float | None = field(metadata=column("distance", "number"))
-    spearman: float | None = field(metadata=column("rho", "number"))
-
-
-@dataclass(frozen=True, slots=True)
 class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect."""
 
@@ -226,8 +188,8 @@ class AgreementTable(Displayed):
     """In order of scores, then levels."""
     unknown_ids: int
     """Number of scored ids that no example has."""
-    raters: tuple[RaterRow, ...] | None = None
-    """Agreement among raters, one row per pairing; `None` if it was not requested."""
+    raters: tuple[RaterRow, ...] = ()
+    """Agreement among raters, one row per pairing, if it was requested."""
     labels: tuple[LabelRow, ...] = ()
     """Agreement of labels, one row per pairing of labels."""
     sets: tuple[SetRow, ...] = ()
@@ -255,18 +217,14 @@ class AgreementTable(Displayed):
         `other_texts`, the number of rows that were left out; rows of labels have their measures,
         too.
         """
-        rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
+        found: dict[str, Any] = {"rows": _flat_rows([r.as_dict() for r in self.rows], self.labels)}
+        if self.other_texts:
+            found["other_texts"] = len(self.other_texts)
         parts = {
-            "labels": self.labels or None, "sets": self.sets or None,
-            "choices": self.choices or None, "samples": self.samples or None,
-            "raters": self.raters,
+            "labels": self.labels, "sets": self.sets, "choices": self.choices,
+            "samples": self.samples, "raters": self.raters,
         }  # fmt: skip
-        left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
-        found: dict[str, Any] = {"rows": rows, **left_out} | {
-            name: [row.as_dict() for row in part]
-            for name, part in parts.items()
-            if part is not None
-        }
+        found |= {name: [row.as_dict() for row in part] for name, part in parts.items() if part}
         if self.subsets:
             found["by"] = self.by
             found["subsets"] = {name: one.as_dict() for name, one in self.subsets.items()}
@@ -291,17 +249,11 @@ class AgreementTable(Displayed):
         tables += [_sample_table(self.samples)] if self.samples else []
         tables += [table for row in self.labels for table in label_tables(row)]
         tables += [_set_table(row) for row in self.sets]
-        if self.raters is not None:
-            tables += self._rater_tables(self.raters)
-        return tables
-
-    def _rater_tables(self, rows: Sequence[RaterRow]) -> Iterator[Table]:
-        """Yield agreement among raters on ratings, and on labels."""
         labels = {(row.aspect, row.human) for row in self.labels if row.threshold is None}
         for draw, is_of_labels in ((_rater_table, False), (_label_rater_table, True)):
-            own = [row for row in rows if ((row.aspect, row.human) in labels) == is_of_labels]
-            if own:
-                yield draw(own)
+            own = [r for r in self.raters if ((r.aspect, r.human) in labels) == is_of_labels]
+            tables += [draw(own)] if own else []
+        return tables
 
     def _notes(self) -> Iterator[Note]:
         """Yield the rows left out, the meaning of `2 (-1)` groups, and missing intervals."""
@@ -324,29 +276,33 @@ class AgreementTable(Displayed):
             yield Note(f"{', '.join(names)}: {note}")
 
 
+def _rater_columns(*names: str, **figures: str) -> tuple[Column, ...]:
+    """Return columns of names, of the numbers of raters and items, and of figures by heading."""
+    return (
+        *(Column(name, name) for name in names),
+        *(Column(name, name, "count") for name in ("raters", "items")),
+        *(Column(name, heading, "number") for name, heading in figures.items()),
+    )
+
+
 def _rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
-    lines = [
-        _RatersLine(
-            row.aspect, row.human, own.raters, own.items, own.alpha["ordinal"],
-            *own.rank_correlations,
-        )
-        for row in rows
-        for own in (row.agreement,)
-    ]  # fmt: skip
-    notes = []
-    for human, own in {row.human: row.agreement for row in rows}.items():
+    lines, notes = list[Sequence[Cell]](), dict[str, Note]()
+    for row in rows:
+        own = row.agreement
+        who = row.aspect, row.human, own.raters, own.items
+        lines.append((*who, own.alpha["ordinal"], *own.rank_correlations))
         if own.raters < 2:
-            notes.append(
-                f"{human}: only one rater, so there is no agreement among raters; 'annotators'"
-                " needs 2 raters of the same texts, better 3"
-            )
+            why = "only one rater, so there is no agreement among raters; 'annotators' needs 2"
+            notes[row.human] = Note(f"{row.human}: {why} raters of the same texts, better 3")
         elif own.alpha["ordinal"] is None:
-            notes.append(
-                f"{human}: alpha is undefined, because no text has two ratings or all ratings are"
-                " equal"
-            )
-    return table_of(_RatersLine, lines, map(Note, notes), "agreement among raters")
+            why = "alpha is undefined, because no text has two ratings or all ratings are equal"
+            notes[row.human] = Note(f"{row.human}: {why}")
+    columns = _rater_columns(
+        "score", "human", alpha="alpha (ordinal)", between_raters="rater-rater",
+        judge_rater="judge-rater", ceiling="rater-others", judge_others="judge-others",
+    )  # fmt: skip
+    return Table(columns, lines, tuple(notes.values()), "agreement among raters")
 
 
 def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
@@ -361,22 +317,17 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     ]
     for row in rows:
         own = row.agreement
-        if own.unscored:
-            notes.append(
-                Note(
-                    f"{row.aspect}: {own.unscored} groups are left out of choices, because a text"
-                    " in them has no score"
-                )
-            )
-        if own.undecided:
-            notes.append(
-                Note(
-                    f"{row.human}: {own.undecided} groups are left out of choices, because people"
-                    " find all texts in them equally good"
-                )
-            )
-        if own.note:
-            notes.append(Note(f"{row.aspect}: {own.note}"))
+        reasons = {
+            f"{row.aspect}: {own.unscored}": (own.unscored, "a text in them has no score"),
+            f"{row.human}: {own.undecided}":
+                (own.undecided, "people find all texts in them equally good"),
+        }  # fmt: skip
+        notes += [
+            Note(f"{groups} groups are left out of choices, because {why}")
+            for groups, (count, why) in reasons.items()
+            if count
+        ]
+        notes += [Note(f"{row.aspect}: {own.note}")] if own.note else []
     return table_of(ChoiceRow, rows, notes, "choices within groups")
 
 
@@ -394,19 +345,16 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     own = row.agreement
     names = {name: measure_name(name, own.labels) for name in own.measures}
     texts = [_best_constant("label")]
-    if row.threshold is not None:
+    if row.threshold:
         texts.append(_threshold_note(row, row.threshold))
-    if own.note is not None:
+    if own.note:
         texts.append(f"{row.aspect}: {own.note}")
     if row.tied:
         texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")
     if row.between:
         texts.append(
             f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
-            " labels (AUC has them)"
-            if "auc" in own.measures
-            else f"{row.aspect}: {row.between} scores are left out, since they lie halfway between"
-            " two labels"
+            f" labels{' (AUC has them)' if 'auc' in own.measures else ''}"
         )
     lines = _measure_lines(row, names)
     measures = table_of(_MeasureLine, lines, map(Note, texts), "agreement of labels")
@@ -477,36 +425,39 @@ def _measure_lines(row: LabelRow | SetRow, names: Mapping[str, str]) -> Iterator
 
 def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among the people who gave labels, and of the judge with each of them."""
-    lines = []
+    lines = list[Sequence[Cell]]()
     for row in rows:
         own = row.agreement
         same = (None if one is None else one.same for one in (own.between_raters, own.judge_rater))
         alphas = (own.alpha["nominal"], own.alpha["ordinal"])
-        lines.append(_LabelRatersLine(row.aspect, row.human, own.raters, own.items, *alphas, *same))
+        lines.append((row.aspect, row.human, own.raters, own.items, *alphas, *same))
+    columns = _rater_columns(
+        "score", "human", alpha="alpha (nominal)", ordinal="alpha (ordinal)",
+        between_raters="rater-rater, same", judge_rater="judge-rater, same",
+    )  # fmt: skip
     note = Note("same: share of the texts that both labeled on which the labels are the same")
-    return table_of(_LabelRatersLine, lines, (note,), "agreement among raters on labels")
+    return Table(columns, lines, (note,), "agreement among raters on labels")
 
 
 def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
     """Return agreement among raters without a judge, a row for each human aspect."""
-    rows = []
+    lines = list[Sequence[Cell]]()
     for name, own in found.items():
         pair = own.between_raters or PairAgreement(0)
-        nominal, ordinal, interval = (own.alpha[level] for level in MEASUREMENTS)
-        rows.append(
-            _AmongRatersLine(
-                name, own.raters, own.items, nominal, ordinal, interval, pair.same,
-                pair.mean_difference, pair.spearman,
-            )
-        )  # fmt: skip
+        alphas = (own.alpha[level] for level in MEASUREMENTS)
+        figures = pair.same, pair.mean_difference, pair.spearman
+        lines.append((name, own.raters, own.items, *alphas, *figures))
+    columns = _rater_columns(
+        "human", nominal="alpha (nominal)", ordinal="alpha (ordinal)", interval="alpha (interval)",
+        same="same", distance="distance", spearman="rho",
+    )  # fmt: skip
     note = Note("same, distance and rho: of each two raters, on the texts that both rated")
-    return table_of(_AmongRatersLine, rows, (note,), "agreement among raters")
+    return Table(columns, lines, (note,), "agreement among raters")
 
 
-def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
+def _flat_rows(rows: list[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
     """Return the rows of correlations with the measures of labels, which may have own rows."""
-    complete = list(rows)
-    at = {(row["aspect"], row["human"]): row for row in complete if row["level"] == "dataset"}
+    at = {(row["aspect"], row["human"]): row for row in rows if row["level"] == "dataset"}
     for label in labels:
         values, ends = label.flat()
         row = at.get((label.aspect, label.human))
@@ -517,11 +468,11 @@ def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> li
                 coverage=own.coverage, pearson=None, spearman=None, kendall=None, note=own.note,
             )  # fmt: skip
             row = TableRow(label.aspect, label.human, undefined).as_dict()
-            complete.append(row)
+            rows.append(row)
         row |= values
         if any(ends.values()):
             row["ci"] = {**(row["ci"] or {}), **ends}
-    return complete
+    return rows
 
 
 def agreement_table(
@@ -591,16 +542,20 @@ def agreement_table(
         read_labels(scores) if labels is None else labels,
         aspect_map,
     )
-    joined = join(recorded, texts_of(recorded), People(opened, criteria=True, by=by), aspect_map)
+    people = People(opened, criteria=True, by=by, judged=judged_data(scores))
+    joined = join(recorded, texts_of(recorded), people, aspect_map)
     people = joined.people
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
     people.check_levels(levels)
-    counts = _check_samples(samples, recorded)
-    measured = _Measured(recorded, people, joined.pairs, labels, bootstrap, seed)
-    request = _TableRequest(levels, threshold, counts, raters)
+    if raters and not any(human in one for _, human in joined.pairs for one in people.annotators):
+        raise _no_single_ratings()
+    measured = _Measured(
+        recorded, people, joined.pairs, labels, levels, bootstrap, seed, threshold,
+        _check_samples(samples, recorded), raters,
+    )  # fmt: skip
     whole = replace(
-        measured.table(request), unknown_ids=joined.unknown, other_texts=people.other_texts,
+        measured.table(), unknown_ids=joined.unknown, other_texts=people.other_texts,
         without_text=joined.without_text,
     )  # fmt: skip
     if threshold is not None and not any(row.threshold for row in whole.labels):
@@ -611,8 +566,9 @@ def agreement_table(
         )
     if by is None:
         return whole
-    parts = {name: replace(measured, people=people.only(name)) for name in subset_names(people)}
-    subsets = {name: one.table(request.of_subset(one.people)) for name, one in parts.items()}
+    subsets = {
+        name: replace(measured, people=people.only(name)).table() for name in subset_names(people)
+    }
     return replace(whole, by=by, subsets=subsets, outside=tuple(outside_subsets(people)))
 
 
@@ -654,134 +610,41 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _TableRequest:
-    """The tables that are wanted, and how."""
-
-    levels: Sequence[Level]
-    threshold: float | Literal["auto"] | None
-    samples: Sequence[int]
-    raters: bool
-
-    def of_subset(self, people: People) -> _TableRequest:
-        """Return the same, without agreement among raters where a subset has none."""
-        return replace(self, raters=self.raters and any(people.annotators))
-
-
-@dataclass(frozen=True, slots=True)
 class _Measured:
-    """Scores beside people's ratings, from which the rows of all tables are made."""
+    """Scores beside people's ratings, and the tables that are made of them."""
 
     scores: Recorded
     people: People
     pairs: Sequence[tuple[str, str]]
     labels: Mapping[str, LabelScale]
+    levels: Sequence[Level]
     bootstrap: int
     seed: int
+    threshold: float | Literal["auto"] | None
+    samples: Sequence[int]
+    raters: bool
 
-    def table(self, request: _TableRequest) -> AgreementTable:
+    def table(self) -> AgreementTable:
         """Return all tables of these rows."""
-        labels = tuple(self.label_rows(request.threshold))
+        pairings = [_Pairing(self, score, human) for score, human in self.pairs]
+        labels = [list(one.label_rows()) for one in pairings]
         return AgreementTable(
-            rows=tuple(self.rows(request.levels, labels)), unknown_ids=0,
-            raters=self.rater_rows() if request.raters else None, labels=labels,
+            rows=tuple(
+                row
+                for one, own in zip(pairings, labels, strict=True)
+                for row in one.rows(own[0].agreement if own else None)
+            ),
+            unknown_ids=0,
+            raters=tuple(row for one in pairings for row in one.rater_rows()),
+            labels=tuple(chain.from_iterable(labels)),
             sets=tuple(self.set_rows()),
-            choices=tuple(self.choice_rows(by_group="group" in request.levels)),
-            samples=tuple(self.sample_rows(request.samples, request.levels)),
-        )  # fmt: skip
+            choices=tuple(row for one in pairings for row in one.choice_rows()),
+            samples=tuple(row for one in pairings for row in one.sample_rows()),
+        )
 
-    def _judged(self, score: str) -> list[float | None]:
+    def judged(self, score: str) -> list[float | None]:
+        """Return the score of each row."""
         return [self.scores[score].get(id_) for id_ in self.people.ids]
-
-    def _scale(self, score: str, human: str) -> LabelScale:
-        return self.labels.get(score) or self.people.yes_no_words(human)
-
-    def _options(self, human: str) -> dict[str, Any]:
-        groups = self.people.groups_of(human)
-        return {"groups": groups, "bootstrap": self.bootstrap, "seed": self.seed}
-
-    def rows(self, levels: Sequence[Level], labels: Iterable[LabelRow]) -> Iterator[TableRow]:
-        """Yield correlations at each level; labels without an order have none.
-
-        Of two labels all coefficients are the MCC, and have its interval.
-        """
-        of_labels = {(row.aspect, row.human): row.agreement for row in labels}
-        people = self.people
-        systems = people.systems if any(one is not None for one in people.systems) else None
-        for score, human in self.pairs:
-            for level in () if self._scale(score, human).is_nominal else levels:
-                found = correlate(
-                    self._judged(score), people.ratings(human), groups=people.groups_of(human),
-                    systems=systems, level=level, bootstrap=self.bootstrap, seed=self.seed,
-                )  # fmt: skip
-                own = of_labels.get((score, human))
-                if own is not None and found.ci is not None and _is_mcc(found, own):
-                    mcc = own.measures["mcc"].ci
-                    found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=own.note)
-                yield TableRow(score, human, found)
-
-    def label_rows(self, threshold: float | Literal["auto"] | None) -> Iterator[LabelRow]:
-        """Yield the agreement of labels, and of scores that are cut at the threshold."""
-        for score, human in self.pairs:
-            judged, scale = self._judged(score), self._scale(score, human)
-            given = self.people.labels(human, scale)
-            if given is None:
-                continue
-            names, common = scale.names, self._options(human)
-            uncut = len(scale.names) == 2 and not are_labels(judged, scale)
-            if threshold is not None and uncut:
-                at = None if threshold == "auto" else threshold
-                found, cut = agreement_at(judged, given, threshold=at, labels=names, **common)
-                yield LabelRow(score, human, found, threshold=cut)
-            elif score in self.labels or are_labels(judged, YES_NO):
-                votes = [nearest_label(value) for value in judged]
-                found = label_agreement(votes, given, labels=names, ordered=scale.ordered, **common)
-                if uncut:
-                    found = with_auc(found, judged, given, **common)
-                between = sum(value is not None for value in judged) - sum(
-                    vote is not None for vote in votes
-                )
-                tied = self.people.rated(human).count(True) - sum(one is not None for one in given)
-                yield LabelRow(score, human, found, tied=tied, between=between)
-
-    def choice_rows(self, *, by_group: bool) -> Iterator[ChoiceRow]:
-        """Yield how often scores choose what people find best, of pairs and of groups."""
-        people = self.people
-        for score, human in self.pairs:
-            if is_of_criteria(human) or self._scale(score, human).is_nominal:
-                continue
-            judged, rated = self._judged(score), people.ratings(human).tolist()
-            for one in alternatives(people.paired, people.groups_of(human), by_group=by_group):
-                found = choice_agreement(
-                    one.column(judged), one.column(rated), one.groups,
-                    units=one.units if one.sided else None, sided=one.sided,
-                )  # fmt: skip
-                if found.n or found.unscored:
-                    yield ChoiceRow(score, human, found)
-
-    def sample_rows(self, counts: Sequence[int], levels: Sequence[Level]) -> Iterator[SampleRow]:
-        """Yield correlations and choices at several numbers of samples per text."""
-        if not counts or not isinstance(self.scores, RecordedScores):
-            return
-        people = self.people
-        for score, human in self.pairs:
-            own = self.scores.samples.get(score)
-            if not own or self._scale(score, human).is_nominal:
-                continue
-            samples = [own.get(id_, ()) for id_ in people.ids]
-            rated, groups = people.ratings(human), people.groups_of(human)
-            found: list[SampleAgreement] = []
-            if "dataset" in levels:
-                found += correlations_by_samples(
-                    samples, rated, counts, groups=groups, bootstrap=self.bootstrap, seed=self.seed
-                )
-            drawn = draw_scores(samples, counts, self.seed)
-            for one in alternatives(people.paired, groups, by_group="group" in levels):
-                columns = [[one.column(scores) for scores in draws] for draws in drawn]
-                found += choices_by_samples(
-                    columns, one.column(rated), counts, one.groups,
-                    units=one.units if one.sided else None,
-                )  # fmt: skip
-            yield from (SampleRow(score, human, each) for each in found)
 
     def set_rows(self) -> Iterator[SetRow]:
         """Yield the agreement of sets whose labels all pair with labels of one human aspect."""
@@ -794,32 +657,108 @@ class _Measured:
                 columns = [people.labels(human, YES_NO) for human in theirs]
                 if not paired.issuperset(zip(ours, theirs, strict=True)) or None in columns:
                     continue
-                judged = [[nearest_label(one) for one in self._judged(label)] for label in ours]
+                judged = [[nearest_label(one) for one in self.judged(label)] for label in ours]
                 found = set_agreement(
                     np.array(judged, float).T, np.array(columns, float).T, labels=scale.names,
                     groups=people.groups_of(theirs[0]), bootstrap=self.bootstrap, seed=self.seed,
                 )  # fmt: skip
                 yield SetRow(name, parent, found, people.rated(theirs[0]).count(False))
 
-    def rater_rows(self) -> tuple[RaterRow, ...]:
-        """Return agreement among the raters of each pairing that has any."""
-        singles = self.people.annotators
-        rated = {human for _, human in self.pairs if any(human in one for one in singles)}
-        if not rated:
-            raise _no_single_ratings()
-        return tuple(
-            RaterRow(
-                score,
-                human,
-                rater_agreement(
-                    [one.get(human, ()) for one in singles],
-                    judge=self._judged(score),
-                    is_nominal=self._scale(score, human).is_nominal,
-                ),
+
+class _Pairing:
+    """One score beside one human aspect."""
+
+    def __init__(self, of: _Measured, score: str, human: str) -> None:
+        self.of, self.names, self.people = of, (score, human), of.people
+        self.judged, self.rated = of.judged(score), of.people.ratings(human)
+        self.scale = of.labels.get(score) or of.people.yes_no_words(human)
+        self.groups = of.people.groups_of(human)
+        self.options: dict[str, Any] = {
+            "groups": self.groups, "bootstrap": of.bootstrap, "seed": of.seed
+        }  # fmt: skip
+
+    def rows(self, labels: LabelAgreement | None) -> Iterator[TableRow]:
+        """Yield correlations at each level; labels without an order have none.
+
+        Of two labels all coefficients are the MCC, and have its interval.
+        """
+        systems = self.people.systems
+        known = systems if any(one is not None for one in systems) else None
+        for level in () if self.scale.is_nominal else self.of.levels:
+            found = correlate(
+                self.judged, self.rated, systems=known, level=level, **self.options
+            )  # fmt: skip
+            if labels is not None and found.ci is not None and _is_mcc(found, labels):
+                mcc = labels.measures["mcc"].ci
+                found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=labels.note)
+            yield TableRow(*self.names, found)
+
+    def label_rows(self) -> Iterator[LabelRow]:
+        """Yield the agreement of labels, or of a score that is cut at the threshold, if any."""
+        judged, scale, threshold = self.judged, self.scale, self.of.threshold
+        score, human = self.names
+        given = self.people.labels(human, scale)
+        if given is None:
+            return
+        uncut = len(scale.names) == 2 and not are_labels(judged, scale)
+        if threshold is not None and uncut:
+            at = None if threshold == "auto" else threshold
+            found, cut = agreement_at(
+                judged, given, threshold=at, labels=scale.names, **self.options
+            )  # fmt: skip
+            yield LabelRow(score, human, found, threshold=cut)
+        elif score in self.of.labels or are_labels(judged, YES_NO):
+            votes = [nearest_label(value) for value in judged]
+            found = label_agreement(
+                votes, given, labels=scale.names, ordered=scale.ordered, **self.options
             )
-            for score, human in self.pairs
-            if human in rated
-        )
+            if uncut:
+                found = with_auc(found, judged, given, **self.options)
+            # nearest_label has no label for what is halfway between two
+            between = votes.count(None) - judged.count(None)
+            tied = given.count(None) - self.people.rated(human).count(False)
+            yield LabelRow(score, human, found, tied=tied, between=between)
+
+    def choice_rows(self) -> Iterator[ChoiceRow]:
+        """Yield how often the score chooses what people find best, of pairs and of groups."""
+        if is_of_criteria(self.names[1]) or self.scale.is_nominal:
+            return
+        for one in self._alternatives():
+            found = choice_agreement(
+                one.column(self.judged), one.column(self.rated), one.groups,
+                units=one.units if one.sided else None, sided=one.sided,
+            )  # fmt: skip
+            if found.n or found.unscored:
+                yield ChoiceRow(*self.names, found)
+
+    def _alternatives(self) -> Iterator[Alternatives]:
+        return alternatives(self.people.paired, self.groups, by_group="group" in self.of.levels)
+
+    def sample_rows(self) -> Iterator[SampleRow]:
+        """Yield correlations and choices at several numbers of samples per text."""
+        counts, scores = self.of.samples, self.of.scores
+        own = scores.samples.get(self.names[0]) if isinstance(scores, RecordedScores) else None
+        if not counts or not own or self.scale.is_nominal:
+            return
+        samples = [own.get(id_, ()) for id_ in self.people.ids]
+        found: list[SampleAgreement] = []
+        if "dataset" in self.of.levels:
+            found += correlations_by_samples(samples, self.rated, counts, **self.options)
+        drawn = draw_scores(samples, counts, self.of.seed)
+        for one in self._alternatives():
+            columns = [[one.column(scores) for scores in draws] for draws in drawn]
+            found += choices_by_samples(
+                columns, one.column(self.rated), counts, one.groups,
+                units=one.units if one.sided else None,
+            )  # fmt: skip
+        yield from (SampleRow(*self.names, each) for each in found)
+
+    def rater_rows(self) -> Iterator[RaterRow]:
+        """Yield agreement among the raters, if it is wanted and there are single ratings."""
+        single = [one.get(self.names[1], ()) for one in self.people.annotators]
+        if self.of.raters and any(self.names[1] in one for one in self.people.annotators):
+            found = rater_agreement(single, judge=self.judged, is_nominal=self.scale.is_nominal)
+            yield RaterRow(*self.names, found)
 
 
 def between_raters(

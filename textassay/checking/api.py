@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from textassay.checking.next_commands import commands_for
@@ -54,11 +53,10 @@ def check(
     """
     found = read_pairs(data, ratings, judge=_names(judge), human=_names(human), group=group)
     rows = [assess(pair, seed=seed) for pair in found.pairs]
-    readings = {id(row): reading for row, reading in zip(rows, found.readings, strict=True)}
-    in_order = sort_rows(rows)
-    commands = commands_for(in_order[0], readings[id(in_order[0])])
-    checked = Check(in_order, commands)
-    return replace(checked, notes=tuple(map(Note, found.notes)))
+    first, *others = sort_rows(rows)
+    [reading] = (one for row, one in zip(rows, found.readings, strict=True) if row is first)
+    commands = commands_for(first, reading)
+    return Check((first, *others), commands, tuple(map(Note, found.notes)))
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

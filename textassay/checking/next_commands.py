@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from textassay.checking.table_reader import CellReader, RawTable, is_plain
+from textassay.checking.roles import Roles
+from textassay.checking.table_reader import RawTable, is_plain
 from textassay.checking.verdicts import Use, VerdictRow
-
-_OUTPUTS = ("output", "answer", "response", "summary", "text", "completion", "hypothesis")
-_ASPECT = "quality"
-"""What other commands call the rated aspect of a table whose columns name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,7 @@ def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
 def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, ...] | None:
     by = ("--by", "system") if reading.has_systems else ()
     match use, answer:
-        case ("compare", "yes" | "corrected"):
-            return ("estimate", *by)
-        case ("means", "corrected"):
+        case ("compare", "yes" | "corrected") | ("means", "corrected"):
             return ("estimate", *by)
         case ("gate", "corrected"):
             return ("agreement", "--threshold", "auto")
@@ -64,61 +59,45 @@ def _typed(*words: str) -> str:
 
 
 def reading_of(
-    path: Path,
-    table: RawTable,
-    columns: Mapping[str, CellReader],
-    pair: tuple[str, Sequence[str]],
-    group: str | None,
-    system: str | None,
-    options: tuple[str, ...],
+    path: Path, table: RawTable, roles: Roles, pair: tuple[str, list[str]], options: tuple[str, ...]
 ) -> Reading:
     """Return how other commands read a table, of which a check found out what the columns are."""
-    judge, people = pair
-    rooms = _rooms(path, table, columns, judge, people, group, system)
-    return Reading((str(path),), rooms, bool(rooms) and system is not None, options)
+    words = _options(path, table, roles, *pair)
+    if words is None:
+        return Reading((str(path),), options=options)
+    return Reading((str(path),), (str(path), str(path), *words), roles.system is not None, options)
 
 
-def _rooms(
-    path: Path,
-    table: RawTable,
-    columns: Mapping[str, CellReader],
-    judge: str,
-    people: Sequence[str],
-    group: str | None,
-    system: str | None,
-) -> tuple[str, ...]:
+def _options(
+    path: Path, table: RawTable, roles: Roles, judge: str, people: list[str]
+) -> list[str] | None:
+    """Return the flags with which other commands read the table; `None` if they cannot."""
     # the other commands read numbers, yes and no, and distinguish texts by an id or by their words
     used = [judge, *people]
     is_read = not table.is_own and path.suffix.lower() not in (".txt", ".md")
     if not is_read or not all(is_plain(table.columns[name]) for name in used):
-        return ()
+        return None
     if judge.startswith("metrics.") and all(
         name.startswith(("human.", "annotators.")) for name in people
     ):
         ours, theirs = judge.partition(".")[2], people[0].split(".")[1]
         if people[0].startswith("human."):
             theirs = people[0].partition(".")[2]
-        return (
-            str(path),
-            str(path),
-            *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()),
-        )
+        return ["--aspect-map", f"{ours}={theirs}"] if ours != theirs else []
     if any("." in name or re.search(r"\w\[\d+\]", name) for name in used):
-        return ()
-    fields = {judge: f"metrics.{_ASPECT}"}
-    kind = "annotators" if len(people) > 1 else "human"
-    fields |= dict.fromkeys(people, f"{kind}.{_ASPECT}")
+        return None
+    # the columns name no aspect
+    theirs = "annotators.quality" if len(people) > 1 else "human.quality"
+    fields = {judge: "metrics.quality", **dict.fromkeys(people, theirs)}
     if not _unique(table, "id"):
-        output = next((name for name in _OUTPUTS if _unique(table, name)), None)
+        outputs = "output", "answer", "response", "summary", "text", "completion", "hypothesis"
+        output = next((name for name in outputs if _unique(table, name)), None)
         if output is None:
-            return ()
+            return None
         fields[output] = "output"
-    if group not in (None, "group"):
-        fields[group] = "group"
-    if system not in (None, "system"):
-        fields[system] = "system"
-    typed = [part for theirs, ours in fields.items() for part in ("--field", f"{theirs}={ours}")]
-    return (str(path), str(path), *typed)
+    known = (roles.group, "group"), (roles.system, "system")
+    fields |= {name: ours for name, ours in known if name and name != ours}
+    return [word for theirs, ours in fields.items() for word in ("--field", f"{theirs}={ours}")]
 
 
 def _unique(table: RawTable, name: str) -> bool:

@@ -33,7 +33,7 @@ class JudgedPair:
     """People's: the mean of the raters, or the label that most of them gave; NaN if unrated or
     tied, shape (n,)."""
     raters: Floats
-    """Single ratings with gaps, shape (n, raters); no columns where there is one rater."""
+    """Single ratings with gaps, shape (n, raters)."""
     groups: Codes
     """Code of each row's source, shape (n,)."""
     has_groups: bool
@@ -48,8 +48,6 @@ class JudgedPair:
     """Ends of people's scale."""
     judge_scale: PairScale = (0.0, 1.0)
     """Ends of the judge's scale."""
-    unscored: int = 0
-    """Rows that people rated and the judge did not: no answer, abstained, invalid or an error."""
 
     @property
     def kind(self) -> RatingKind:
@@ -65,6 +63,11 @@ class JudgedPair:
     def both(self) -> Mask:
         """Rows with a score and a rating, shape (n,)."""
         return ~np.isnan(self.scores) & ~np.isnan(self.ratings)
+
+    @property
+    def unscored(self) -> int:
+        """Rows that people rated and the judge did not: no answer, abstained, invalid, an error."""
+        return int(np.count_nonzero(np.isnan(self.scores) & ~np.isnan(self.ratings)))
 
     def only(self, rows: Mask) -> JudgedPair:
         """Return some of the rows, with sources numbered from 0."""

@@ -5,17 +5,8 @@ from __future__ import annotations
 from textassay.table import Estimate
 
 
-def complement(figure: Estimate) -> Estimate:
-    """Return 1 minus a share."""
-    return _subtracted(1, figure, 1)
-
-
-def negative(figure: Estimate, unit: float = 1) -> Estimate:
-    """Return a figure in units of another, with the sign turned around."""
-    return _subtracted(0, figure, unit)
-
-
-def _subtracted(start: float, figure: Estimate, unit: float) -> Estimate:
+def subtract(figure: Estimate, start: float = 0, *, unit: float = 1) -> Estimate:
+    """Return a start, such as the whole 1 of a share, less a figure in units of another."""
     ends = figure.value, figure.high, figure.low
     return Estimate(*(None if one is None else start - one / unit for one in ends))
 
@@ -23,14 +14,12 @@ def _subtracted(start: float, figure: Estimate, unit: float) -> Estimate:
 def interval(figure: Estimate) -> str:
     """Return a value with its ends, such as `0.64 [0.60, 0.68]`."""
     value = "-" if figure.value is None else f"{figure.value:.2f}"
-    return value if figure.low is None else f"{value} [{ends(figure, 2)}]"
+    return f"{value} [{ends(figure, 2)}]" if figure.ends else value
 
 
 def ends(figure: Estimate, digits: int, times: float = 1) -> str:
     """Return the ends of an interval."""
-    if figure.low is None or figure.high is None:
-        return "no interval"
-    return f"{times * figure.low:.{digits}f}, {times * figure.high:.{digits}f}"
+    return ", ".join(f"{times * end:.{digits}f}" for end in figure.ends) or "no interval"
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -43,7 +32,7 @@ def percent_interval(figure: Estimate, digits: int = 0) -> str:
     if figure.value is None:
         return "- %"
     value = percent(figure.value, digits)
-    return value if figure.low is None else f"{value} [{ends(figure, digits, 100)}]"
+    return f"{value} [{ends(figure, digits, 100)}]" if figure.ends else value
 
 
 def upper(text: str) -> str:

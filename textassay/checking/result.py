@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from textassay.checking.phrases import interval, percent_interval, upper
-from textassay.checking.verdicts import USES, Use, UseAnswer, VerdictRow
+from textassay.checking.verdicts import USES, WORDS, Use, UseAnswer, VerdictRow
 from textassay.runtime.errors import UnknownName
 from textassay.table import (
-    Alert,
     Displayed,
-    Estimate,
     Note,
     Table,
-    column,
     printable,
     table_of,
     to_html,
@@ -29,30 +26,6 @@ FOR: dict[Use, str] = {
     "texts": "for single texts",
 }
 """How a sentence names a use."""
-WORDS: dict[UseAnswer, str] = {
-    "yes": "yes",
-    "corrected": "yes, with correction",
-    "no": "not yet",
-    "unknown": "unknown",
-}
-"""How a sentence names a verdict."""
-_RANKS: dict[UseAnswer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class _VerdictLine:
-    """The verdicts on one judge."""
-
-    judge: str = field(metadata=column("judge"))
-    human: str = field(metadata=column("people"))
-    n: int = field(metadata=column("n", "count"))
-    groups: int = field(metadata=column("sources", "count"))
-    agreement: Estimate = field(metadata=column("agreement", "interval"))
-    constant: float | None = field(metadata=column("constant", "number", when=any))
-    compare: str = field(metadata=column("compare"))
-    means: str = field(metadata=column("means"))
-    gate: str = field(metadata=column("gate"))
-    texts: str = field(metadata=column("single texts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +63,7 @@ class Check(Displayed):
             raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
         answers = [row.uses[use].answer for row in rows]
         # one judge that fails fails the gate; only then does one that is unknown leave it open
-        order: tuple[UseAnswer, ...] = ("no", "unknown", "corrected", "yes")
-        return min(answers, key=order.index)
+        return min(answers, key=list(WORDS).index)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that `textassay check --json` prints."""
@@ -105,19 +77,7 @@ class Check(Displayed):
 
     def tables(self) -> Sequence[Table]:
         """Return the figures and verdicts as one table."""
-        rows = [
-            _VerdictLine(
-                row.pair.judge,
-                row.pair.human,
-                row.n,
-                row.groups,
-                main_figure(row)[1],
-                row.constant.get("accuracy"),
-                *(Alert(WORDS["no"]) if one == "no" else WORDS[one] for one in row.answers),
-            )
-            for row in self.rows
-        ]
-        return [table_of(_VerdictLine, rows, (*self.notes, *_unscored(self.rows)))]
+        return [table_of(VerdictRow, self.rows, (*self.notes, *_unscored(self.rows)))]
 
     def __str__(self) -> str:
         paragraphs = [printable(line) for line in self.sentences()]
@@ -138,7 +98,8 @@ def headline(row: VerdictRow, *, several: bool) -> str:
     who = f"{row.pair.judge}: " if several else ""
     words = {
         answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_listed(uses)}"
-        for answer, uses in sorted(parts.items(), key=lambda item: -_RANKS[item[0]])
+        for answer in reversed(WORDS)
+        if (uses := parts.get(answer))
     }
     if list(parts) == ["no"]:
         return f"{who}Not yet for any use: not {_listed(list(FOR.values()), 'nor')}."
@@ -149,7 +110,7 @@ def headline(row: VerdictRow, *, several: bool) -> str:
 
 
 def _what(row: VerdictRow) -> str:
-    name, figure = main_figure(row)
+    name, figure = row.main_figure
     sources = f" of {row.groups:,} sources" if row.pair.has_groups else ""
     begin = f"On {row.n:,} texts{sources} "
     if figure.value is None:
@@ -171,12 +132,6 @@ def _what(row: VerdictRow) -> str:
             f" errs by {row.constant['error']:.2f}."
         )
     return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
-
-
-def main_figure(row: VerdictRow) -> tuple[str, Estimate]:
-    """Return the figure that sums up how a judge agrees, by its name."""
-    name = "accuracy" if row.pair.judge_labels else "pearson"
-    return name, row.agreement.get(name, Estimate(None))
 
 
 def _reasons(row: VerdictRow) -> Iterator[str]:
@@ -203,7 +158,8 @@ def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     """Return rows with the judge first that may do the most, then the one nearest to people."""
 
     def rank(row: VerdictRow) -> tuple[float, float]:
-        return -sum(_RANKS[one] for one in row.answers), -(main_figure(row)[1].value or -1)
+        ranks = map(list(WORDS).index, row.answers)
+        return -sum(ranks), -(row.main_figure[1].value or -1)
 
     return tuple(sorted(rows, key=rank))
 

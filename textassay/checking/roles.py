@@ -20,7 +20,6 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 
 _OURS = ("human", "annotators", "metrics")
 """Fields of our own format."""
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ class Roles:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a column's name, in lower case."""
-    return [word.casefold() for word in _WORDS.findall(name)]
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", name)
+    return [word.casefold() for word in words]
 
 
 def find_roles(
@@ -67,19 +67,17 @@ def find_roles(
     group = group or _named("group", table, lambda name: _repeats(table.columns[name]))
     ours = {name for name in columns if name.partition(".")[0] in _OURS}
     own_format = {name.partition(".")[0] for name in ours} > {"metrics"}
+    system = _named(
+        "system", table, lambda name: name != group and _is_name_of_systems(name, columns)
+    )
     candidates = [
         name
         for name, cells in columns.items()
         if (name in ours or not own_format)
         and _may_rate(name, cells)
-        and name not in (*judge, *human)
-        and name != group
+        and name not in (*judge, *human, group, system)
     ]
-    system = _named(
-        "system", table, lambda name: name != group and _is_name_of_systems(name, columns)
-    )
-    candidates = [name for name in candidates if name != system]
-    judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
+    judges, people, unused = _sides(table, columns, candidates, judge, human)
     pairs = _paired(table, judges, people, named=bool(judge))
     return Roles(pairs, group, system, unused)
 
@@ -181,33 +179,28 @@ def _sides(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the judge's columns, people's, and those that are neither."""
     sides = {name: side_of(name) for name in candidates}
-    open_judge, open_people = not judges, not people
-    if open_judge:
-        judges = _strongest(sides, "judge")
-    if open_people:
-        people = _strongest(sides, "human")
-    are_ratings = any(columns[one].kind == "number" for one in people)
-    if open_judge and are_ratings and all(_are_names(columns[one]) for one in judges):
+    given = {"judge": judges, "human": people}
+    found = {side: own or _strongest(sides, side) for side, own in given.items()}
+    are_ratings = any(columns[one].kind == "number" for one in found["human"])
+    if not judges and are_ratings and all(_are_names(columns[one]) for one in found["judge"]):
         # "machine" may be what wrote the texts that people rate
-        judges = []
+        found["judge"] = []
         candidates = [one for one in candidates if not _are_names(columns[one])]
-    if open_people:
-        people = _fitting(columns, sides, "human", people, judges)
-    if open_judge:
-        judges = _fitting(columns, sides, "judge", judges, people)
-    left = [name for name in candidates if name not in (*judges, *people)]
-    # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
-    if open_judge and not people and judges and max(sides[one][1] for one in judges) == 1:
-        left, judges = [name for name in candidates if name not in people], []
-    if open_people and not judges and people and max(sides[one][1] for one in people) == 1:
-        left, people = [name for name in candidates if name not in judges], []
-    if judges and not people and open_people:
-        people, left = _alike(columns, left, judges)
-    elif people and not judges and open_judge:
-        judges, left = _alike(columns, left, people)
-    if not judges or not people:
-        raise ConfigurationError(_question(table, judges, people, left))
-    return judges, people, left
+    for side, other in (("human", "judge"), ("judge", "human")):
+        if not given[side]:
+            found[side] = _fitting(columns, sides, side, found[side], found[other])
+    left = [name for name in candidates if name not in (*found["judge"], *found["human"])]
+    for side, other in (("judge", "human"), ("human", "judge")):
+        if not found[side] or found[other]:
+            continue
+        # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
+        if not given[side] and max(sides[one][1] for one in found[side]) == 1:
+            found[side], left = [], candidates
+        elif not given[other]:
+            found[other], left = _alike(columns, left, found[side])
+    if not found["judge"] or not found["human"]:
+        raise ConfigurationError(_question(table, found["judge"], found["human"], left))
+    return found["judge"], found["human"], left
 
 
 def _strongest(sides: dict[str, tuple[str | None, int]], side: str) -> list[str]:
@@ -239,7 +232,7 @@ def _comparable(a: CellReader, b: CellReader) -> bool:
     if a.kind == b.kind == "number":
         return True
     words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
-    known = all(polarity(one) is not None for one in words)
+    known = all(map(polarity, words))
     return known or (len(words) == 2 and bool(words[0] & words[1]))
 
 
@@ -260,7 +253,7 @@ def _alike(
 
 def _are_names(cells: CellReader) -> bool:
     """Return whether a column has words that are no yes and no."""
-    return cells.kind == "words" and polarity(map(str, set(cells.filled))) is None
+    return cells.kind == "words" and not polarity(map(str, set(cells.filled)))
 
 
 def _form(cells: CellReader) -> tuple[str, float]:
@@ -317,13 +310,11 @@ def _paired(
         others = (one for one in judges if one not in known and not qualities & set(words_of(one)))
         matched += [(one, people) for one in others]
     if matched:
-        found: list[tuple[str, list[str]]] = []
-        for judge, fitting in matched:
-            by_key: dict[frozenset[str], list[str]] = {}
-            for name in fitting:
-                by_key.setdefault(keys[name], []).append(name)
-            found += [(judge, names) for names in by_key.values()]
-        return found
+        return [
+            (judge, [name for name in fitting if keys[name] == key])
+            for judge, fitting in matched
+            for key in dict.fromkeys(keys[name] for name in fitting)
+        ]
     rated = {key for key in keys.values() if key & qualities}
     if len(rated) > 1 or _are_aspects(people):
         names = ", ".join(map(repr, people))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.agreement.labels import MAX_LABELS
+from textassay.agreement.labels import MAX_LABELS, mean_of_defined
 from textassay.checking.next_commands import Reading, reading_of
 from textassay.checking.pair import JudgedPair, PairScale
 from textassay.checking.roles import Roles, by_rater, find_roles
@@ -93,26 +94,27 @@ def _of_table(
     path: Path | None,
     options: tuple[str, ...],
 ) -> FoundSource:
-    groups = _source_codes(_keys(table, roles.group))
-    systems = _system_codes(_keys(table, roles.system))
+    rows = {
+        "groups": _source_codes(_keys(table, roles.group)),
+        "has_groups": roles.group is not None,
+        "systems": _system_codes(_keys(table, roles.system)),
+    }
     notes = list(table.notes)
     pairs = []
     for judge, people in roles.pairs:
         steps = read_steps([columns[name] for name in (judge, *people)])
-        if steps.note:
-            notes.append(steps.note)
+        notes += [steps.note] if steps.note else []
         own, *theirs = steps.columns
-        given = _GivenColumns(table, own, theirs)
-        pairs.append(pair := given.pair(groups, roles.group is not None, systems))
+        pairs.append(pair := _GivenColumns(table, own, theirs).pair(rows))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
-        if pair.raters.shape[1] and split.any():
+        if split.any():
             notes.append(
                 f"{pair.human}: raters are split on {int(split.sum())} texts, which are left out"
             )
         notes += [
             f"{cells.name!r}: {cells.unusable} cells that are no number, such as {cells.example!r},"
             " count as missing"
-            for cells in (given.judge, *given.people)
+            for cells in steps.columns
             if cells.unusable
         ]
     if roles.unused and not options:
@@ -125,9 +127,7 @@ def _of_table(
     else:
         notes.append(f"texts with the same {roles.group!r} count as one source")
     readings = [
-        Reading()
-        if path is None
-        else reading_of(path, table, columns, pair, roles.group, roles.system, options)
+        Reading() if path is None else reading_of(path, table, roles, pair, options)
         for pair in roles.pairs
     ]
     return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
@@ -145,53 +145,45 @@ def _source_codes(keys: Sequence[str | None]) -> Codes:
 
     As `learning.splits.group_codes`, whose package takes as long to import as all of this one.
     """
-    codes: dict[str | int, int] = {}
-    numbered = (
-        codes.setdefault(at if key is None else key, len(codes)) for at, key in enumerate(keys)
-    )
-    return np.array(list(numbered), np.intp)
+    return _codes(at if key is None else key for at, key in enumerate(keys))
 
 
 def _system_codes(names: Sequence[str | None]) -> Codes:
-    codes: dict[str, int] = {}
-    numbered = (-1 if one is None else codes.setdefault(one, len(codes)) for one in names)
-    return np.array(list(numbered), np.intp)
+    known = np.array([name is not None for name in names], bool)
+    return np.where(known, _codes(names), -1)
 
 
+def _codes(keys: Iterable[Hashable]) -> Codes:
+    """Number keys in order of appearance."""
+    codes: dict[Hashable, int] = {}
+    return np.array([codes.setdefault(key, len(codes)) for key in keys], np.intp)
+
+
+@dataclass(frozen=True, slots=True)
 class _GivenColumns:
     """One judge's column and people's, as they were read."""
 
-    def __init__(self, table: RawTable, judge: CellReader, people: list[CellReader]) -> None:
-        self.table, self.judge, self.people = table.name, judge, people
-        self.shown = table.shown
+    table: RawTable
+    judge: CellReader
+    people: list[CellReader]
 
-    def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> JudgedPair:
-        """Return numbers, or positions of labels."""
+    def pair(self, rows: Mapping[str, Any]) -> JudgedPair:
+        """Return numbers, or positions of labels, with the sources and systems of the rows."""
         for one in (self.judge, *self.people):
             if one.ambiguous:
-                raise DataError(f"{self.table}, column {one.name!r}: {one.ambiguous}")
+                raise DataError(f"{self.table.name}, column {one.name!r}: {one.ambiguous}")
         read = self._as_labels() or self._as_numbers()
         raters = np.column_stack(read.raters)
-        scores = read.scores
-        ratings = _majority(raters) if read.labels else _mean(raters)
         return JudgedPair(
-            judge=self._shown(self.judge),
-            human=_joined(map(self._shown, self.people)),
-            scores=scores,
-            ratings=ratings,
-            raters=raters if len(self.people) > 1 else raters[:, :0],
-            groups=groups,
-            has_groups=has_groups,
-            systems=systems,
-            labels=read.labels,
-            judge_labels=read.judge_labels,
-            scale=read.scale,
-            judge_scale=read.judge_scale,
-            unscored=int(np.count_nonzero(np.isnan(scores) & ~np.isnan(ratings))),
-        )
+            judge=self._shown(self.judge), human=_joined(map(self._shown, self.people)),
+            scores=read.scores, raters=raters,
+            ratings=_majority(raters) if read.labels else mean_of_defined(raters),
+            labels=read.labels, judge_labels=read.judge_labels, scale=read.scale,
+            judge_scale=read.judge_scale, **rows,
+        )  # fmt: skip
 
     def _shown(self, cells: CellReader) -> str:
-        return self.shown.get(cells.name) or _field_name(cells.name)
+        return self.table.shown.get(cells.name) or _field_name(cells.name)
 
     def _as_labels(self) -> _Read | None:
         """Return labels, if people gave any."""
@@ -203,10 +195,8 @@ class _GivenColumns:
         names, number = self._numbered(by_people, by_judge)
         raters = [_numbers(one.values, number) for one in self.people]
         if self.judge.kind == "number" and not set(by_judge) <= set(number):
-            scale = _scale(self.judge)
-            return _Read(_floats(self.judge), raters, names, False, (0.0, 1.0), scale)
-        scores = _numbers(self.judge.values, number)
-        return _Read(scores, raters, names, True, (0.0, 1.0), (0.0, 1.0))
+            return _Read(_floats(self.judge), raters, names, judge_scale=_scale(self.judge))
+        return _Read(_numbers(self.judge.values, number), raters, names, judge_labels=True)
 
     def _may_be_labels(self, by_people: Counter[str], by_judge: Counter[str]) -> bool:
         """Return whether numbers are labels: 0 and 1, or two that the judge says as well."""
@@ -221,7 +211,7 @@ class _GivenColumns:
         are_words = self.judge.kind == "words" or len(by_judge) < 3
         everything = {*by_people, *(by_judge if are_words else ())}
         meant = polarity(everything)
-        if meant is not None and not are_grades(by_people):
+        if meant and not are_grades(by_people):
             names = tuple(
                 max(
                     (w for w in by_people if meant[w] == at),
@@ -235,9 +225,9 @@ class _GivenColumns:
         if self.judge.kind == "words" and not set(by_people) & set(by_judge):
             theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
             raise DataError(
-                f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are not among"
-                f" people's labels ({theirs}); use the same labels in both columns, or name another"
-                " column: --judge COLUMN"
+                f"{self.table.name}: the judge's labels ({ours}, in {self.judge.name!r}) are not"
+                f" among people's labels ({theirs}); use the same labels in both columns, or name"
+                " another column: --judge COLUMN"
             )
         # of two unknown words the rarer one is what a gate would stop
         order = sorted(everything, key=lambda word: (by_people[word], word))
@@ -249,7 +239,7 @@ class _GivenColumns:
             order = ["(another)", *order]
         if len(order) > MAX_LABELS:
             raise DataError(
-                f"{self.table}: {len(order)} different labels in {self.judge.name!r} and"
+                f"{self.table.name}: {len(order)} different labels in {self.judge.name!r} and"
                 f" {_joined(one.name for one in self.people)!r}, at most {MAX_LABELS} can be"
                 " compared; name other columns: --judge COLUMN --human COLUMN"
             )
@@ -259,25 +249,25 @@ class _GivenColumns:
         raters = [_floats(one) for one in self.people]
         if self.judge.kind == "words":
             meant = polarity(str(word) for word in self.judge.filled)
-            if meant is None:
+            if not meant:
                 words = ", ".join(map(repr, list(dict.fromkeys(self.judge.filled))[:4]))
                 raise DataError(
-                    f"{self.table}: the judge gives words ({words}) and people give numbers; name a"
-                    " column of numbers: --judge COLUMN"
+                    f"{self.table.name}: the judge gives words ({words}) and people give numbers;"
+                    " name a column of numbers: --judge COLUMN"
                 )
             scores = _numbers(self.judge.values, meant)
-            return _Read(scores, raters, (), False, _scale(*self.people), (0.0, 1.0))
+            return _Read(scores, raters, scale=_scale(*self.people))
         scale, judge_scale = _scales(self.judge, self.people)
-        return _Read(_floats(self.judge), raters, (), False, scale, judge_scale)
+        return _Read(_floats(self.judge), raters, scale=scale, judge_scale=judge_scale)
 
 
 class _Read(NamedTuple):
     scores: Floats
     raters: list[Floats]
-    labels: tuple[str, ...]
-    judge_labels: bool
-    scale: PairScale
-    judge_scale: PairScale
+    labels: tuple[str, ...] = ()
+    judge_labels: bool = False
+    scale: PairScale = (0.0, 1.0)
+    judge_scale: PairScale = (0.0, 1.0)
 
 
 def _field_name(name: str) -> str:
@@ -317,15 +307,6 @@ def _floats(cells: CellReader) -> Floats:
     return np.array(cells.values, float)  # None becomes NaN
 
 
-def _mean(raters: Floats) -> Floats:
-    given = ~np.isnan(raters)
-    count = given.sum(axis=1)
-    total = np.where(given, raters, 0.0).sum(axis=1)
-    out = np.full(len(raters), np.nan)
-    np.divide(total, count, out=out, where=count > 0)
-    return out
-
-
 def _majority(raters: Floats) -> Floats:
     if raters.shape[1] == 1:
         return raters[:, 0].copy()
@@ -363,17 +344,16 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
     from textassay.agreement.joined import People, read_with_labels
-    from textassay.agreement.records import read_labels
+    from textassay.agreement.records import judged_data, read_labels, reading_of_run
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.labels import LabelSets
     from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
     folder = scores.parent if scores.name == _SCORES else scores
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
-    elif folder == scores and not (folder / _SCORES).is_file():
+    elif scores.is_dir() and not (scores / _SCORES).is_file():
         raise DataError(
             f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
             " and people's columns, such as answers.csv"
@@ -384,21 +364,14 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
             f"{scores} does not record where its data are; give the data with ratings after it:"
             f" textassay check {scores} DATA"
         )
-    reading: dict[str, Any] = {}
-    if spec.get("data") and str(source) == str(spec["data"]):
-        reading = {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
-    declared: LabelSets = read_labels(scores)
-
-    def people_of(reader: Any) -> Examples:
-        return Examples(source, needs_output=False, labels=reader, **reading)
-
+    reading = reading_of_run(spec) if str(source) == str(spec.get("data")) else {}
     judged, examples, _ = read_with_labels(
         lambda reader: read_judged(scores, reader),
-        people_of,
-        declared,
+        lambda reader: Examples(source, needs_output=False, labels=reader, **reading),
+        read_labels(scores),
         dict(zip(judge, human, strict=False)),
     )
-    people = People(examples)
+    people = People(examples, judged=judged_data(scores))
     if judge:
         judged = {name: judged[_one_of(name, judged, "judge")] for name in judge}
     for name in human:
@@ -457,12 +430,10 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
     given = single if len(single) else rated
     if not names and len(given) and set(np.unique(given)) <= {0.0, 1.0}:
         names = YES_NO.names
-    raters = columns.raters
-    if names and len(names) > 1 and raters.shape[1] > 1:
-        ratings = _majority(raters)
+    if names and len(names) > 1 and columns.raters.shape[1] > 1:
+        ratings = _majority(columns.raters)
     elif names:
         ratings = np.where(np.isclose(ratings, np.round(ratings)), np.round(ratings), np.nan)
-    judge_labels = bool(names) and set(np.unique(scored)) <= set(range(len(names)))
     scale = _scale(_cells("human", given)) if len(given) else (0.0, 1.0)
     judge_scale = columns.scale or (_scale(_cells("judge", scored)) if len(scored) else (0.0, 1.0))
     if not names and columns.scale and len(given):
@@ -471,20 +442,12 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
         if low <= given.min() and given.max() <= high and _alike(scale[1], high):
             scale = columns.scale
     return JudgedPair(
-        judge=columns.score,
-        human=columns.human,
-        scores=columns.scores,
-        ratings=ratings,
-        raters=raters if raters.shape[1] > 1 else raters[:, :0],
-        groups=columns.groups,
-        has_groups=columns.has_groups,
-        systems=_system_codes(columns.systems),
-        labels=names,
-        judge_labels=judge_labels,
-        scale=(0.0, 1.0) if names else scale,
-        judge_scale=judge_scale,
-        unscored=int(np.count_nonzero(np.isnan(columns.scores) & ~np.isnan(ratings))),
-    )
+        judge=columns.score, human=columns.human, scores=columns.scores, ratings=ratings,
+        raters=columns.raters, groups=columns.groups, has_groups=columns.has_groups,
+        systems=_system_codes(columns.systems), labels=names,
+        judge_labels=bool(names) and set(np.unique(scored)) <= set(range(len(names))),
+        scale=(0.0, 1.0) if names else scale, judge_scale=judge_scale,
+    )  # fmt: skip
 
 
 def _cells(name: str, values: Floats) -> CellReader:

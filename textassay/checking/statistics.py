@@ -19,8 +19,6 @@ from textassay.table import Estimate
 UNDEFINED = Estimate(None)
 MIN_ITEMS = 30
 """Texts that a rater must share with others to be compared with them, as published."""
-_CERTAIN = 1 - 1e-6
-"""Correlation from which Fisher's z is cut, as it has no value at 1."""
 _DETECT = 2.80
 """Standard errors that a true difference needs so that a 95 % interval leaves out 0 in four of five
 tries: 1.96 + 0.84."""
@@ -84,11 +82,12 @@ def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     number = parts.shape[1]
     if number < 2 or np.isnan(left_out).any():
         return Estimate(value)
-    z = np.arctanh(np.clip(left_out, -_CERTAIN, _CERTAIN))
+    most = 1 - 1e-6  # Fisher's z has no value at 1
+    z = np.arctanh(np.clip(left_out, -most, most))
     error = math.sqrt(float(np.sum((z - z.mean()) ** 2)) * (1 - 1 / number))
     df = max(1.0, effective_number(parts[0]) - 1)
     half = t_quantile(df, CONFIDENCE) * error
-    center = math.atanh(max(-_CERTAIN, min(_CERTAIN, value)))
+    center = math.atanh(max(-most, min(most, value)))
     low, high = math.tanh(center - half), math.tanh(center + half)
     return Estimate(value, min(low, value), max(high, value))
 
@@ -120,23 +119,23 @@ def _centered(values: Floats, groups: Codes) -> Floats:
 class SystemOrder(NamedTuple):
     """Whether the judge orders systems as people do."""
 
-    systems: int
-    """Systems with texts."""
-    pairs: int
+    systems: int = 0
+    """Systems with texts; 0 if there are fewer than two, or fewer than two sources."""
+    pairs: int = 0
     """Pairs of systems that people's ratings distinguish."""
-    right: Estimate
+    right: Estimate = UNDEFINED
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
-    reversed: int
+    reversed: int = 0
     """Pairs that the judge is shown to order the other way round."""
-    luck: float
+    luck: float = 1.0
     """Share of random orders of the systems that do as well."""
-    detectable: float | None
+    detectable: float | None = None
     """Difference between two systems that people's ratings would show in four of five tries."""
 
 
 def system_order(
     x: Floats, y: Floats, groups: Codes, systems: Codes, *, seed: int = 0
-) -> SystemOrder | None:
+) -> SystemOrder:
     """Compare the order of systems by the judge's means with the order by people's.
 
     Args:
@@ -145,16 +144,13 @@ def system_order(
         groups: Code of each row's source, shape (n,).
         systems: Code of each row's system, shape (n,); -1 for rows without one.
         seed: Seed of the resamples.
-
-    Returns:
-        `None` if there are fewer than two systems or sources.
     """
     known = systems >= 0
     x, y = x[known], y[known]
     groups = np.unique(groups[known], return_inverse=True)[1]
     systems = np.unique(systems[known], return_inverse=True)[1]
     if not len(x) or systems.max() < 1 or groups.max() < 1:
-        return None
+        return SystemOrder()
     count, sources = int(systems.max()) + 1, int(groups.max()) + 1
     cells = groups * count + systems
     tables: list[Floats] = [
@@ -176,7 +172,7 @@ def system_order(
     apart = np.abs(rated) > critical * error_p
     detectable = _DETECT * float(np.median(error_p))
     if not apart.any():
-        return SystemOrder(count, 0, UNDEFINED, 0, 1.0, detectable)
+        return SystemOrder(count, detectable=detectable)
     sign, weight = np.sign(rated[apart]), np.abs(rated[apart])
     weight = weight / weight.sum()
     value = float(_right(judged[apart] * sign) @ weight)

@@ -39,8 +39,6 @@ _NAMED = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\]{0,2}(?:\s*[-–—:(=.]+\s*\D+)?",
     re.IGNORECASE,
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
-"""A comma that separates no thousands."""
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
 
@@ -58,8 +56,6 @@ class CellReader:
     """Filled cells that are no number in a column of numbers."""
     example: str = ""
     """The first of them."""
-    unscored: int = 0
-    """Cells that say that there is no verdict."""
     ambiguous: str = ""
     """What is wrong with a cell that may be one of two numbers."""
 
@@ -209,23 +205,21 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     filled = {text: n for text, n in counts.items() if text.casefold() not in missing}
     if not filled:
         return CellReader(name, "empty", [None] * len(cells))
-    unscored = {text for text in filled if _is_unscored(text, filled)}
-    answers = {text: n for text, n in filled.items() if text not in unscored}
+    answers = {text: n for text, n in filled.items() if not _is_unscored(text, filled)}
     decimal = _decimal_mark(answers, decimal)
     ambiguous: list[str] = []
     numbers = {text: _number(text, decimal, ambiguous) for text in answers}
     read = {text: one for text, one in numbers.items() if one is not None}
     usable, total = sum(answers[text] for text in read), sum(answers.values())
     tops = {top for _, top in read.values()}
-    without_verdict = sum(filled[text] for text in unscored)
     # where four of five cells are numbers, the others count as missing; and one scale for all of
     # them: "4/5" beside "4/10" are two scales, and plain numbers have none
     if not usable or usable < 0.8 * total or len(tops) > 1:
-        return _words(name, texts, answers, without_verdict)
+        return _words(name, texts, answers)
     values = [read[text][0] if text in read else None for text in texts]
     wrong = next((text for text in answers if text not in read), "")
     return CellReader(
-        name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict,
+        name, "number", list(values), tops.pop(), total - usable, wrong[:40],
         ambiguous[0] if ambiguous else "",
     )  # fmt: skip
 
@@ -266,7 +260,9 @@ def _is_unscored(text: str, filled: Iterable[str]) -> bool:
 
 def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
     """Return the decimal mark of a column: beside `4,5` is `4,125` no number of thousands."""
-    has_comma = any(_DECIMAL_COMMA.search(text) for text in texts)
+    # a comma that separates no thousands
+    comma = r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])"
+    has_comma = any(re.search(comma, text) for text in texts)
     return "," if has_comma and not any(re.search(r"\d\.\d", text) for text in texts) else decimal
 
 
@@ -291,9 +287,7 @@ def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, f
     return None
 
 
-def _words(
-    name: str, texts: Sequence[str], answers: Mapping[str, int], unscored: int
-) -> CellReader:
+def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellReader:
     plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
     known = set(plain.values())
     # `none` is a gap in a column of yes and no, and a grade in one of none, minor and major
@@ -307,17 +301,18 @@ def _words(
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"
-    return CellReader(name, kind, list(values), unscored=unscored)
+    return CellReader(name, kind, list(values))
 
 
-def polarity(words: Iterable[str]) -> dict[str, int] | None:
-    """Return which words mean no (0) and which yes (1); `None` unless all are known to mean either.
+def polarity(words: Iterable[str]) -> dict[str, int]:
+    """Return which words mean no (0) and which yes (1); nothing unless all mean either.
 
     `not supported` means no because `supported` does not, `not hallucinated` means yes.
     """
     given = set(words)
     meant = {word: _meaning(word, given) for word in given}
-    return None if None in meant.values() else {w: int(m or 0) for w, m in meant.items()}
+    known = {word: one for word, one in meant.items() if one is not None}
+    return known if len(known) == len(meant) else {}
 
 
 def are_grades(words: Iterable[str]) -> bool:

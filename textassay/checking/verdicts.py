@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,12 +18,11 @@ from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.labels import LabelAgreement, label_agreement
 from textassay.checking.pair import JudgedPair
 from textassay.checking.phrases import (
-    complement,
     ends,
     interval,
-    negative,
     percent,
     percent_interval,
+    subtract,
     upper,
 )
 from textassay.checking.statistics import (
@@ -41,7 +40,7 @@ from textassay.checking.statistics import (
     within_sources,
 )
 from textassay.runtime.errors import DataError
-from textassay.table import Estimate
+from textassay.table import Alert, Estimate, column
 
 Use = Literal["compare", "means", "gate", "texts"]
 USES: tuple[Use, ...] = get_args(Use)
@@ -89,6 +88,13 @@ class UseLimits:
 
 
 LIMITS = UseLimits()
+WORDS: dict[UseAnswer, str] = {
+    "no": "not yet",
+    "unknown": "unknown",
+    "corrected": "yes, with correction",
+    "yes": "yes",
+}
+"""How a sentence names a verdict, from the least that a judge may do to the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +108,51 @@ class UseVerdict:
     """The figures that decide, in one or two sentences."""
 
 
+def _verdict(use: Use, heading: str) -> dict[str, Any]:
+    def cell(row: VerdictRow) -> str:
+        answer = row.uses[use].answer
+        return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
+
+    return column(heading, name=use, cell=cell)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
     """The verdicts on one judge, with the figures behind them."""
 
-    pair: JudgedPair
-    n: int
+    pair: JudgedPair = field(
+        metadata=column("judge", name="judge", cell="pair.judge")
+        | column("people", name="human", cell="pair.human")
+    )
+    n: int = field(metadata=column("n", "count"))
     """Texts with a score and a rating."""
-    groups: int
+    groups: int = field(metadata=column("sources", "count"))
     """Their sources."""
-    agreement: dict[str, Estimate]
+    agreement: dict[str, Estimate] = field(
+        metadata=column("agreement", "interval", cell=lambda row: row.main_figure[1])
+    )
     """Measures of agreement by name."""
-    constant: dict[str, Any]
+    constant: dict[str, Any] = field(
+        metadata=column(
+            "constant", "number", when=any, cell=lambda row: row.constant.get("accuracy")
+        )
+    )
     """The best answer that is always the same, and its agreement."""
     detectable: float | None
     """Difference of two systems' mean ratings that these sources would show in four of five
     tries; on people's scale, of labels as a share."""
-    uses: dict[Use, UseVerdict]
+    uses: dict[Use, UseVerdict] = field(
+        metadata=_verdict("compare", "compare")
+        | _verdict("means", "means")
+        | _verdict("gate", "gate")
+        | _verdict("texts", "single texts")
+    )
+
+    @property
+    def main_figure(self) -> tuple[str, Estimate]:
+        """The figure that sums up how a judge agrees, by its name."""
+        name = "accuracy" if self.pair.judge_labels else "pearson"
+        return name, self.agreement.get(name, UNDEFINED)
 
     @property
     def answers(self) -> tuple[UseAnswer, ...]:
@@ -128,21 +162,14 @@ class VerdictRow:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
-            "judge": self.pair.judge,
-            "human": self.pair.human,
-            "kind": self.pair.kind,
-            "n": self.n,
-            "groups": self.groups,
-            "agreement": {
-                name: {"value": one.value, "low": one.low, "high": one.high}
-                for name, one in self.agreement.items()
-            },
-            "constant": self.constant,
-            "detectable": self.detectable,
+            "judge": self.pair.judge, "human": self.pair.human, "kind": self.pair.kind,
+            "n": self.n, "groups": self.groups,
+            "agreement": {name: one.as_dict() for name, one in self.agreement.items()},
+            "constant": self.constant, "detectable": self.detectable,
             "uses": {
                 use: {"verdict": one.answer, "why": one.why} for use, one in self.uses.items()
             },
-        }
+        }  # fmt: skip
 
 
 def assess(pair: JudgedPair, *, seed: int = 0) -> VerdictRow:
@@ -166,7 +193,9 @@ class _Assessment:
         self.unit = "sources" if pair.has_groups else "texts"
         # a cut makes numbers pass or fail; labels of more than two have none
         self.two = len(own.labels) == 2 or not own.labels
-        self.labels = self._labels()
+        self.judged = self._passes(self.x, own.judge_cut) if self.two else self.x
+        self.human = self._passes(self.y, own.cut) if self.two else self.y
+        self.labels = self._agree(self.judged)
         self.follow = self._follow()
         self.within = self._within()
         self.order = self._order()
@@ -184,27 +213,17 @@ class _Assessment:
 
     # figures
 
-    def _labels(self) -> LabelAgreement | None:
+    def _agree(self, judged: Floats) -> LabelAgreement:
         """Return the agreement of labels, or of what is cut into pass and fail."""
-        if not len(self.x):
-            return None
-        if not self.two:
-            return self._agree(self.x, self.y)
-        return self._agree(self._passes(self.x, self.pair.judge_cut), self._human_passes())
-
-    def _agree(self, judge: Floats, human: Floats) -> LabelAgreement:
         names = self.pair.labels or ("fail", "pass")
         return label_agreement(
-            judge, human, labels=names, groups=self.groups, bootstrap=1000, seed=self.seed
+            judged, self.human, labels=names, groups=self.groups, bootstrap=1000, seed=self.seed
         )
 
     @staticmethod
     def _passes(values: Floats, cut: float) -> Floats:
         # a mean of thirds may miss the cut by a rounding
         return np.asarray((values >= cut - 1e-9).astype(float))
-
-    def _human_passes(self) -> Floats:
-        return self._passes(self.y, self.pair.cut)
 
     def _follow(self) -> Estimate:
         """Return how far the judge's scores follow people's."""
@@ -219,24 +238,23 @@ class _Assessment:
             return within_sources(self.x, self.y, self.groups)
         return self.follow
 
-    def _order(self) -> SystemOrder | None:
-        if not self.two or not self.all.has_groups or not len(self.x):
-            return None
+    def _order(self) -> SystemOrder:
+        if not self.two or not self.all.has_groups:
+            return SystemOrder()
         return system_order(
             self.pair.on_scale, self.y, self.groups, self.pair.systems, seed=self.seed
         )
 
     @staticmethod
-    def _measure(found: LabelAgreement | None, name: str) -> Estimate:
-        one = None if found is None else found.measures.get(name)
-        if one is None or one.value is None:
-            return UNDEFINED
-        return Estimate(one.value, *(one.ci or (None, None)))
+    def _measure(found: LabelAgreement, name: str) -> Estimate:
+        return found.measures[name].estimate if name in found.measures else UNDEFINED
 
     def _agreement(self) -> Iterator[tuple[str, Estimate]]:
         if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
             yield "pearson", self.follow
-            yield "spearman", self._ranks()
+            yield "spearman", correlation(
+                average_ranks(self.x), average_ranks(self.y), self.groups
+            )  # fmt: skip
         if self.pair.kind == "number":
             yield "error", self._error(self.pair.on_scale)
         if self.pair.kind == "label":
@@ -244,19 +262,11 @@ class _Assessment:
             for name in [*names, *(["tpr", "tnr"] if self.two else [])]:
                 yield name, self._measure(self.labels, name)
 
-    def _ranks(self) -> Estimate:
-        if len(self.x) < 3:
-            return UNDEFINED
-        return correlation(average_ranks(self.x), average_ranks(self.y), self.groups)
-
     def _error(self, values: Floats) -> Estimate:
         """Return the root mean square error, in points of people's scale."""
         found = mean_over((values - self.y) ** 2, self.groups)
-        ends = [
-            None if one is None else math.sqrt(max(0.0, one))
-            for one in (found.value, found.low, found.high)
-        ]
-        return Estimate(*ends)
+        figures = found.value, found.low, found.high
+        return Estimate(*(None if one is None else math.sqrt(max(0.0, one)) for one in figures))
 
     def _constant(self) -> dict[str, Any]:
         if not len(self.y):
@@ -268,7 +278,7 @@ class _Assessment:
         return {"value": self.pair.labels[best], "accuracy": float(counts[best]) / len(self.y)}
 
     def _detectable(self) -> float | None:
-        if self.order is not None and self.order.detectable is not None:
+        if self.order.detectable is not None:
             return self.order.detectable
         if not self.two:
             return None
@@ -282,11 +292,9 @@ class _Assessment:
         if (verdict := self._of_all()) is not None:
             return dict.fromkeys(USES, verdict)
         found: dict[Use, UseVerdict] = {
-            "compare": self._compare(),
-            "means": self._means(),
-            "gate": self._gate(),
+            "compare": self._compare(), "means": self._means(), "gate": self._gate(),
             "texts": self._texts(),
-        }
+        }  # fmt: skip
         if self.sources < LIMITS.enough:
             found = {use: self._of_few(use, one) for use, one in found.items()}
         share = self.all.unscored / (self.all.unscored + len(self.x))
@@ -298,7 +306,7 @@ class _Assessment:
                         f"{percent(share)} of the rated texts have no score, and nothing says what"
                         f" it would be. Of the others: {found[use].why}",
                     )
-        return {use: found[use] for use in USES}
+        return found
 
     def _of_few(self, use: Use, verdict: UseVerdict) -> UseVerdict:
         """Return the verdict for few sources, which cannot show that no correction is needed."""
@@ -345,7 +353,7 @@ class _Assessment:
 
     def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
-        if _above(figure, LIMITS.helps):
+        if figure.is_above(LIMITS.helps):
             low, worth, high = (
                 # beyond .99 the ratio says nothing
                 f"{1 / (1 - min(float(end or 0), 0.99) ** 2):.1f}"
@@ -368,7 +376,7 @@ class _Assessment:
     def _compare(self) -> UseVerdict:
         figure, order = self.within, self.order
         seen = self._seen()
-        if order is not None and order.systems > 3 and order.pairs:
+        if order.systems > 3 and order.pairs:
             size = self._size()
             right = order.right
             figures = (
@@ -378,8 +386,8 @@ class _Assessment:
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"
             if (
-                _above(figure, LIMITS.helps)
-                and _above(right, LIMITS.ordered)
+                figure.is_above(LIMITS.helps)
+                and right.is_above(LIMITS.ordered)
                 and order.luck <= LIMITS.luck
             ):
                 if _within(size, 1 / LIMITS.size, LIMITS.size):
@@ -390,13 +398,13 @@ class _Assessment:
                     f" [{ends(size, 2)}]"
                 )
             return self._with_seen(self._helped(figure, f"{upper(figures)}."))
-        if _above(figure, LIMITS.follows_blind) and (order is None or not order.reversed):
+        if figure.is_above(LIMITS.follows_blind) and not order.reversed:
             return UseVerdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
         whose = (
             "No column says who wrote each text, so nothing shows whether the judge favors a system"
-            if order is None
+            if not order.systems
             else "These systems are too few or too alike to show whether the judge favors one"
         )
         return self._with_seen(
@@ -443,7 +451,7 @@ class _Assessment:
         if not self.two:
             return self._shares()
         if self.pair.kind == "label":
-            (low, high), values = (0.0, 1.0), self._passes(self.x, self.pair.judge_cut)
+            (low, high), values = (0.0, 1.0), self.judged
         else:
             (low, high), values = self.pair.scale, self.pair.on_scale
         off = mean_over(values - self.y, self.groups)
@@ -451,7 +459,7 @@ class _Assessment:
         what = self._off(off, values)
         if self.pair.kind == "number" and not self.pair.same_scale:
             return self._helped(self.follow, f"Judge and people use different scales. {what}")
-        if _within(off, -tolerance, tolerance) and _above(self.follow, LIMITS.follows):
+        if _within(off, -tolerance, tolerance) and self.follow.is_above(LIMITS.follows):
             return self._trusted(what)
         return self._helped(self.follow, what)
 
@@ -494,29 +502,26 @@ class _Assessment:
             f" [{ends(worst, 1, 100)}]."
         )
         fits = all(_within(one, -LIMITS.tolerance, LIMITS.tolerance) for one in offs.values())
-        if fits and _above(self.follow, LIMITS.follows):
+        if fits and self.follow.is_above(LIMITS.follows):
             return self._trusted(what)
         return self._helped(self.follow, what)
 
     def _gate(self) -> UseVerdict:
-        if self.labels is None or not self.two:
+        if not self.two:
             return UseVerdict(
                 "unknown",
                 f"A gate needs two labels, pass and fail; people gave {len(self.pair.labels)}.",
             )
-        human = self._human_passes()
-        if human.min() == human.max():
+        if self.human.min() == self.human.max():
             return UseVerdict("unknown", f"People {self._passed()} all texts or none.")
-        judge = self._passes(self.x, self.pair.judge_cut)
-        verdict = self._gate_of(judge, human, self.labels, self._rule())
+        verdict = self._gate_of(self.judged, self.labels, self._rule())
         if verdict.answer == "yes" or len(np.unique(self.x)) < 3:
             return verdict
-        moved = self._moved_cut(human)
-        if moved is None:
+        if (moved := self._moved_cut()) is None:
             return verdict
-        cut, judge = moved
+        cut, judged = moved
         at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}): "
-        better = self._gate_of(judge, human, self._agree(judge, human), at)
+        better = self._gate_of(judged, self._agree(judged), at)
         if better.answer == "yes":
             return UseVerdict("corrected", f"{verdict.why}{better.why.replace(': It', ': it')}")
         return verdict
@@ -536,17 +541,16 @@ class _Assessment:
             return f"rated {self.pair.cut:g} or more"
         return f'said "{self.pair.labels[1]}" of'
 
-    def _gate_of(
-        self, judge: Floats, human: Floats, found: LabelAgreement, before: str
-    ) -> UseVerdict:
+    def _gate_of(self, judged: Floats, found: LabelAgreement, before: str) -> UseVerdict:
+        human = self.human
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
-        missed, failures = complement(through), int((human == 0).sum())
-        alarms = complement(stopped)
+        missed, failures = subtract(through, 1), int((human == 0).sum())
+        alarms = subtract(stopped, 1)
         constant = float(np.mean(human == best))
         word = self._word(best)
         accuracy = self._measure(found, "accuracy")
-        gain = (judge == human).astype(float) - (human == best)
+        gain = (judged == human).astype(float) - (human == best)
         seen = self._would_show(gain, as_share=True)
         what = (
             f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
@@ -556,7 +560,7 @@ class _Assessment:
         )
         ahead = mean_over(gain, self.groups)
         limits = (through, LIMITS.caught), (stopped, LIMITS.caught), (ahead, 0.0)
-        if all(_above(one, limit) for one, limit in limits):
+        if all(one.is_above(limit) for one, limit in limits):
             return UseVerdict("yes", what)
         if all(one.value is not None and one.value >= limit for one, limit in limits):
             return UseVerdict(
@@ -573,20 +577,20 @@ class _Assessment:
             return f'"{self.pair.labels[int(best)]}"'
         return '"pass"' if best else '"fail"'
 
-    def _moved_cut(self, human: Floats) -> tuple[float, Floats] | None:
+    def _moved_cut(self) -> tuple[float, Floats] | None:
         """Return a cut and the verdicts by it.
 
         Each half of the sources is cut where the other half agrees best.
         """
         half = halves(self.groups, self.seed)
-        judge, cuts = np.empty(len(self.x)), []
+        judged, cuts = np.empty(len(self.x)), []
         for part in (half, ~half):
-            found = best_cut(self.x[~part], human[~part])
+            found = best_cut(self.x[~part], self.human[~part])
             if found is None:
                 return None
-            judge[part] = self._passes(self.x[part], found)
+            judged[part] = self._passes(self.x[part], found)
             cuts.append(found)
-        return float(np.mean(cuts)), judge
+        return float(np.mean(cuts)), judged
 
     def _texts(self) -> UseVerdict:
         if (verdict := self._beside_raters()) is not None:
@@ -596,11 +600,8 @@ class _Assessment:
         return self._single_numbers()
 
     def _single_labels(self) -> UseVerdict:
-        judge, human = (
-            (self._passes(self.x, self.pair.judge_cut), self.y) if self.two else (self.x, self.y)
-        )
-        best = float(np.bincount(human.astype(int)).argmax())
-        wrong, constant = (judge != human).astype(float), (human != best).astype(float)
+        best = float(np.bincount(self.human.astype(int)).argmax())
+        wrong, constant = self.judged != self.human, (self.human != best).astype(float)
         agrees = self._measure(self.labels, "accuracy")
         left = mean_over(wrong - LIMITS.skill * constant, self.groups)
         what = (
@@ -624,7 +625,7 @@ class _Assessment:
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
         left = mean_over(squares - LIMITS.skill * constant, self.groups)
-        close = negative(error, width)
+        close = subtract(error, unit=width)
         what = (
             f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on a scale"
             f" of {self.pair.scale[0]:g} to {self.pair.scale[1]:g}; always saying"
@@ -641,8 +642,8 @@ class _Assessment:
         self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
     ) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
-        beaten = negative(left)
-        if _above(good, limit) and _above(beaten, 0.0):
+        beaten = subtract(left)
+        if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", what)
         if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
             return UseVerdict("unknown", f"{what} That would do, but the interval reaches beyond.")
@@ -664,7 +665,7 @@ class _Assessment:
             needed = " Needed: half the variance that a rater shares with the others."
             if (follows.value or 0) < LIMITS.follows * rater:
                 return UseVerdict("no", (what + needed).strip())
-            if not _above(follows, LIMITS.follows * rater):
+            if not follows.is_above(LIMITS.follows * rater):
                 return UseVerdict(
                     "unknown", f"{what.strip()}{needed} The interval reaches below it."
                 )
@@ -718,12 +719,5 @@ def _difference(size: float, *, as_share: bool) -> str:
     return f"{100 * size:.1f} points" if as_share else f"{size:.2f}"
 
 
-def _above(figure: Estimate, limit: float) -> bool:
-    return figure.is_above(limit)
-
-
 def _within(figure: Estimate, low: float, high: float) -> bool:
-    return (
-        figure.low is not None and figure.high is not None
-        and figure.low >= low and figure.high <= high
-    )  # fmt: skip
+    return bool(figure.ends) and figure.ends[0] >= low and figure.ends[1] <= high

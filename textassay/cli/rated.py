@@ -14,7 +14,7 @@ from textassay.cli.console import say, warn
 from textassay.cli.flags import data_options, read_scales, with_config
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, Paired
-from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -98,15 +98,12 @@ class RatedInput:
 
     @cached_property
     def people(self) -> People:
-        """The human ratings; of a table without sources, with the sources of the run's own data."""
+        """The human ratings; rows without a source have the one that the run's own data say."""
         from textassay.agreement.joined import People
-        from textassay.evaluation.run import Run
+        from textassay.agreement.records import judged_data
 
-        people = People(self._read[1], by=self._by)
-        if self.data and self.own_data and not people.has_groups:
-            sources = sources_by_id(Run(self.scores).examples())
-            people.groups = [sources.get(id_) for id_ in people.ids]
-        return people
+        judged = judged_data(self.scores) if self.data else ()
+        return People(self._read[1], by=self._by, judged=judged)
 
     @property
     def left_out(self) -> dict[str, int]:

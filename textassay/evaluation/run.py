@@ -12,7 +12,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
+from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -350,16 +350,18 @@ class Run(Displayed):
         people = None
         if human is not None:
             data = Examples(human, fields=fields, needs_output=False, labels=self.labels)
-            people = People(data, by=by)
-            if self._knows_data and not people.has_groups:  # a table of ratings may have ids alone
-                sources = sources_by_id(self._open_data())
-                people.groups = [sources.get(id_) for id_ in people.ids]
+            people = People(data, by=by, judged=self.judged)
         elif self._knows_data:
             people = People(self._open_data(), by=by)
         judged = read_judged(self, LabelReader(self.labels))
         return RunSide(
             judged, read_scores(self), people, self.labels, lower_is_better(self._manifest)
         )
+
+    @property
+    def judged(self) -> Iterable[Example]:
+        """What was judged, as `examples` yields it; empty if the data are no longer there."""
+        return self._open_data() if self._knows_data else ()
 
     @property
     def _knows_data(self) -> bool:

@@ -190,14 +190,9 @@ class Aggregator:
         # a row without any feature teaches nothing
         y = np.where(empty[:, None], np.nan, y)
         learner = AspectLearner(
-            self.name,
-            self.features_,
-            scales=self.scales,
-            seed=self.seed,
-            threads=self.threads,
-            new_systems=new_systems,
-            weigh=weigh,
-        )
+            self.name, self.features_, scales=self.scales, seed=self.seed, threads=self.threads,
+            new_systems=new_systems, weigh=weigh,
+        )  # fmt: skip
         with _one_blas_thread():
             self._aspects = learner.learn(self.targets_, rows, codes, y, named)
         return self
@@ -332,10 +327,10 @@ class Aggregator:
         z = self._standardizer(to_matrix(pool.features, "features"), keep_gaps=True)
         # a copy: one fitted aggregator may serve several runs, each with a pool of its own
         made = copy(self)
-        if systems and self._systems is not None:
+        if systems:
             made._systems = self._systems.extend(z, label_texts(pool.systems))
-        if self._sources is not None and pool.sources is not None:
-            made._sources = self._sources.over(z, label_texts(pool.sources))
+        if sources:
+            made._sources = self._sources.over(z, label_texts(pool.sources or ()))
         return made
 
     @property
@@ -372,12 +367,7 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        # the means of sources belong to a pool
-        sources = (
-            {"sources": {"ratios": self._sources.ratios.tolist()}}
-            if self._sources and self.pools_sources
-            else {}
-        )
+        sources = {"sources": {"ratios": self._sources.ratios.tolist()}}
         content = {
             "format": FORMAT,
             "name": self.name,
@@ -388,8 +378,8 @@ class Aggregator:
             "features": list(self.features_),
             **self._standardizer.to_dict(),
             "new_systems": self.new_systems,
-            "systems": None if self._systems is None else self._systems.to_dict(),
-            **sources,
+            "systems": self._systems.to_dict() if len(self._systems.ratios) else None,
+            **(sources if self.pools_sources else {}),
             "leaks": [list(pair) for pair in self.leaks_],
             "aspects": [
                 {"name": name, **aspect.to_dict()}
@@ -436,21 +426,19 @@ class Aggregator:
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
         width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
-        if made._standardizer.shapes != {(width,)}:
+        own = made._standardizer
+        if {one.shape for one in (own.means, own.inverse_sds, own.low, own.high)} != {(width,)}:
             raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
         made.new_systems = bool(content.get("new_systems", False))
-        known = content.get("systems")
-        made._systems = None if known is None else PooledMeans.from_dict(known)
-        about = content.get("sources")
-        made._sources = (
-            None if about is None else PooledMeans.of_ratios(np.array(about["ratios"], float))
-        )
+        known, about = content.get("systems"), content.get("sources") or {"ratios": ()}
+        made._systems = PooledMeans.from_dict(known) if known else PooledMeans()
+        made._sources = PooledMeans.of_ratios(np.array(about["ratios"], float))
         made._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
         return made
 
     def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
         """Learn the means of systems and of sources if rows have such labels."""
-        self._systems, self._sources = None, None
+        self._systems, self._sources = PooledMeans(), PooledMeans()
         if self.name in UNPOOLED or not (systems or sources):
             return
         z = self._standardizer(to_matrix(pool.features, "pooled features"), keep_gaps=True)
@@ -536,11 +524,6 @@ class Standardizer:
     def beyond(self, x: Floats) -> Mask:
         """Return which values lie outside of the bounds of a feature that takes part."""
         return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
-
-    @property
-    def shapes(self) -> set[tuple[int, ...]]:
-        """Shapes of its arrays."""
-        return {one.shape for one in (self.means, self.inverse_sds, self.low, self.high)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; a feature without bounds has `null`."""

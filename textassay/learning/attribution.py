@@ -23,11 +23,9 @@ import numpy as np
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.pooling import Systems
 from textassay.learning.splits import GroupCodes, Mask, group_codes
-from textassay.learning.training import Floats
+from textassay.learning.training import Floats, column_names
 from textassay.runtime.errors import ConfigurationError, DataError
 
-_NUMBERS_AT_ONCE = 150_000
-"""Features of all rows that are predicted in one call."""
 Predict = Callable[[Floats], Floats]
 """Predictions of shape (n, targets) for features of shape (n, features)."""
 
@@ -305,8 +303,8 @@ def _predict_shuffled(
 ) -> Iterator[Floats]:
     """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
     repeats = len(shuffles[0]) if shuffles else 0
-    # a predictor takes little longer for many rows than for few
-    step = max(1, _NUMBERS_AT_ONCE // max(1, repeats * x.size))
+    # a predictor takes little longer for many rows than for few; so many numbers are a call
+    step = max(1, 150_000 // max(1, repeats * x.size))
     for start in range(0, len(entries), step):
         chosen = range(start, min(start + step, len(entries)))
         rows = np.tile(x, (len(chosen), repeats, 1, 1))
@@ -361,10 +359,6 @@ def _columns(values: Floats) -> Floats:
 def _entries(
     columns: Mapping[str, Sequence[int]] | Sequence[str] | None, width: int
 ) -> dict[str, list[int]]:
-    if columns is None:
-        return {f"feature_{i}": [i] for i in range(width)}
     if isinstance(columns, Mapping):
         return {name: list(indices) for name, indices in columns.items()}
-    if len(columns) != width:
-        raise DataError(f"{len(columns)} names for {width} features")
-    return {name: [i] for i, name in enumerate(columns)}
+    return {name: [i] for i, name in enumerate(column_names(columns, width, "feature"))}

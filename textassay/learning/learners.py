@@ -21,13 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.learning.pooling import (
-    MIN_GAIN,
-    MIN_SOURCES,
-    MIN_SYSTEMS,
-    RowsWithMeans,
-    compare_pooling,
-)
+from textassay.learning.pooling import MIN_SOURCES, MIN_SYSTEMS, RowsWithMeans, compare_pooling
 from textassay.learning.regression import (
     KernelSum,
     Linear,
@@ -501,8 +495,10 @@ class AspectLearner:
             )
         )
         new = self.new_systems and system
+        # a smaller gain on left-out sources is not worth a pool
+        least_gain = 0.01 if source else 0.0
         comparison = compare_pooling(
-            without, beside, group_codes(systems), new=new, least_gain=MIN_GAIN if source else 0.0
+            without, beside, group_codes(systems), new=new, least_gain=least_gain
         )
         if comparison is None:
             return {}, {}

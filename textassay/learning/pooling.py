@@ -16,7 +16,7 @@ are, since what is learned of few systems need not hold for the next one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -43,23 +43,23 @@ MIN_ROWS_OF_SOURCE = 5
 """Rows of a source below which its means say too little to be used."""
 MIN_SOURCES = 4
 """Sources in training below which nothing can be learned of how sources differ."""
-MIN_GAIN = 0.01
-"""Share by which the error of left-out sources must fall: a smaller gain is not worth a pool."""
-WITHOUT, WITH = "without", "with"
 
 
 @dataclass(frozen=True, slots=True)
 class PooledMeans:
-    """Shrunken means of standardized features by source, or by system, scaled to differ by 1."""
+    """Shrunken means of standardized features by source, or by system, scaled to differ by 1.
 
-    means: Mapping[str, Floats]
+    Without ratios there are no means, and no row has any.
+    """
+
+    means: Mapping[str, Floats] = field(default_factory=dict)
     """Shape (features,) by system."""
-    rows: Mapping[str, int]
+    rows: Mapping[str, int] = field(default_factory=dict)
     """Rows behind each system's means."""
-    ratios: Floats
+    ratios: Floats = field(default_factory=lambda: np.empty(0))
     """Variance between systems over variance within, by feature: one row's worth. The means of n
     rows are shrunk by n * ratio / (n * ratio + 1)."""
-    scales: Floats
+    scales: Floats = field(default_factory=lambda: np.empty(0))
     """What shrunken means are multiplied with to have standard deviation 1 over the systems of
     training; 0 for features in which systems do not differ. All 1 for sources, whose means are
     subtracted from features."""
@@ -69,11 +69,11 @@ class PooledMeans:
     @classmethod
     def learn(
         cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
-    ) -> PooledMeans | None:
-        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows."""
+    ) -> PooledMeans:
+        """Learn from rows; there are no means of fewer than 3 systems of at least 10 rows."""
         by_system = _by_system(features, systems, min_rows)
         if len(by_system) < MIN_SYSTEMS:
-            return None
+            return cls()
         means = np.array([_mean(rows) for rows in by_system.values()])
         counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in by_system.values()])
         squares = sum(
@@ -93,11 +93,11 @@ class PooledMeans:
         return cls({}, {}, ratios, scales, min_rows).extend(features, systems)
 
     @classmethod
-    def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans | None:
-        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows."""
+    def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans:
+        """Learn from rows; there are no means of fewer than 4 sources of at least 5 rows."""
         found = cls.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
-        if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
-            return None
+        if len(found.means) < MIN_SOURCES or not found.ratios.any():
+            return cls()
         return cls.of_ratios(found.ratios).over(features, sources)
 
     @classmethod
@@ -190,10 +190,10 @@ class RowsWithMeans:
 
     features: Floats
     """Standardized features, shape (n, features)."""
-    systems: PooledMeans | None
-    """Means of systems, `None` if none take part."""
-    sources: PooledMeans | None
-    """Means of sources, `None` if none take part."""
+    systems: PooledMeans
+    """Means of systems; without any if they take no part."""
+    sources: PooledMeans
+    """Means of sources; without any if they take no part."""
     system_of: Systems
     """System of each row."""
     source_of: Systems
@@ -203,9 +203,9 @@ class RowsWithMeans:
         """Return which rows have the means that are asked for, shape (n,)."""
         known = np.ones(len(self.features), bool)
         if system:
-            known &= False if self.systems is None else self.systems.known(self.system_of)
+            known &= self.systems.known(self.system_of)
         if source:
-            known &= False if self.sources is None else self.sources.known(self.source_of)
+            known &= self.sources.known(self.source_of)
         return known
 
     def only(self, chosen: Mask) -> RowsWithMeans:
@@ -221,9 +221,9 @@ class RowsWithMeans:
         """Return features of rows that have these means, with the means beside them."""
         own = self.only(chosen)
         blocks = [own.features]
-        if system and self.systems is not None:
+        if system:
             blocks.append(self.systems.of(own.system_of))
-        if source and self.sources is not None:
+        if source:
             blocks.append(self.sources.deviations(own.features, own.source_of))
         return np.hstack(blocks)
 
@@ -238,21 +238,21 @@ def compare_pooling(
     """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
-    predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
+    predicted = {"without": np.empty(len(systems)), "with": np.empty(len(systems))}
     cells = _cells(without, systems, new=new)
     # ridge regression needs two groups to choose its penalty
     if any(len(np.unique(without.groups[inside])) < 2 for inside, _ in cells):
         return None
     for inside, outside in cells:
-        for name, rows in ((WITHOUT, without), (WITH, beside)):
+        for name, rows in (("without", without), ("with", beside)):
             one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
     units = systems if new else without.groups
     held_out = HeldOut(without.target, units, predicted, {})
     errors = held_out.errors()
-    falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
-    clearly = least_error(held_out.squared, units, WITHOUT) == WITH
+    falls = errors["with"] < (1 - least_gain) * errors["without"]
+    clearly = least_error(held_out.squared, units, "without") == "with"
     return clearly if new else falls, errors
 
 

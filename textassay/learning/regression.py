@@ -37,11 +37,6 @@ PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5)
 MAX_KERNEL_ROWS = 800
 """Rows that are learned from; of more, whole groups are drawn at random."""
 _POINTS, _POINT_WEIGHTS = np.polynomial.legendre.leggauss(12)
-_NUMBERS_AT_ONCE = 2_000_000
-"""Numbers in memory at once."""
-_HIDDEN_UNITS = 16
-_WEIGHT_DECAY = 30.0
-"""Penalty on squared weights, against the sum of squared errors."""
 
 
 def fit_mean(training: Training) -> FitResult:
@@ -297,9 +292,9 @@ def _few_rows(training: Training) -> Training:
     return training.rows(np.sort(order[:MAX_KERNEL_ROWS]))
 
 
-def _parts(rows: int, numbers: int) -> Iterator[slice]:
-    """Cut rows so that each part takes about `_NUMBERS_AT_ONCE` numbers."""
-    step = max(1, _NUMBERS_AT_ONCE // max(numbers, 1))
+def _parts(rows: int, numbers: int, *, at_once: int = 2_000_000) -> Iterator[slice]:
+    """Cut rows so that each part takes about so many numbers at once."""
+    step = max(1, at_once // max(numbers, 1))
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
@@ -339,8 +334,9 @@ def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[FitResul
     # from different starts
     nets = [_train_network(features, targets, rng) for _ in range(3)]
     # networks of one hidden layer side by side are one wider network, as is their mean
-    inner, bias, outer = (np.concatenate(arrays) for arrays in list(zip(*nets, strict=True))[:3])
-    intercepts = np.mean([intercept for *_, intercept in nets], axis=0)
+    *layers, ends = zip(*nets, strict=True)
+    inner, bias, outer = map(np.concatenate, layers)
+    intercepts = np.mean(ends, axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
     return [
         FitResult(Mlp(inner, bias, np.ascontiguousarray(weights), float(intercept)), notes)
@@ -349,21 +345,29 @@ def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[FitResul
 
 
 def _train_network(
-    features: Floats, targets: Floats, rng: np.random.Generator
+    features: Floats,
+    targets: Floats,
+    rng: np.random.Generator,
+    *,
+    units: int = 16,
+    weight_decay: float = 30.0,
 ) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the layers of a trained network; the decay is held against the sum of squared errors.
+
+    They are the weights into the hidden units, the biases, the weights out of them, and intercepts.
+    """
     from scipy.optimize import minimize  # heavy, so on first use
 
     n, width = features.shape
     outputs = targets.shape[1]
-    shapes = (_HIDDEN_UNITS * width, _HIDDEN_UNITS, _HIDDEN_UNITS * outputs, outputs)
+    shapes = (units * width, units, units * outputs, outputs)
     bounds = np.cumsum(shapes)[:-1]
     # the hidden layer's errors add up over the targets, and so does this
-    decay = _WEIGHT_DECAY * outputs
+    decay = weight_decay * outputs
 
     def layers(flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         inner, bias, outer, intercept = np.split(flat, bounds)
-        inner, outer = inner.reshape(_HIDDEN_UNITS, width), outer.reshape(_HIDDEN_UNITS, outputs)
-        return inner, bias, outer, intercept
+        return inner.reshape(units, width), bias, outer.reshape(units, outputs), intercept
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         inner, bias, outer, intercept = layers(flat)
@@ -373,16 +377,16 @@ def _train_network(
         slopes = (
             back.T @ features + decay * inner,
             back.sum(axis=0),
-            hidden.T @ error + _WEIGHT_DECAY * outer,
+            hidden.T @ error + weight_decay * outer,
             error.sum(axis=0),
         )
-        value = (error**2).sum() + decay * (inner**2).sum() + _WEIGHT_DECAY * (outer**2).sum()
+        value = (error**2).sum() + decay * (inner**2).sum() + weight_decay * (outer**2).sum()
         return float(value) / (2 * n), np.concatenate([np.ravel(slope) for slope in slopes]) / n
 
     start = [
-        rng.uniform(-1, 1, shapes[0]) * np.sqrt(6 / (width + _HIDDEN_UNITS)),
-        np.zeros(_HIDDEN_UNITS),
-        rng.uniform(-1, 1, shapes[2]) * np.sqrt(6 / (_HIDDEN_UNITS + outputs)),
+        rng.uniform(-1, 1, shapes[0]) * np.sqrt(6 / (width + units)),
+        np.zeros(units),
+        rng.uniform(-1, 1, shapes[2]) * np.sqrt(6 / (units + outputs)),
         np.zeros(outputs),
     ]
     solution = minimize(

@@ -84,7 +84,6 @@ class Trees:
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 _FLOAT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?(e[-+]?[0-9]{1,3})?")
-_FIXED = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1", "label_index": "0"}
 
 
 def _check_text(text: str) -> None:
@@ -97,7 +96,8 @@ def _check_text(text: str) -> None:
         raise ValueError("no end of trees")
     first, *lines = head.split("\n")
     known = _fields([line for line in lines if line not in ("", "average_output")])
-    if first != "tree" or {name: known.get(name) for name in _FIXED} != _FIXED:
+    one_output = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1"}
+    if first != "tree" or not (one_output | {"label_index": "0"}).items() <= known.items():
         raise ValueError("not trees of one output")
     width = int(_numbers(known, "max_feature_idx", 1, _INTEGER)[0]) + 1
     for name in ("feature_names", "feature_infos"):
@@ -115,7 +115,7 @@ def _check_tree(number: int, text: str, width: int) -> None:
     fields = _fields(text.rstrip("\n").split("\n"))
     leaves = int(_numbers(fields, "num_leaves", 1, _INTEGER)[0])
     expected = {"Tree": str(number), "num_cat": "0", "is_linear": "0"}
-    if {name: fields.get(name) for name in expected} != expected or leaves < 1:
+    if not expected.items() <= fields.items() or leaves < 1:
         raise ValueError(f"tree {number} is of another kind")
     _numbers(fields, "leaf_value", leaves, _FLOAT)
     if leaves == 1:  # LightGBM reads no further
@@ -405,35 +405,27 @@ def _text(grown: Sequence[JointTree], binned: Binned, target: int, *, forest: bo
 
 def _tree_text(number: int, tree: JointTree, binned: Binned, target: int) -> str:
     is_leaf = tree.feature < 0
-    number_of_leaf = np.cumsum(is_leaf, dtype=np.intp)
     # LightGBM numbers splits from 0 and leaves as -1, -2, ... in the same child fields
-    place = np.where(is_leaf, -number_of_leaf, np.cumsum(~is_leaf) - 1)  # leaves: -1, -2, ...
+    place = np.where(is_leaf, -np.cumsum(is_leaf, dtype=np.intp), np.cumsum(~is_leaf) - 1)
     splits = np.flatnonzero(~is_leaf)
-    edges = [float(binned.thresholds[tree.feature[i]][tree.bin[i]]) for i in splits]
-    leaf, inner = tree.value[is_leaf, target], tree.value[splits, target]
-
-    def line(name: str, values: Sequence[float] | Ints | Floats) -> str:
-        return f"{name}=" + " ".join(repr(float(v)) if v != int(v) else str(int(v)) for v in values)
-
-    counted = tree.count[is_leaf]
-    lines = [f"Tree={number}", f"num_leaves={len(leaf)}", "num_cat=0"]
+    leaf, counted = tree.value[is_leaf, target], tree.count[is_leaf]
+    fields: dict[str, Sequence[float] | Ints | Floats] = {
+        "Tree": [number], "num_leaves": [len(leaf)], "num_cat": [0]
+    }  # fmt: skip
     if len(splits):
-        lines += [
-            line("split_feature", tree.feature[splits]),
-            line("split_gain", np.zeros(len(splits))),
-            line("threshold", edges),
-            line("decision_type", np.full(len(splits), 2)),
-            line("left_child", place[tree.left[splits]]),
-            line("right_child", place[tree.left[splits] + 1]),
-        ]
-    lines += [line("leaf_value", leaf), line("leaf_weight", counted), line("leaf_count", counted)]
-    lines += [
-        line("internal_value", inner),
-        line("internal_weight", tree.count[splits]),
-        line("internal_count", tree.count[splits]),
-        "is_linear=0",
-        "shrinkage=1",
-        "",
-        "",
+        fields |= {
+            "split_feature": tree.feature[splits], "split_gain": np.zeros(len(splits)),
+            "threshold": [binned.thresholds[tree.feature[i]][tree.bin[i]] for i in splits],
+            "decision_type": np.full(len(splits), 2), "left_child": place[tree.left[splits]],
+            "right_child": place[tree.left[splits] + 1],
+        }  # fmt: skip
+    fields |= {
+        "leaf_value": leaf, "leaf_weight": counted, "leaf_count": counted,
+        "internal_value": tree.value[splits, target], "internal_weight": tree.count[splits],
+        "internal_count": tree.count[splits], "is_linear": [0], "shrinkage": [1],
+    }  # fmt: skip
+    lines = [
+        f"{name}=" + " ".join(repr(float(v)) if v != int(v) else str(int(v)) for v in values)
+        for name, values in fields.items()
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", ""])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from textassay.checking.result import FOR, WORDS, Check, headline, main_figure
-from textassay.checking.verdicts import USES, VerdictRow
+from textassay.checking.result import FOR, Check, headline
+from textassay.checking.verdicts import USES, WORDS, VerdictRow
 from textassay.report.rendering import fill
 from textassay.report.svg import interval_plot
 from textassay.runtime.storage.files import storage_errors, write_text
@@ -60,7 +60,7 @@ def _table(found: Check) -> Table:
     [table] = found.tables()
     pictures = []
     for row in found.rows:
-        name, figure = main_figure(row)
+        name, figure = row.main_figure
         span = (0.0, 1.0) if name == "accuracy" else (-1.0, 1.0)
         pictures.append(interval_plot(figure, span, mark=row.constant.get("accuracy", 0.0)))
     return table.with_column(Column("plot", "", "picture"), pictures, after="agreement")

@@ -99,8 +99,6 @@ def demo(
 
 def _print_check(found: Check, page: Path) -> None:
     """Print the verdict on the best judge, and one line for each."""
-    from textassay.checking.result import main_figure
-
     headline, what, *_ = found.sentences()
     words = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
     columns = (
@@ -108,7 +106,7 @@ def _print_check(found: Check, page: Path) -> None:
         *(Column(use, use) for use in ("for systems", "for means", "as a gate", "for texts")),
     )  # fmt: skip
     rows = [
-        (row.pair.judge, main_figure(row)[1].value, *(words[one] for one in row.answers))
+        (row.pair.judge, row.main_figure[1].value, *(words[one] for one in row.answers))
         for row in found.rows
     ]
     _print(

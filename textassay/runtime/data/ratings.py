@@ -424,7 +424,9 @@ class WithRatings:
         for one in rated:
             if one and SAMPLING_PROBABILITY in one.meta:
                 meta[SAMPLING_PROBABILITY] = one.meta[SAMPLING_PROBABILITY]
-        return example.model_copy(update={"human": human, "annotators": annotators, "meta": meta})
+        groups = (one.group for one in (example, *rated) if one and one.group is not None)
+        update = {"human": human, "annotators": annotators, "meta": meta}
+        return example.model_copy(update={**update, "group": next(groups, None)})
 
     def _columns(
         self, rated: Sequence[Example | None], example: Example, aspect: str
