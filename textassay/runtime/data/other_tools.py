@@ -671,7 +671,7 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
 
 
 def _is_likelihood(answer: Any) -> bool:
-    """Return whether an answer is a pair: a log-likelihood, and whether greedy decoding gives it."""
+    """Return whether an answer is a pair of a log-likelihood and of `is_greedy`, a boolean."""
     is_pair = isinstance(answer, list) and len(answer) == 2 and str(answer[1]) in ("True", "False")
     return is_pair and finite(str(answer[0])) is not None
 
