@@ -412,14 +412,12 @@ async def test_corrw_names_the_rated_example_on_which_a_scorer_fails(rated):
             raise OSError("no room left")
         return 0.5
 
-    with pytest.raises(DataError, match="fragile failed on the rated example '2': .*no room left"):
+    with pytest.raises(DataError, match=r"fragile failed on the rated example '2': .*no room left"):
         await scored(corrw({}, rated, [by_length("long"), fragile]))
-    answers = {"a b c": OSError("no room left")}
 
     def reply(request):
-        for text, error in answers.items():
-            if f"\n{text}\n" in request.text:
-                raise error
+        if "\na b c\n" in request.text:
+            raise OSError("no room left")
         return "1. Read." if request.text.endswith("Evaluation Steps:") else "4"
 
     method = corrw(ScriptedModel(reply), rated, [by_length("long")], direct=True, n=2)
