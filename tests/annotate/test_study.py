@@ -218,7 +218,7 @@ def test_only_sampled_examples_are_rated():
     [
         ('{"sampling_probability": 0.5}', "plan.jsonl:1: needs an id and a sampling_probability"),
         ('{"id": "a"}', "plan.jsonl:1: needs an id and a sampling_probability"),
-        ('{"id": "a", "sampling_probability": 0}', "example 'a': .* above 0 and at most 1, not 0"),
+        ('{"id": "a", "sampling_probability": 0}', "plan.jsonl:1: .*'a'.* at most 1, not 0"),
         ('{"id": "a", "sampling_probability": 1, "rated": true}', "lists no examples to rate"),
     ],
 )

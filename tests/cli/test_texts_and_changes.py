@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests.cli.harness import document, served, textassay
+from tests.report.runs import words_of
 from tests.report.test_two_texts import rows, write_run
 from textassay import Run, evaluate_sync, fit_sync
 from textassay.agreement import agreement_table
@@ -189,3 +190,47 @@ def test_texts_of_one_source_are_one_cluster_whatever_file_names_it(tmp_path, na
         in_memory = Run(scores=Run(run).scores, examples=[*Run(run).examples()])
         assert agreement_table(in_memory, ratings).rows[0].agreement.groups == 10
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("names", "cells"), RATED.values(), ids=RATED)
+def test_a_page_with_other_ratings_counts_the_sources_of_the_run(tmp_path, names, cells):
+    values = [1.0 + (at * 7 % 11) % 5 for at in range(40)]
+    answers = rows("Old", ratings=False)
+    ratings = tmp_path / "ratings.csv"
+    lines = [
+        f"{cells(at)},{answers[at]['output']},{1 + (at * 3 + at // 4) % 5}" for at in range(40)
+    ]
+    ratings.write_text("\n".join([f"{names},output,human.fluency", *lines]))
+    for name, source in (
+        ("grouped", lambda at: {"group": f"g{at // 4}"}),
+        ("sourced", lambda at: {"source": f"Article number {at // 4}."}),
+    ):
+        data = [{**row, **source(at)} for at, row in enumerate(answers)]
+        run = write_run(tmp_path, name, data, values)
+        (row,) = document("agreement", run, ratings, "--level", "group")["rows"]
+        page = tmp_path / f"{name}.html"
+        done = textassay("report", run, "--human", ratings, "--out", page)
+        assert done.code == 0, done.err
+        assert row["groups"] == 10
+        assert "averaged over 10 sources" in words_of(page.read_text())
+
+
+@pytest.mark.parametrize(("names", "cells"), RATED.values(), ids=RATED)
+def test_an_evaluator_is_learned_over_the_sources_of_the_run(tmp_path, names, cells):
+    """So that texts of one source are never on both sides of a fold."""
+    values = [1.0 + (at * 7 % 11) % 5 for at in range(40)]
+    lines = [f"{cells(at)},{1 + (at * 3 + at // 4) % 5}" for at in range(40)]
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("\n".join([f"{names},human.fluency", *lines]))
+    for field, source in (("group", "g{}"), ("source", "Article number {}.")):
+        data = [
+            {**row, field: source.format(at // 4)}
+            for at, row in enumerate(rows("Old", ratings=False))
+        ]
+        run = write_run(tmp_path, field, data, values)
+        out = tmp_path / f"fitted by {field}"
+        done = textassay("fit", ratings, "--scores", run, "--out", out, "--aggregator", "ridge")
+        assert done.code == 0, done.err
+        parts = json.loads((out / "report.json").read_text())["split"]
+        assert parts["train"] == {"rows": 40, "groups": 10}
+        assert set(parts["by"].split(" or ")) <= {"group", "source"}

@@ -403,6 +403,28 @@ async def test_corrw_weighs_the_direct_evaluator_too_and_learns_once(rated):
     assert len(model.requests) == 2 + 2 * 4 + 2 * 3
 
 
+async def test_corrw_names_the_rated_example_on_which_a_scorer_fails(rated):
+    """There are as many failures as rated examples: the id says which one to look at."""
+
+    @tool(name="fragile", description="Fails on a text.", scale=(0.0, 1.0))
+    async def fragile(example):
+        if example.output == "a b c":
+            raise OSError("no room left")
+        return 0.5
+
+    with pytest.raises(DataError, match=r"fragile failed on the rated example '2': .*no room left"):
+        await scored(corrw({}, rated, [by_length("long"), fragile]))
+
+    def reply(request):
+        if "\na b c\n" in request.text:
+            raise OSError("no room left")
+        return "1. Read." if request.text.endswith("Evaluation Steps:") else "4"
+
+    method = corrw(ScriptedModel(reply), rated, [by_length("long")], direct=True, n=2)
+    with pytest.raises(DataError, match="the direct evaluator failed on the rated example '2'"):
+        await scored(method)
+
+
 async def test_corrw_says_what_it_needs(rated, tmp_path):
     """Ratings; of every aspect; that vary with a scorer. Other ratings are another signature."""
     with pytest.raises(

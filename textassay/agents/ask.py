@@ -199,7 +199,8 @@ class Ask:
             read: Reads a sample; may raise.
             problem: Returns the problem of an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
-            form: Form that the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
+            form: Form that the reminder asks for: `number`, `letters`, `stars`, `ratings`,
+                `json` or `list`.
             labels: The ratings or choices that it offers.
             request: Further arguments of `answer`.
 

@@ -155,7 +155,8 @@ def judged_data(source: object) -> Iterable[Example]:
 
 def reading_of_run(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a run read its data, as options of `Examples`."""
-    return {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
+    names = "fields", "missing", "unit", "conversation_chars"
+    return {name: spec[name] for name in names if spec.get(name)}
 
 
 def run_folder(source: object) -> Path | None:

@@ -673,9 +673,8 @@ class _Pairing:
         self.judged, self.rated = of.judged(score), of.people.ratings(human)
         self.scale = of.labels.get(score) or of.people.yes_no_words(human)
         self.groups = of.people.groups_of(human)
-        self.options: dict[str, Any] = {
-            "groups": self.groups, "bootstrap": of.bootstrap, "seed": of.seed
-        }  # fmt: skip
+        self.options: dict[str, Any] = {"groups": self.groups}
+        self.options |= {"bootstrap": of.bootstrap, "seed": of.seed}
 
     def rows(self, labels: LabelAgreement | None) -> Iterator[TableRow]:
         """Yield correlations at each level; labels without an order have none.
@@ -685,9 +684,7 @@ class _Pairing:
         systems = self.people.systems
         known = systems if any(one is not None for one in systems) else None
         for level in () if self.scale.is_nominal else self.of.levels:
-            found = correlate(
-                self.judged, self.rated, systems=known, level=level, **self.options
-            )  # fmt: skip
+            found = correlate(self.judged, self.rated, systems=known, level=level, **self.options)
             if labels is not None and found.ci is not None and _is_mcc(found, labels):
                 mcc = labels.measures["mcc"].ci
                 found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=labels.note)
@@ -705,7 +702,7 @@ class _Pairing:
             at = None if threshold == "auto" else threshold
             found, cut = agreement_at(
                 judged, given, threshold=at, labels=scale.names, **self.options
-            )  # fmt: skip
+            )
             yield LabelRow(score, human, found, threshold=cut)
         elif score in self.of.labels or are_labels(judged, YES_NO):
             votes = [nearest_label(value) for value in judged]
@@ -755,10 +752,12 @@ class _Pairing:
 
     def rater_rows(self) -> Iterator[RaterRow]:
         """Yield agreement among the raters, if it is wanted and there are single ratings."""
-        single = [one.get(self.names[1], ()) for one in self.people.annotators]
-        if self.of.raters and any(self.names[1] in one for one in self.people.annotators):
+        score, human = self.names
+        annotators = self.people.annotators
+        if self.of.raters and any(human in one for one in annotators):
+            single = [one.get(human, ()) for one in annotators]
             found = rater_agreement(single, judge=self.judged, is_nominal=self.scale.is_nominal)
-            yield RaterRow(*self.names, found)
+            yield RaterRow(score, human, found)
 
 
 def between_raters(

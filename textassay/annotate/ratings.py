@@ -369,7 +369,10 @@ def read_sampled(path: str | Path) -> dict[str, float]:
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
         name = row.get("id")
-        probability = check_probability(str(name), row.get(SAMPLING_PROBABILITY))
+        try:
+            probability = check_probability(str(name), row.get(SAMPLING_PROBABILITY))
+        except DataError as error:
+            raise DataError(f"{path}:{number}: {error}") from None
         if probability is None or not isinstance(name, str):
             raise DataError(f"{path}:{number}: needs an id and a {SAMPLING_PROBABILITY}")
         if row.get("rated") is not True:

@@ -215,7 +215,8 @@ def read_table(
             id=example.id,
             features=np.array(read_row(example, names, scores), float),
             human=[example.human.get(name) for name in rated],
-            source=source_label(example),
+            # a table of ratings by id need not name the source: the run's own data may
+            source=source_label(example) or scores.sources.get(example.id),
             system=example.system,
             rater=rater_of(example),
             annotators={
@@ -234,7 +235,7 @@ def read_table(
             left_out += 1
             continue
         if row.source is not None:
-            grouped_by.add("group" if example.group is not None else "source")
+            grouped_by.add(row.source.partition(" ")[0])  # as `source_label` begins
         rows.append(row)
     scored = {id_ for values in scores.values() for id_ in values}
     if scores and not scored & known:

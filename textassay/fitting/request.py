@@ -172,17 +172,17 @@ class FitTree(FitByModel):
 
     method = "hd-eval"
     layers: Annotated[int, Field(ge=1, le=6), Flag(GROWING, "N")] = 3
-    """Layers of criteria (default: 3)."""
+    """Layers of criteria."""
     children: Annotated[int, Field(ge=1, le=26), Flag(GROWING, "N")] = 4
-    """Maximum sub-criteria per criterion, or criteria per round (default: 4)."""
+    """Maximum sub-criteria per criterion, or criteria per round."""
     keep: Annotated[int | None, Field(ge=1, le=MAX_KEEP), Flag(GROWING, "N")] = None
     """Criteria expanded per layer, from layer 2 on (default: 4; all with --tree)."""
     tree: Annotated[Any, Flag(GROWING, "TREE")] = "model"
-    """Tree to learn on: a file, published, a published tree, or model (default)."""
+    """Tree to learn on: a file, published, a published tree, or model."""
     saliency: Annotated[Saliency, Flag(GROWING)] = "permutation"
-    """Measure to rank criteria by (default: permutation)."""
+    """Measure to rank criteria by."""
     noise: Annotated[Noise, Flag(GROWING)] = "stop"
-    """If no importance differs from 0: stop growing (default), or prune anyway."""
+    """If no importance differs from 0: stop growing, or prune anyway."""
 
     @model_validator(mode="after")
     def _given_trees_do_not_grow(self) -> Self:
@@ -196,9 +196,9 @@ class FitRubric(FitByModel):
 
     method = "rubric"
     rounds: Annotated[int, Field(ge=1, le=20), Flag(GROWING, "N")] = 3
-    """Rounds of proposals of a rubric (default: 3)."""
+    """Rounds of proposals of a rubric."""
     labels: Annotated[int, Field(ge=10, le=10_000), Flag(GROWING, "N")] = 60
-    """Maximum number of rated rows that a rubric learns from (default: 60)."""
+    """Maximum number of rated rows that a rubric learns from."""
     children: Annotated[int, Field(ge=1, le=26)] = 4
     """Most criteria that are proposed for an aspect in a round."""
 

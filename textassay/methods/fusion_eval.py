@@ -405,12 +405,17 @@ class RatedWeights:
             return
         for at, aspect in enumerate(self.aspects):
             values: dict[str, list[float | None]] = {
-                assistant.name: [self._on_unit(row[place], assistant, aspect) for row in measured]
+                assistant.name: [
+                    self._on_unit(example, row[place], assistant, aspect)
+                    for example, row in zip(rated, measured, strict=True)
+                ]
                 for place, assistant in enumerate(self.assistants)
             }
             if self.direct:
-                direct = [_read_measured("the direct evaluator", row[at]) for row in judged]
-                values[DIRECT] = [score.unit_value for score in direct]
+                values[DIRECT] = [
+                    _read_measured("the direct evaluator", example, row[at]).unit_value
+                    for example, row in zip(rated, judged, strict=True)
+                ]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
@@ -423,17 +428,18 @@ class RatedWeights:
         return [judged] * len(self.aspects) if isinstance(judged, Failure) else judged
 
     def _on_unit(
-        self, score: Score, assistant: AssistantDescription, aspect: Aspect
+        self, example: Example, score: Score, assistant: AssistantDescription, aspect: Aspect
     ) -> float | None:
-        measured = _read_measured(assistant.name, score)
+        measured = _read_measured(assistant.name, example, score)
         return on_unit_scale(measured, assistant, aspect, self.ranges.get(assistant.name)).value
 
 
-def _read_measured(who: str, score: Score | Failure) -> Score:
+def _read_measured(who: str, example: Example, score: Score | Failure) -> Score:
     """Return the score of a rated example, or raise why there is none."""
     if error := broken_part([score]):
         raise DataError(
-            f"fusion=corrw: {who} failed on a rated example: {error.type}: {error.message}"
+            f"fusion=corrw: {who} failed on the rated example {example.id!r}: {error.type}:"
+            f" {error.message}"
         )
     assert isinstance(score, Score)
     return score

@@ -22,9 +22,9 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
-from textassay.agreement.records import refuse_other_labels
+from textassay.agreement.records import judged_data, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Scale, Score
@@ -342,7 +342,7 @@ def open_data(
     if data is None:
         return _own_data(run)
     given = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
-    found = DataSource(Path(given.name).name, _by_id(given))
+    found = DataSource(Path(given.name).name, _with_sources(run, given))
     return leave_out_other_texts(run, found, found.examples)
 
 
@@ -419,6 +419,19 @@ def _own_data(run: RunSource) -> DataSource:
             del found.examples[id_]
         found.other_texts = tuple(other)
     return found
+
+
+def _with_sources(run: RunSource, given: Examples) -> dict[str, Example]:
+    """Return examples by id; rows without a source have the one that the run's own data name."""
+    examples, judged = _by_id(given), judged_data(run.folder)
+    named = sources_by_id(examples.values())
+    if None not in named.values() or getattr(judged, "name", "") == given.name:
+        return examples
+    known = sources_by_id(judged)
+    return {
+        id_: one if named[id_] else one.model_copy(update={"group": known.get(id_)})
+        for id_, one in examples.items()
+    }
 
 
 def _by_id(examples: Examples) -> dict[str, Example]:

@@ -383,3 +383,11 @@ def test_numbers_of_numpy_in_a_copy_become_plain_ones() -> None:
     update = {"human": {"f": np.float32(2.5)}, "metrics": {"m": np.int64(3)}}
     (found,) = Examples([Example(id="a", output="x").model_copy(update=update)])
     assert {type(value) for value in (*found.human.values(), *found.metrics.values())} == {float}
+
+
+def test_half_of_a_surrogate_pair_in_the_message_of_a_copy_is_named() -> None:
+    """Copies are not validated, and their messages are checked only as they are written."""
+    (example,) = Examples([{"id": "a", "output": "x", "messages": CHAT}])
+    last = example.messages[-1].model_copy(update={"content": "\ud800"})
+    copy = example.model_copy(update={"messages": (*example.messages[:-1], last)})
+    assert "field 'messages': contains \\ud800" in complaint([copy])

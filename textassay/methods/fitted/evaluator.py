@@ -19,6 +19,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +28,7 @@ from textassay.agents.prompt_template import Task
 from textassay.agreement.records import (
     Recorded,
     ScoreSource,
+    judged_data,
     level_feature_names,
     read_labels,
     read_scores,
@@ -137,6 +140,15 @@ class FeatureScores(Recorded):
         super().__init__()
         self.texts: dict[str, Mapping[str, str]] = {}
         """Digest of the scored text by feature and id, if it is recorded."""
+        self.read_from: tuple[ScoreSource, ...] = ()
+        """Files and runs that they were read from."""
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The `source_label` of each text that runs among them judged, by id."""
+        judged = chain.from_iterable(map(judged_data, self.read_from))
+        labels = ((example.id, source_label(example)) for example in judged)
+        return {id_: label for id_, label in labels if label is not None}
 
     def are_of_another_text(self, example: Example) -> bool:
         """Return whether another text than the example's was scored under its id."""
@@ -166,6 +178,7 @@ def read_files(
             raise DataError(f"{source} contains no scores")
     counts = Counter(aspect for _, _, scores in read for aspect in scores)
     columns = FeatureScores()
+    columns.read_from = tuple(source for _, source, _ in read)
     for name, source, scores in read:
         for aspect, values in scores.items():
             # only equal names get a prefix, so that the names of a single file are plain

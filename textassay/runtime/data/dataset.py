@@ -40,7 +40,7 @@ from textassay.runtime.conversation import (
     source_beside,
 )
 from textassay.runtime.data.by_rater import ByRater, one_row_per_example
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.cells import FieldError, to_json_value
 from textassay.runtime.data.columns import FieldReader, is_inside, with_means
 from textassay.runtime.data.files import open_table
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
@@ -479,8 +479,13 @@ def _canonical(example: Example) -> bytes:
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        # texts and numbers were checked before, so that only the depth is left, and of fields only
-        # `meta` may be deep
+        # rows were checked as they were read; copies of messages and passages were not
+        for name, value in content.items():
+            try:
+                to_json_value(value)
+            except ValueError as error:
+                raise FieldError(name, str(error)) from None
+        # only the depth is left, and of fields only `meta` may be deep
         raise FieldError(
             "meta", "is nested more than 250 levels deep; flatten it or leave it out"
         ) from None

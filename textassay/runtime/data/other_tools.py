@@ -596,7 +596,7 @@ def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
         turns, retrieved, ideal = (
             one.get(name) or None for name in ("turns", "retrieval_context", "context")
         )
-        about = {**(one.get("additional_metadata", one.get("metadata")) or {}),
+        about = {**(one.get("additional_metadata") or one.get("metadata") or {}),
                  **(one.get("custom_column_key_values") or {})}  # fmt: skip
         found = _with_passages({} if retrieved or ideal else about)
         context = retrieved or ideal or found["context"]
@@ -671,7 +671,7 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
 
 
 def _is_likelihood(answer: Any) -> bool:
-    """Return whether an answer is a likelihood, and whether its choice is the likeliest text."""
+    """Return whether an answer is a pair of a log-likelihood and of `is_greedy`, a boolean."""
     is_pair = isinstance(answer, list) and len(answer) == 2 and str(answer[1]) in ("True", "False")
     return is_pair and finite(str(answer[0])) is not None
 
