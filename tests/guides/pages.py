@@ -248,6 +248,7 @@ def _decisions(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _fusion(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tools of the names on the page that need no model."""
+    _add_facts(reader)
     reader.names["nli,bleurt"] = "nli=coverage,bleurt=rougeL"
 
     def check(text: str, found: dict[str, Any]) -> None:
@@ -395,7 +396,15 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
         )  # fmt: skip
 
     _toml(reader, check)
+    _add_facts(reader)
     yield
+
+
+def _add_facts(reader: Reader) -> None:
+    """Give each row the fact of its dialogue, without which groundedness abstains."""
+    data = reader.folder / "data.jsonl"
+    rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
+    _lines(data, [{**row, "context": row["source"]} for row in rows])
 
 
 PREPARE = {

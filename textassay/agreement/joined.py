@@ -313,7 +313,7 @@ class People:
                     own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), own, {})
         named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
-        if None in named.values() and getattr(judged, "name", "") != examples.name:
+        if None in named.values():
             known = sources_by_id(judged)
             named = {id_: name or known.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
