@@ -71,6 +71,12 @@ def options(command):
     yield from (("", option) for option in command.params if option.param_type_name == "option")
 
 
+def test_help_says_a_default_once():
+    """A field's default is added to its help, so its docstring leaves it out."""
+    helps = [(path, one.opts[0], one.help or "") for path, one in options(get_command(app))]
+    assert [one for one in helps if one[2].count("(default") > 1] == []
+
+
 def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
     typed = [(path, one) for path, one in options(get_command(app)) if one.opts != ["--help"]]
     listed = [(path, one) for path, one in typed if (one.metavar or "") in ("A,B", "NAME,GLOB*")]

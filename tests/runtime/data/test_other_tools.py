@@ -360,12 +360,14 @@ def test_what_deepeval_should_have_retrieved_is_not_a_passage(tmp_path: Path) ->
             "toolsCalled": [{"name": "find", "inputParameters": {"q": 1}}],
             "expectedTools": [{"name": "look"}],
             "additionalMetadata": {"level": 2}}  # fmt: skip
-    alone = {"name": "c", "actualOutput": "A.", "customColumnKeyValues": {"passages": ["Own."]}}
+    alone = {"name": "c", "actualOutput": "A.", "customColumnKeyValues": {"passages": ["Own."]},
+             "additionalMetadata": None, "metadata": {"level": 3}}  # fmt: skip
     cases = [{**case, "retrievalContext": ["Got."]}, {**case, "name": "b"}, alone]
     first, second, third = Examples(
         read_results("deepeval", written(tmp_path, {"testCases": cases})).rows
     )
     assert (first.context, second.context, third.context) == ("Got.", "Ideal.", "Own.")
+    assert third.meta == {"level": 3}
     assert first.meta == {
         "expected_tools": [{"name": "look"}], "expected_context": ["Ideal."], "level": 2,
     }  # fmt: skip
