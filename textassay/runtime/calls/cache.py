@@ -47,7 +47,8 @@ def encode_answer(response: AnyResponse) -> bytes:
     """Return a response as it is stored, without its usage, which is only paid once."""
     if isinstance(response, DecisionResponse):
         return encode({"kind": "decide", "answer": _stored_decisions(response)})
-    fields, own = vars(response).copy(), type(response)
+    fields = vars(response).copy()
+    own: type[AnyResponse] = type(response)
     if own not in _KINDS:  # a class of the user's may have further fields
         own = next(answer for answer in _KINDS if isinstance(response, answer))
         fields = {name: fields[name] for name in own.model_fields}
