@@ -154,7 +154,9 @@ def sent_parameters(body: Mapping[str, Any]) -> Iterator[tuple[Parameter, str, A
         # no request can do without these, so no server refuses them
         elif field not in ("model", "prompt", "stream", "store", "client"):
             own = Parameter(field, re.escape(snake_case(field)), "never")
-            yield _BY_FIELD.get(field, own), field, value
+            # `include` lists everything that is requested in addition to an answer
+            is_own = field == "include" and value is not None and "logprobs" not in str(value)
+            yield own if is_own else _BY_FIELD.get(field, own), field, value
 
 
 def _in_messages(messages: Any) -> Iterator[tuple[Parameter, str, Any]]:

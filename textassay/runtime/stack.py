@@ -182,7 +182,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         sampling = Sampling.of(self.settings)
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
         if isinstance(self.backend, Adapts):  # a recorded model knows the traits of its run
-            adaptation.adopt(self.backend.new_adaptation().learned, unsaved=False)
+            adaptation.learned = self.backend.new_adaptation().learned
         return adaptation
 
     def guarded_backend(

@@ -251,6 +251,17 @@ def test_what_was_not_sent_is_not_refused():
         assert read_refusal(row["status"], json.dumps(row["body"]), {"model": "m"}) is None
 
 
+def test_a_refused_field_include_is_about_the_things_that_it_lists():
+    """The field of the Responses API that requests log-probabilities may list others instead."""
+    body = {"error": {"message": "This model cannot include it.", "param": "include"}}
+    for listed, refused in [
+        ("message.output_text.logprobs", "logprobs"),
+        ("reasoning.encrypted_content", "include"),
+    ]:
+        found = read_refusal(400, json.dumps(body), {"model": "m", "include": [listed]})
+        assert found == Refusal("drop", refused)
+
+
 def test_of_a_body_that_is_not_known_most_refusals_are_read():
     """As for the rows of batches: names of the table are found, numbers are the smallest one."""
     lost = []

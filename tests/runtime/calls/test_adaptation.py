@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import textassay
 from textassay.runtime import errors
+from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
@@ -193,6 +195,22 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
             answers = await asyncio.gather(*(model.generate(asked(draw=i)) for i in range(4)))
             assert [one.usage.cached_calls for one in answers] == [cached_calls] * 4
     assert len(server.sent) == 5
+
+
+async def test_a_replay_of_a_run_that_learned_nothing_teaches_nothing(tmp_path: Path) -> None:
+    """The model itself, connected later in the same process, begins with what its cache knows."""
+    server = takes("direct/judge", lambda r: True, refused("drop", "temperature"))
+    known = Adaptation(server)
+    known.learn(unsent=("temperature",))
+    KNOWN.clear()
+    async with DiskStore(tmp_path / "answers") as store:
+        await store.put("a key", b"an answer")
+    replay = RecordedModel(server.name, server.identity, server.capabilities, store.place)
+    async with textassay.connect(replay):
+        later = Adaptation(server)
+        later.restore(known.learned_bytes)
+    assert later.learned == known.learned
+    await replay.aclose()
 
 
 @pytest.mark.parametrize(

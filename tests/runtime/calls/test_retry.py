@@ -168,20 +168,31 @@ async def test_six_attempts_at_a_limit_that_says_nothing_take_more_than_a_minute
     assert 60 < sum(clock.waits) < 180
 
 
-async def test_waits_at_a_limit_stay_short_while_other_calls_are_answered():
-    """It does not hold for a minute then, and six attempts need not outlast it."""
-    waits = []
-
-    async def sleep(seconds):
-        waits.append(seconds)
-        await retrying.generate(Request(prompt="x", seed=2))
-
-    refusing = ScriptedModel(lambda r: errors.RateLimited("no") if r.seed == 1 else "fine")
-    retrying = RetryingModel(refusing, sleep=sleep)
-    with pytest.raises(errors.RateLimited):
-        await retrying.generate(Request(prompt="x", seed=1))
-    assert len(waits) == 5
-    assert all(wait <= 0.5 * 2**number for number, wait in enumerate(waits))
+@given(
+    st.lists(st.sampled_from([None, 0.2, errors.ServerFailed("no")]), min_size=5, max_size=5),
+    st.integers(),
+)
+async def test_only_limits_in_a_row_that_say_nothing_lengthen_the_waits(said, seed):
+    """A server that turns single calls away does not make them wait for a minute."""
+    clock = Clock()
+    failures = [
+        one if isinstance(one, Exception) else errors.RateLimited("no", retry_after=one)
+        for one in said
+    ]
+    retrying = RetryingModel(
+        ScriptedModel([*failures, "fine"]), sleep=clock.sleep, rng=random.Random(seed)
+    )
+    await retrying.generate(ASK)
+    in_a_row = 0
+    for number, (one, wait) in enumerate(zip(said, clock.waits, strict=True)):
+        in_a_row = in_a_row + 1 if one is None else 0
+        if one == 0.2:
+            assert 0.2 <= wait <= 0.27 + 1e-9
+        elif in_a_row > 1:
+            longest = min(MAX_WAIT, MIN_WAIT * 5 ** (in_a_row - 1))
+            assert longest / 2 <= wait <= longest
+        else:
+            assert 0 <= wait <= MIN_WAIT * 2**number
 
 
 async def test_it_does_not_begin_a_wait_that_passes_the_total_time():

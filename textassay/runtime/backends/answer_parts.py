@@ -187,11 +187,9 @@ def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
 
 def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    if value is None:
-        return 0
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # no request can have more
-    return int(value) if is_number and 0 <= value <= 10_000_000 else None
+    if type(value) in (int, float):  # and no boolean
+        return int(value) if 0 <= value <= 10_000_000 else None  # no request can have more
+    return 0 if value is None else None
 
 
 MAX_THOUGHT = 20_000

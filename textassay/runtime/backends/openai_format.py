@@ -274,7 +274,13 @@ def with_logprobs(
         raise _no_logprobs(
             "the likeliest token alone, without alternatives, which tells no probabilities"
         )
-    return answer.model_copy(update={"logprobs": tokens})
+    # half the time of a copy with an update
+    return Sample(
+        text=answer.text,
+        finish_reason=answer.finish_reason,
+        thought=answer.thought,
+        logprobs=tokens,
+    )
 
 
 def _no_logprobs(found: str) -> NoLogprobs:

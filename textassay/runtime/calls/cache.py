@@ -40,18 +40,20 @@ _ANSWERS: dict[str, type[AnyResponse]] = {
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
 }
+_KINDS = {answer: kind for kind, answer in _ANSWERS.items()}
 
 
 def encode_answer(response: AnyResponse) -> bytes:
     """Return a response as it is stored, without its usage, which is only paid once."""
     if isinstance(response, DecisionResponse):
         return encode({"kind": "decide", "answer": _stored_decisions(response)})
-    kind, own = next((k, answer) for k, answer in _ANSWERS.items() if isinstance(response, answer))
     fields = vars(response).copy()
-    if type(response) is not own:  # a class of the user's may have further fields
+    own: type[AnyResponse] = type(response)
+    if own not in _KINDS:  # a class of the user's may have further fields
+        own = next(answer for answer in _KINDS if isinstance(response, answer))
         fields = {name: fields[name] for name in own.model_fields}
     del fields["usage"]
-    return encode({"kind": kind, "answer": fields}, default=_encode)
+    return encode({"kind": _KINDS[own], "answer": fields}, default=_encode)
 
 
 def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:

@@ -155,10 +155,9 @@ class RetryingModel(Wrapper):
 
     Waits as long as the server asks, plus up to a tenth. If the server names no time, the wait is
     random: up to 0.5 s, doubled with each attempt up to 60 s. A rate limit may hold for a minute:
-    unless the server answers most calls, the wait is quadrupled with each attempt, so that the
-    waits of six attempts together exceed a minute. Gives up after `attempts`, or at once if the
-    next wait would end after `total_timeout`, and raises the last error with the number of attempts
-    in its message.
+    the wait is multiplied by five with each such error in a row, so that the waits of six attempts
+    together exceed a minute. Gives up after `attempts`, or at once if the next wait would end after
+    `total_timeout`, and raises the last error with the number of attempts in its message.
     """
 
     def __init__(
@@ -182,33 +181,30 @@ class RetryingModel(Wrapper):
         self.on_failure = on_failure
         self._sleep = sleep
         self._rng = rng or random.Random()
-        self._surplus = 0
-        """Calls that were answered, less attempts that a rate limit turned away."""
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             # outside of tenacity, which would cost an answer as much CPU as its parsing
-            answer = await ask(call)
+            return await ask(call)
         except TransientError as error:
             first = error
-        else:
-            self._surplus += 1
-            return answer
         return await self._ask_again(call, ask, first, started)
 
     async def _ask_again(
         self, call: Call, ask: Send, first: TransientError, started: float
     ) -> AnyResponse:
         """Answer after a first attempt that failed."""
-        failing_since, spent, surplus = time.monotonic(), NO_USAGE, self._surplus
+        failing_since, spent, limited = time.monotonic(), NO_USAGE, 0
         import tenacity  # here, since most runs never need it
 
         def wait(state: tenacity.RetryCallState) -> float:
-            nonlocal surplus
-            answers, surplus = self._surplus >= surplus, self._surplus
-            return self.wait_after(_error_of(state), state.attempt_number, answers=answers)
+            nonlocal limited
+            error = _error_of(state)
+            names_no_time = isinstance(error, RateLimited) and error.retry_after is None
+            limited = limited + 1 if names_no_time else 0
+            return self.wait_after(error, state.attempt_number, limited)
 
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
@@ -226,13 +222,11 @@ class RetryingModel(Wrapper):
                         if number == 1:  # tenacity begins with the attempt that was made
                             raise first
                         answer = await ask(call)
-                        self._surplus += 1
                     except (ModelError, BudgetReached) as error:
                         # the error that is raised in the end has the cost of all attempts
                         spent, error.usage = spent + (error.usage or NO_USAGE), None
                         if isinstance(error, TransientError):
                             self.on_failure(error)
-                        self._surplus -= isinstance(error, RateLimited)
                         raise
         except (ModelError, BudgetReached) as error:
             # other errors end a request whatever the number of attempts
@@ -253,29 +247,29 @@ class RetryingModel(Wrapper):
         is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
         return is_last or self.gives_up(_error_of(state))
 
-    def wait_after(self, error: BaseException, failed: int, *, answers: bool = False) -> float:
+    def wait_after(self, error: TransientError, failed: int, limited: int = 0) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1.
 
-        `answers` says whether, since the failure before this one, as many calls were answered as
-        turned away by a rate limit.
+        The last `limited` attempts came to a rate limit whose server names no time.
         """
-        if isinstance(error, TransientError) and error.retry_after is not None:
+        if error.retry_after is not None:
             # spread, as all callers were given the same Retry-After
             return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
+        if limited > 1:
+            ceiling = min(MAX_WAIT, MIN_WAIT * 5.0 ** min(limited - 1, 30))
+            # not from zero, as the waits of six attempts must exceed a minute
+            return self._rng.uniform(ceiling / 2, ceiling)
         # a wrong address fails at once, so its attempts should not take long
         first = MIN_WAIT / 5 if isinstance(error, NothingListening) else MIN_WAIT
-        is_closed = isinstance(error, RateLimited) and not answers
         # the exponent is bounded, as a float would overflow after a thousand attempts
-        ceiling = min(MAX_WAIT, first * (4.0 if is_closed else 2.0) ** min(failed - 1, 30))
-        # from zero ("full jitter"), as callers that failed together should not return together;
-        # but the waits of six attempts at a limit must exceed the minute for which it may hold
-        shortest = 0.6 * ceiling if is_closed and failed > 1 else 0.0
-        return self._rng.uniform(shortest, ceiling)
+        ceiling = min(MAX_WAIT, first * 2.0 ** min(failed - 1, 30))
+        # from zero ("full jitter"), as callers that failed together should not return together
+        return self._rng.uniform(0, ceiling)
 
 
-def _error_of(state: tenacity.RetryCallState) -> BaseException:
-    # tenacity only asks about attempts that failed
-    return cast("BaseException", cast("tenacity.Future", state.outcome).exception())
+def _error_of(state: tenacity.RetryCallState) -> TransientError:
+    # tenacity only asks about attempts that failed with one
+    return cast("TransientError", cast("tenacity.Future", state.outcome).exception())
 
 
 def _log_failure(state: tenacity.RetryCallState) -> None:
