@@ -94,7 +94,7 @@ def test_an_unknown_aspect_names_those_there_are():
          "aspect 'brevity': definition: Field required"),
         ('"whether it is short."', '" "', "'brevity' needs a definition"),
         ('"brevity"', '"Suspense"', "two aspects are called 'suspense'"),
-        ('["Read it.", "Rate it."]', '"Read it."', "steps.*: Input should be a valid tuple"),
+        ('["Read it.", "Rate it."]', '"Read it."', "steps.*: Input should be a valid list"),
         (STORY, 'intro = "x"', "at least one"),
         (STORY, "name = ", "cannot be read"),
         ('intro = "You will be given a story."', "", "intro: Field required"),

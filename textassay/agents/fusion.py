@@ -500,10 +500,11 @@ class LLMFuser:
         )
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
+        """Return why a rating is missing, and that one was declined only if no other is missing."""
         ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
+        problems = [rating.reason for rating in ratings if isinstance(rating, NoRating)]
         # only omissions are worth another call
-        problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
-        return next(iter(problems - {DECLINED} or problems), None)
+        return next((one for one in problems if one != DECLINED), DECLINED if problems else None)
 
     def _read(self, sample: Sample) -> JointAnswer:
         read = parse_joint(whole_lines(sample), self._rated)

@@ -99,21 +99,23 @@ class ClaimCheck(PromptMethod):
     def prepare(self) -> None:
         """Choose the aspects, and the agents that split and verify."""
         self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
-        splitter = self._make_splitter()
-        self._splitter, options = splitter, self.options
+        self._splitter, options = self._make_splitter(), self.options
+        asks = list[Ask]()  # tools and the sentences of a text ask no model
         if self.tools:
-            self._tool, self._verify, asks = self._only_tool(), self._measure, list[Ask]()
+            self._tool = self._only_tool()
+            self._verify = self._measure
         elif self._verified_by == "quoted":
             # the claim takes the place of the output, under its own name
             as_claim = self._task.model_copy(update={"output_name": "Claim"})
-            ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-            self._quoter = QuotedAnswerer(ask, options.parse_retries)
-            self._verify, asks = self._verify_by_quotation, [ask]
+            asks.append(replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim))
+            self._quoter = QuotedAnswerer(asks[0], options.parse_retries)
+            self._verify = self._verify_by_quotation
         else:
-            ask = self.ask("typed_yes_no" if self.decides else "decomp_eval")
-            self._answerer, self._verify, asks = Answerer(ask), self._ask_yes_or_no, [ask]
-        # tools and the sentences of a text ask no model
-        asks += [splitter.ask] if isinstance(splitter, ClaimSplitter) else []
+            asks.append(self.ask("typed_yes_no" if self.decides else "decomp_eval"))
+            self._answerer = Answerer(asks[0])
+            self._verify = self._ask_yes_or_no
+        if isinstance(self._splitter, ClaimSplitter):
+            asks.append(self._splitter.ask)
         models = dict.fromkeys(ask.model.name for ask in asks)
         self.prompt_digest = prompt_digest(tuple(ask.prompt for ask in asks), *self._variants)
         self.signature = "|".join(

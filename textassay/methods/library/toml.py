@@ -90,7 +90,8 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        reason = str(first["msg"]).removeprefix("Value error, ")
+        # TOML has lists and no tuples
+        reason = str(first["msg"]).removeprefix("Value error, ").replace("tuple", "list")
         # some messages name the place themselves
         place = "" if where and reason.startswith(where) else where
         raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
