@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.grammar import REPORTS_BELOW, statements_in
+from textassay.agents.reading.grammar import REPORTS_BELOW, readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
@@ -186,7 +186,8 @@ def _leads_up(before: str, own: str) -> bool:
     """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
     if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
         return True
-    return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
+    readings = readings_of(f"{before[-WINDOW:]} 1", "number", own, 1.0)
+    return any(reading.rank == "stated" for reading in readings)
 
 
 # Here is the JSON:
