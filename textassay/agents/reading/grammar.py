@@ -40,6 +40,7 @@ from textassay.agents.reading.words import (
     FOREIGN,
     MENTIONS,
     NOUN,
+    OTHERS,
     RATING,
     REASONS,
     TEXTS,
@@ -74,18 +75,13 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     compares = _COMPARES.search(plain) is not None
     for sentence in _sentences_of(plain, own):
         read = [
-            (statement_of(match, low), _lead_of(sentence, match))
+            (statement_of(match, low), lead)
             for match in _values_in(sentence, form)
+            if (lead := _lead_of(sentence, match)) is not None
         ]
-        kept = [(statement, lead) for statement, lead in read if lead is not None]
-        is_single = len({statement.value for statement, _ in kept}) == 1
-        for statement, lead in kept:
-            by_words = lead.is_named or (lead.is_given and is_single)
-            by_place = is_single and not compares
-            rank: Rank = "stated" if by_words else "loose"
-            if by_place and not by_words:
-                rank = _rank_by_place(sentence, statement, lead)
-            yield Reading(statement, rank)
+        is_single = len({one.value for one, lead in read if not lead.is_other}) == 1
+        for statement, lead in read:
+            yield Reading(statement, _rank_of(sentence, statement, lead, is_single, compares))
 
 
 # --- sentences
@@ -93,7 +89,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 _EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
 _BREAK = lazy_pattern(
     r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]+(?={REASONS})"
+    rf"[\"”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{1, 3}(?={REASONS})"
 )
 # Here is an example of the output:
 _EXAMPLE = lazy_pattern(
@@ -103,7 +99,7 @@ _EXAMPLE = lazy_pattern(
 _EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n")
 # The text contains the following lines:
 REPORTS_BELOW = lazy_pattern(
-    rf"(?i)\b{TEXTS}\s(?:says|reads|contains|includes)(?:\s[\w ]{{1,40}})?:"
+    rf"(?i)\b(?:{TEXTS}|line)\s(?:says|reads|contains|includes)(?:(?:\s[\w ]{{1,40}})?:|\s?\Z)"
     r"\s{0,20}(?:json\s{0,20})?\Z"
 )
 
@@ -249,6 +245,7 @@ _SOFT = lazy_pattern(
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
 )
 _MENTIONS = lazy_pattern(rf"\b{MENTIONS}\b")
+_OTHERS = lazy_pattern(rf"\b{OTHERS}\b")
 _DENIED_ELSEWHERE = lazy_pattern(DENIED_ELSEWHERE)
 _CONDITION = lazy_pattern(
     r"(?i)\b(?:if|unless|suppose|wenn|si|если)\b(?!\s(?:i|we|\d+)\b)"
@@ -256,7 +253,7 @@ _CONDITION = lazy_pattern(
     r"|如果|もし|만약"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|아니|言えない|ではない|不是)"
+    r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 _RATING = lazy_pattern(rf"(?i)(?<!\w)(?:{RATING}(?!\w|\sscale)|{FOREIGN})")
 # Result: 4   but not: the result is 4
@@ -286,12 +283,16 @@ def _gives(own: str) -> re.Pattern[str]:
 def _possible(own: str) -> re.Pattern[str]:
     """Return the pattern of what is only possible, but for `the rating would be`."""
     rated = rf"(?:{RATING}{f'|{own}' if own else ''})"
-    return re.compile(rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|could|might|may|can|must|will)|['’]d)\b")
+    return re.compile(
+        rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|could|might|may|can|must|will)|['’]d)\b"
+    )
 
 
 # it says: 4   the text calls it great: 4/5
 _REPORTS = lazy_pattern(
     r"\b(?:says|said|states|claims|tells|asks|calls|describes|writes|cites|quotes|prints|contains|begins|ends|number\sof)\b"
+    rf"|\bthe\s(?:judge|evaluator|grader)\b|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|as\sof\snow|so\sfar"
+    rf"|\b{RATING}\s(?:in|it|that\sit|given\sin)\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
 # I'd place the climax at 4   the score of the match
@@ -339,6 +340,8 @@ class _Lead(NamedTuple):
     """Whether the judge gives it, or the text earns it."""
     about_aspect: bool
     """Whether the sentence names the asked aspect."""
+    is_other: bool
+    """Whether it is a count, or the rating of something or somebody else."""
 
 
 def _lead_of(sentence: _Sentence, match: re.Match[str]) -> _Lead | None:
@@ -347,43 +350,54 @@ def _lead_of(sentence: _Sentence, match: re.Match[str]) -> _Lead | None:
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     lead = " ".join(before.lower().split())
     clause = _clause_of(lead)
+    # behind another number
+    latest = re.split(r"\d", clause)[-1]
+    nearest = _AND.split(clause)[-1]
     near = behind[:50]
-    is_own = sentence.names_aspect(clause) or (
+    is_own = sentence.names_aspect(latest) or (
         sentence.names_aspect(near) and not re.search(r"\d", near)
     )
-    is_named = is_own or bool(_RATING.search(clause) or _NAME_AND_SIGN.search(lead))
+    is_rated = is_own or bool(_RATING.search(latest) or _NAME_AND_SIGN.search(lead))
     by_judge = bool(_JUDGE.search(lead) or _JUDGE.search(behind[:20]))
-    nearest = _AND.split(clause)[-1]
     gives = _gives(sentence.own)
     is_given = by_judge or bool(gives.search(clause) or gives.match(nearest))
-    if (
-        _is_mentioned(lead, clause, behind)
-        or (not by_judge and _possible(sentence.own).search(clause))
-        or (not is_named and _COUNTED.search(nearest))
-        or (not (is_given or is_named) and _GIVES.search(clause))
+    if _is_mentioned(lead, clause, behind) or (
+        not by_judge and _possible(sentence.own).search(clause)
     ):
         return None
-    if not sentence.names_aspect(before + behind) and _is_of_other(
-        sentence, lead, clause, behind, is_said=is_given or is_named
-    ):
-        return None
-    about_aspect = is_own or sentence.names_aspect(lead)
-    return _Lead(before, is_named or _is_below_name(sentence, before), is_given, about_aspect)
+    is_other = (
+        _OTHERS.search(clause)
+        or _REPORTS.search(clause)
+        or _DENIED_ELSEWHERE.match(clause)
+        or (not is_rated and _COUNTED.search(nearest))
+        or (not (is_given or is_rated) and _GIVES.search(clause))
+        or (
+            not sentence.names_aspect(before + behind)
+            and _is_of_other(sentence, lead, clause, behind, is_said=is_given or is_rated)
+        )
+    )
+    return _Lead(
+        before,
+        is_named=is_rated or _is_below_name(sentence, before),
+        is_given=is_given,
+        about_aspect=is_own or sentence.names_aspect(re.split(r"\d", lead)[-1]),
+        is_other=bool(is_other),
+    )
 
 
 def _is_mentioned(lead: str, clause: str, behind: str) -> bool:
-    """Return whether a number is denied, compared, supposed, reported, or somebody else's."""
+    """Return whether a number is denied, compared or supposed."""
     name, _, value = clause.rpartition(":")
     # behind a colon that ends more than a name a new clause begins
     asserting = value if len(name.split()) > 4 else clause
-    patterns = (
-        (_MENTIONS, asserting),
-        (_REPORTS, clause),
-        (_CONDITION, lead),
-        (_CONDITION_BEHIND, behind),
+    return any(
+        pattern.search(text)
+        for pattern, text in (
+            (_MENTIONS, asserting),
+            (_CONDITION, lead),
+            (_CONDITION_BEHIND, behind),
+        )
     )
-    is_denied = _DENIED_ELSEWHERE.match(clause) is not None
-    return is_denied or any(pattern.search(text) for pattern, text in patterns)
 
 
 def _is_of_other(
@@ -407,12 +421,17 @@ def _is_of_other(
 
 def _clause_of(lead: str) -> str:
     """Return the last clause, with the one before it if it only continues that one."""
-    clauses = [clause for clause in _SOFT.split(lead) if clause.strip(" \"“*_'.|#>-")]
-    if len(clauses) > 1 and re.match(r"\s*(?:\w+\s)?(?:which|whom?|that)\b", clauses[-1]):
+    clauses = [clause for clause in _SOFT.split(lead) if clause.strip(_SIGNS + "_'“")]
+    if not clauses or _NEW_CLAUSE.search(lead):
+        return ""
+    if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
         return f"{clauses[-2]} {clauses[-1]}"
-    return clauses[-1] if clauses else ""
+    return clauses[-1]
 
 
+# it drags, so 3
+_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence))\s?\Z")
+_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|whom?|that)\b")
 _SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 """Signs around a number that opens or closes a sentence."""
 
@@ -439,15 +458,30 @@ _COMPARES = lazy_pattern(
 )
 
 
-def _rank_by_place(sentence: _Sentence, statement: Statement, lead: _Lead) -> Rank:
-    """Return the rank of the only number of a sentence that opens or closes the answer."""
+def _rank_of(
+    sentence: _Sentence, statement: Statement, lead: _Lead, is_single: bool, compares: bool
+) -> Rank:
+    """Return the rank of a number.
+
+    Args:
+        sentence: Its sentence.
+        statement: The number.
+        lead: What leads up to it.
+        is_single: Whether the sentence has no other number.
+        compares: Whether the answer compares two texts, of which a number alone may name one.
+    """
+    if lead.is_other:
+        return "loose"
+    if lead.is_named or (lead.is_given and is_single):
+        return "stated"
+    if compares or not is_single:
+        return "loose"
     opens = not lead.text.strip(_SIGNS)
     if opens and sentence.is_first:
         # `1. It is ...` begins a list
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None
         return "loose" if is_item else "stated"
     is_set_off = opens or statement.top is not None or lead.about_aspect
-    is_set_off = is_set_off or _SET_OFF.search(lead.text) is not None
-    if not is_set_off:
+    if not is_set_off and not _SET_OFF.search(lead.text):
         return "loose"
     return "closing" if sentence.is_last else "set off"

@@ -103,7 +103,7 @@ OTHERS = any_of(
     "age star customer guest visitor (?:the|an|on)_average mean median typical usual common original previous"
     " earlier prior former"
     " initial first last default expected required human user reader critic reviewer annotator"
-    " reference gold target public official published stated quoted claimed reported"
+    " possible draft pre-final tentative preliminary provisional reference gold target public official published stated quoted claimed reported"
 )
 """Ratings that are not the judge's."""
 MENTIONS = any_of(
@@ -123,7 +123,7 @@ MENTIONS = any_of(
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
     " mentions? you he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
-    f" ideal other source second third half {OTHERS}"
+    " ideal other source second third half"
 )
 """Words of a clause that does not assert its number."""
 NO_NOUN = any_of(
@@ -131,7 +131,7 @@ NO_NOUN = any_of(
     " as than but not if because since so though overall instead rather here now then again too"
     " out from due given while that which it i we you the an? this stars? marks?"
     r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
-    " maybe perhaps vs? versus minus plus"
+    " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на und et y e weil da car parce porque"
     " omdat perché denn aber bewerten geben"
