@@ -89,7 +89,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 _EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
 _BREAK = lazy_pattern(
     r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{1, 3}(?={REASONS})"
+    rf"[\"”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?={REASONS})"
 )
 # Here is an example of the output:
 _EXAMPLE = lazy_pattern(
@@ -181,7 +181,8 @@ def _values_in(sentence: _Sentence, form: RatingForm) -> list[re.Match[str]]:
 # --- labels
 
 _LABEL = lazy_pattern(
-    r"[ \t]*(?:[-•+|*→>]|#{1,6}|\(?\d{1,2}[.)])?[ \t]*(?P<label>[^\W\d_][^\n:：=|→.!?]{0,48}?)[ \t]*"
+    r"[ \t]*(?:[-•+|*→>]|#{1,6}|\(?\d{1,2}[.)])?[ \t]*"
+    r"(?P<label>[^\W\d_][^\n:：=|→.!?]{0,48}?)[ \t]*"
     r"(?:\([^()\n]{0,30}\)[ \t]*)?(?:[:：=|→]|[-=]>|[–—-](?=\s))[ \t|*\"“\[(]*"
 )
 # Tone (4/5): warm
@@ -232,9 +233,10 @@ def _is_value_of_other(sentence: _Sentence, match: re.Match[str]) -> bool:
         return False
     if sentence.names_aspect(name) or _is_form_of(name, sentence.own):
         return False
-    if _INDEXED.fullmatch(name):
+    words = len(name.split())
+    if words <= 4 and _INDEXED.fullmatch(name):
         return True
-    is_name = len(name.split()) <= 3 and not _JUDGE.search(name)
+    is_name = words <= 3 and not _JUDGE.search(name)
     return bool(sentence.own) and is_name and _GENERAL.fullmatch(name) is None
 
 
@@ -249,6 +251,7 @@ _OTHERS = lazy_pattern(rf"\b{OTHERS}\b")
 _DENIED_ELSEWHERE = lazy_pattern(DENIED_ELSEWHERE)
 _CONDITION = lazy_pattern(
     r"(?i)\b(?:if|unless|suppose|wenn|si|если)\b(?!\s(?:i|we|\d+)\b)"
+    rf"|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:should|were|had|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
 )
@@ -263,7 +266,8 @@ _NAME_AND_SIGN = lazy_pattern(
 _GIVING = any_of(
     "rat(?:e[ds]?|ing) scor(?:e[ds]?|ing) grade[ds]? giv(?:e[sn]?|ing) gave assign(?:s|ed|ing)?"
     " award(?:s|ed|ing)? receiv(?:es?|ed|ing) gets? got earn(?:s|ed|ing)? deserv(?:es?|ing)"
-    " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings? places? leaves?"
+    " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings?"
+    " places? leaves?"
 )
 _GIVES = lazy_pattern(rf"(?<!\w){_GIVING}(?!\w)")
 _AND = lazy_pattern(r"\band\b")
@@ -291,8 +295,8 @@ def _possible(own: str) -> re.Pattern[str]:
 # it says: 4   the text calls it great: 4/5
 _REPORTS = lazy_pattern(
     r"\b(?:says|said|states|claims|tells|asks|calls|describes|writes|cites|quotes|prints|contains|begins|ends|number\sof)\b"
-    rf"|\bthe\s(?:judge|evaluator|grader)\b|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|as\sof\snow|so\sfar"
-    rf"|\b{RATING}\s(?:in|it|that\sit|given\sin)\b"
+    rf"|\bthe\s(?:judge|evaluator|grader)\b"
+    rf"|\b{RATING}\s(?:in|given\sin|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
 # I'd place the climax at 4   the score of the match
@@ -390,6 +394,9 @@ def _is_mentioned(lead: str, clause: str, behind: str) -> bool:
     name, _, value = clause.rpartition(":")
     # behind a colon that ends more than a name a new clause begins
     asserting = value if len(name.split()) > 4 else clause
+    # Score 1: it is poor
+    if behind.lstrip().startswith(":") and _LEVEL.search(clause):
+        return True
     return any(
         pattern.search(text)
         for pattern, text in (
@@ -429,6 +436,7 @@ def _clause_of(lead: str) -> str:
     return clauses[-1]
 
 
+_LEVEL = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 # it drags, so 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence))\s?\Z")
 _RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|whom?|that)\b")

@@ -101,11 +101,12 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 # 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    rf"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d))|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
+    r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d))"
+    rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\d\s\w+\sto\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
     r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
@@ -135,7 +136,7 @@ _OF_SCALE = lazy_pattern(
 )
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
-_LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|\A[^\n]*[:=]\s?\d")
+_LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
 _CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
@@ -160,9 +161,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
     before = text[max(0, start - 80) : start]
     # articles and the judge are no letters
-    if form == "letters" and text.strip(" .()") != match["value"]:
-        if not match["value"].isupper() or match["value"] == "I":
-            return False
+    is_word = form == "letters" and (not match["value"].isupper() or match["value"] == "I")
+    if is_word and text.strip(" .()") != match["value"]:
+        return False
     if match.groupdict().get("glyphs"):
         return True
     if _COUNTS.match(text, end) or _NUMBERED.search(before):
@@ -177,7 +178,14 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     if _OF_SCALE.search(before) and re.match(r"\s(?:is|being|means)\s", text[end : end + 9]):
         return False
-    if _LIST_MARK.search(before) and _ITEM.match(text, match.end()):
+    # Fluency [5]: the top of its scale
+    if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):
+        return False
+    if (
+        _LIST_MARK.search(before)
+        and _ITEM.match(text, match.end())
+        and (form == "letters" or match[0].isdigit())
+    ):
         # `4. It reads well.` is no item if nothing stands before it and no other one follows
         return (
             form != "letters" and not text[:start].strip(" \t\n*(") and not _LATER_ITEM.search(text)

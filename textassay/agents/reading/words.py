@@ -100,16 +100,17 @@ TEXTS = any_of(
     " code solution title"
 )
 OTHERS = any_of(
-    "age star customer guest visitor (?:the|an|on)_average mean median typical usual common original previous"
-    " earlier prior former"
-    " initial first last default expected required human user reader critic reviewer annotator"
-    " possible draft pre-final tentative preliminary provisional reference gold target public official published stated quoted claimed reported"
+    "age star customer guest visitor human user reader critic reviewer annotator mean median"
+    " (?:the|an|on)_average typical usual common original previous earlier prior former initial"
+    " first last default expected required possible draft pre-final tentative preliminary"
+    " provisional reference gold target public official published stated quoted claimed reported"
 )
 """Ratings that are not the judge's."""
 MENTIONS = any_of(
     # negated, compared, bounded
-    r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor without than between below above over"
-    " beyond under at_least at_most almost nearly up_to short_of (?:less|more)_than as_(?:low|high)_as"
+    r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
+    " without than between below above over beyond under at_least at_most almost nearly up_to"
+    " short_of (?:less|more)_than as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
     " if unless were had could might may ought perhaps maybe possibly potentially would_have"
     r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
