@@ -542,7 +542,7 @@ def value_in(answer, **asked):
 
 
 def test_recorded_ratings_are_read_as_recorded():
-    """99.9 % of all, three of them better than by the recorders, as their last lines show."""
+    """99.9 % of all, four of them better than by the recorders, as their last lines show."""
     counted: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     different = list[str]()
@@ -557,7 +557,7 @@ def test_recorded_ratings_are_read_as_recorded():
                 lost[row["prompt"]] += recorded is not None and value is None
                 if value not in (None, recorded):
                     different.append(answer.splitlines()[-1])
-    assert different == ["2", "Answer: 3", "Score: 1"]
+    assert different == ["Response: 1", "Answer: 3", "Response: 2", "Score: 1"]
     assert counted.total() > 140_000
     assert lost.total() <= 0.0015 * counted.total()
     shares = {prompt: 1 - lost[prompt] / counted[prompt] for prompt in counted}
