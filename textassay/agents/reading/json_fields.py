@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.grammar import REPORTS_BELOW, readings_of
+from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
+from textassay.agents.reading.sentences import REPORTS_BELOW
 from textassay.agents.reading.values import (
     WINDOW,
     RatingForm,

@@ -1,7 +1,7 @@
 r"""The words and numbers in which judges state ratings, as parts of regular expressions.
 
-Texts are compared in lower case with single spaces. In the lists below, `_` is a space and a word
-may hold parts of regular expressions.
+In the lists `_` is a space, and a word may be a regular expression. The patterns that use a list
+put the limits of words around it.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ KIND = any_of(
     "an? the my our this its your final overall total assigned resulting numeric(?:al)? revised"
     " updated new"
 )
+"""Words before the name of a rating: `my final score`."""
 REASONS = (
     r"(?i:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
     r"|evidence|notes?)\s?[:：]"
@@ -99,6 +100,7 @@ TEXTS = any_of(
     " utterance message paragraph (?:blog_)?post prose writing email letter report review article"
     " code solution title"
 )
+"""Names of the judged text."""
 OTHERS = any_of(
     "age star customer guest visitor human user reader critic reviewer annotator mean median"
     " (?:the|an|on)_average typical usual common original previous earlier prior former initial"
@@ -106,7 +108,7 @@ OTHERS = any_of(
     " provisional reference gold target public official published stated quoted claimed reported"
 )
 """Ratings that are not the judge's."""
-MENTIONS = any_of(
+NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
     " without than between below above over beyond under at_least at_most almost nearly up_to"
@@ -126,7 +128,7 @@ MENTIONS = any_of(
     " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
     " ideal other source second third half"
 )
-"""Words of a clause that does not assert its number."""
+"""Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
     "is are was were be been would could should may might will can for or and at in on by to with"
     " as than but not if because since so though overall instead rather here now then again too"
@@ -141,8 +143,7 @@ NO_NOUN = any_of(
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
-# a rating that is denied, of a condition, of somebody else, or an end of the scale, or a count
-DENIED_ELSEWHERE = (
+NOT_ASSERTED_FOREIGN = (
     r"(?:.*[\W_])?"
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
@@ -160,3 +161,41 @@ DENIED_ELSEWHERE = (
         " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
     )
 )
+"""Clauses in other languages that deny or suppose a number, or give that of somebody else, the end
+of a scale, or a count."""
+
+JUDGES = (
+    r"(?i:(?<!\w)(?:i|we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
+    r"|(?<!\w)(?:j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte)"
+    r"|我|私|저는|나는|打|给|評価)"
+)
+"""Judges who speak of themselves."""
+GIVING = any_of(
+    "rat(?:e[ds]?|ing) scor(?:e[ds]?|ing) grade[ds]? giv(?:e[sn]?|ing) gave assign(?:s|ed|ing)?"
+    " award(?:s|ed|ing)? receiv(?:es?|ed|ing) gets? got earn(?:s|ed|ing)? deserv(?:es?|ing)"
+    " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings?"
+    " places? leaves?"
+)
+"""Verbs of giving and getting a rating."""
+REPORTING = any_of(
+    "says said states claims tells asks calls describes writes cites quotes prints contains begins"
+    " ends number_of"
+)
+"""Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
+COUNTED = any_of(
+    "facts points claims sentences questions items criteria details statements errors answers"
+    " references requirements arguments events keywords sources citations topics steps? words?"
+    " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
+    " version supported aged? total_of footnote season turns? count"
+)
+"""Words before a number that counts or measures something: `errors found: 4`."""
+QUALITY = any_of(
+    "[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy) style grammar spelling tone structure"
+)
+"""Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
+NO_OTHER_THING = any_of(
+    r"me us now all everything this that these those it reasons? most such balance which not both"
+    r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
+    r" provided candidate generated model system assistant"
+)
+"""Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""
