@@ -90,12 +90,12 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
 
 
 _CLAUSE_BREAK = lazy_pattern(
-    r",\s+|[，、；…—→(\[]|;\s|=>|\s[-–—]+\s"
+    r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
 )
 # it drags, so 3
 _NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence))\s?\Z")
-_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|whom?|that)\b")
+_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that)\b")
 
 
 def _clause_of(lead: str) -> str:
@@ -148,17 +148,15 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
 def _possibility_pattern(own: str) -> re.Pattern[str]:
     """Return the pattern of what is only possible, but for `the rating would be`."""
     rated = rf"(?:{RATING}{f'|{own}' if own else ''})"
-    return re.compile(
-        rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|could|might|may|can|must|will)|['’]d)\b"
-    )
+    return re.compile(rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|can|must|will)|['’]d)\b")
 
 
 # --- numbers that are named or given
 
-_RATING = lazy_pattern(rf"(?i)(?<!\w)(?:{RATING}(?!\w|\sscale)|{FOREIGN})")
+_RATING = lazy_pattern(rf"(?i)(?<!\w)(?:{RATING}(?!\w)|{FOREIGN})")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
-    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|{FOREIGN})\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
 )
 
 
@@ -195,7 +193,7 @@ _GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
 # it says: 4   the score in it   according to the author
 _REPORTS = lazy_pattern(
     rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
-    rf"|\b{RATING}\s(?:in|given\sin|(?:that\s)?it\s(?:gives|has|says))\b"
+    rf"|\b{RATING}\s(?:in|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
 
@@ -214,7 +212,7 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
 _QUALITY = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 # I'd place the climax at 4   the score of the match
 _RATED_THING = lazy_pattern(
-    rf"\b(?:{GIVING}|place|put|call|score\sof|rating\sof|mark\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
+    rf"\b(?:{GIVING}|call|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
 )
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
