@@ -227,7 +227,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     if place.sentence.names_aspect(place.before + place.behind):
         return False
-    if own and (is_said or len(place.clause.split()) < 3) and _QUALITY.search(place.clause):
+    if own and _QUALITY.search(place.clause):
         return True
     # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)

@@ -141,7 +141,7 @@ _CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
     r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
-    r"\s?(?:\s|,?\s(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–])\s?"
+    r"\s?(?:\s|,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–])\s?"
     r"(?:an?\s|eine?\s|a\sscore\sof\s)?"
 )
 
