@@ -81,7 +81,30 @@ TRAPS = {
         "Coherence: 4", "Coherence (4)", "→ Coherence: 4", "Style = 4", "- Grammar: 3\n- Style: 4",
         "| Coherence | 4 |", "Confidence: 5", '{"coherence": 4}',
         "{'coherence': 4, 'style': 3}", "{coherence: 4}", "Relevance → 3", "Flow - 4",
-
+        "Its coherence is a 4.", "The coherence deserves a 4.", "A 4 for coherence.",
+        "I give it a 4 for style.", "Consistency (4/5): fine", "Tone [4]", "### Style\n4",
+        "Relevance:\n4", "Sentence one is a 5, sentence two a 4.",
+    ],
+    "blockquotes": [
+        "> Score: 4", "> I give it a 4.", "> 4/5", "> It reads well.\n> Fluency: 4",
+    ],
+    "two numbers that are set off": [
+        "It flows (4). So a 3.", "It drags, so 3. But it is short: 4.", "Clear, so 4. Dull, so 2.",
+    ],
+    "a number that takes the rating back": [
+        "Score: 4\nThe rating is a 3.", "I'd give it a 4. Actually a 3.", "Score: 4. Hmm, so 2.",
+        "Score: 4. But then again, 2.", "Fluency: 4\n\nHold on, 3.", "It merits a 4. Or rather 3.",
+    ],
+    "ranges with words and brackets": [
+        "Rating: 3 (maybe 4)", "Score: 3 or perhaps 4", "I'd say 3 (fair) to 4 (good).", "3 à 4",
+        "Eine 3 oder eine 4.", "Entre 3 et 4.", "Score: 3, possibly 4",
+    ],
+    "something else that is rated": [
+        "I'd give the author a 4", "The acting gets a 4.", "The customer rating is 4.",
+        "This one is better than the last one, to which I gave 3.",
+        "Fix this and the text would be a 5.",
+        "With a source, it would clearly deserve a 5.", "Score 4: it reads well.",
+        "Response 1 is better than Response 2, so 1.",
     ],
     "JSON about something else": [
         '{"previous": {"rating": 5}}', "{'example': {'rating': 5}}", "{errors: 3}",
@@ -205,6 +228,13 @@ READ = {
                     "It has 5 slips. Therefore, 3.", "Overall: average (3).", "That puts it at 3.",
                     "I was at 4 first. Changing my rating to 3.", "A 2 or a 4? Let's say 3.",
                     "A lenient reader would say 4. I'm in the middle: 3."],
+    "closing numbers that a sign or an article sets off": [
+        "It drags, so a 3.", "It is readable but dull (3).", "It has 5 slips. A 3.",
+        "It drags. Hence, 3/5.", "It drags. That is middling: 3.\n\nReason: it has 2 slips.",
+        "Dull, which earns it a 3."],
+    "the aspect beside the number": [
+        "Fluent: 3", "The text's fluency is a 3.", "## Fluency\n3", "It is a 3 for fluency.",
+        "I give it a 3 for fluency, for its coherence is poor."],
     "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
                 "If I had to pick a number, I'd pick 3."],
     "assertions": [
@@ -249,7 +279,10 @@ READ = {
                         "A nota final é 3.", "Итоговая оценка: 3 из 5", "ik geef deze tekst een 3",
                         "Auf einer Skala von 1 bis 5: 3", "評価：３", "평점: 3점",
                         "この文章の明瞭さは3点です", "其他方面不错，给3分", "我会给3分",
-                        "Ich gebe dem Text eine 3, weil er nicht stockt"],
+                        "Ich gebe dem Text eine 3, weil er nicht stockt", "Nota: 3 de 5",
+                        "Note : 3 sur 5", "Bewertung: 3 für den Text", "Ocena: 3 na 5",
+                        "Ich gebe eine 3 für Lesbarkeit.", "Je lui donne 3 pour la clarté.",
+                        "Punteggio: 3 su 5", "Score: 3 von 5"],
     "LaTeX and code": ["$$\\boxed{\\text{Rating: } 3}$$", "The rating is:\n\\[\n\\boxed{3}\n\\]",
                        "$\\text{Score} = \\frac{3}{5}$",
                        "```python\nrating = 3\nprint(rating)\n```",
