@@ -245,6 +245,7 @@ READ = {
         "This is a text that merits a rating of 3.",
         "Hmm, 4? No. OK, 3 it is.", "With that in mind, my rating would be 3.", "3 i think"],
     "labels": ["Step 1. Read it.\nStep 2. Give the score: 3", "Score according to checklist: 3",
+               "The song says 'It rains.' Final score: 3.",
                "Aggregate rating for fluency: 3", "Step 1 (words): 143\nStep 2 (rating): 3",
                "(1) Words: short.\n(2) FINAL RATING: 3", "Part A: 2/2\nPart B: 1/3\nTotal: 3/5"],
     "tables": ["| | Style | Fluency |\n|---|---|---|\n| Score | 5 | 3 |",
