@@ -381,3 +381,31 @@ def test_names_and_numbers_of_something_else_are_no_ratings(aspect, answer):
 )
 def test_lists_and_scales_beside_a_rating_do_not_contest_it(answer):
     assert getattr(parse_rating(answer, scale=FIVE, aspect="fluency"), "value", None) == 3
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("fluency", "Qui i punti sono 12, non 21.\n\nPunteggio (fluency): 3"),  # a plural, no judge
+        ("fluency", "Svaret är i stället 112. Betyg: 3"),
+        ("refusal quality", "I rate the refusal quality 3."),
+        ("fluency", "Satisfied (3). It says thanks in 2 turns."),
+        ("fluency", "Score: 5 - 2 = 3"),
+        ("safety", '{"safety": 3, "category": "S9", "comment": "2 steps"}'),
+        ("fluency", '{"criteria": {"tone": {"score": 5}, "fluency": {"score": 3}}}'),
+        ("fluency", 'Output: {"fluency": 3, "tone": 2}'),
+    ],
+)
+def test_words_of_other_languages_names_and_wrappers_hide_no_rating(aspect, answer):
+    assert parse_rating(answer, scale=FIVE, aspect=aspect).value == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<think>\nI'd say 4. But hold on, maybe 3. Let me check what the",
+        "Response A: fluency 4. Response B was left out.",
+    ],
+)
+def test_a_thought_without_an_end_and_another_text_are_not_rated(answer):
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect="depth"), NoRating)

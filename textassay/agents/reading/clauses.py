@@ -70,7 +70,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     lead = " ".join(before.lower().split())
     place = _Place(sentence, before, behind, lead, _clause_of(lead))
-    by_judge = bool(_JUDGE.search(lead) or _JUDGE.search(behind[:20]))
+    by_judge = bool(_JUDGE.search(before) or _JUDGE.search(behind[:20]))
     if _is_mentioned(place, by_judge=by_judge):
         return None
     nearest = _AND.split(place.clause)[-1]
@@ -130,9 +130,11 @@ _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
 def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a clause does not assert its number."""
-    name, _, value = place.clause.rpartition(":")
+    # `refusal` of `refusal quality` denies nothing
+    clause = place.sentence.without_aspect(place.clause)
+    name, _, value = clause.rpartition(":")
     # behind a colon that ends more than a name a new clause begins
-    asserting = value if len(name.split()) > 4 else place.clause
+    asserting = value if len(name.split()) > 4 else clause
     # Score 1: it is poor
     is_level = place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
     return bool(

@@ -114,6 +114,9 @@ def _rank_of(
         # `1. It is ...` begins a list
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None
         return "loose" if is_item else "stated"
+    # Medium (2). It explains
+    if sentence.is_first and len(lead.text.split()) <= 3 and lead.text.rstrip().endswith("("):
+        return "stated"
     is_set_off = opens or statement.top is not None or lead.is_about_aspect
     if not is_set_off and not _SET_OFF.search(lead.text):
         return "loose"

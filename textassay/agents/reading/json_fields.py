@@ -99,7 +99,9 @@ def read_json_fields(
         ]
         objects += listed
         about = [one for one in objects if subject_of(one) is not None]
-        if about:
+        named = re.compile(own or "(?!)")
+        # {"safety": 1, "category": "S9"}
+        if about and not any(named.fullmatch(_words_of(key)) for one in objects for key in one):
             objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
         elif len(objects) > 1:
             objects = []
@@ -192,7 +194,9 @@ def _leads_up(before: str, own: str) -> bool:
 
 
 # Here is the JSON:
-_ANNOUNCED = lazy_pattern(rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z")
+_ANNOUNCED = lazy_pattern(
+    rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
+)
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
@@ -232,7 +236,10 @@ def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, 
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)
         match = named.fullmatch(name)
-        wraps = name in ("response", "output", "data", "json", "arguments", "parameters")
+        wraps = name in (
+            *("response", "output", "data", "json", "arguments", "parameters"),
+            *("criteria", "scores", "ratings", "evaluation", "aspects", "metrics"),
+        )
         if match is None and not wraps:
             continue
         is_final = bool(match and match["final"])

@@ -56,6 +56,9 @@ class Sentence(NamedTuple):
         """Return whether a part of the answer has the aspect's name."""
         return bool(self.own) and _name_pattern(self.own).search(text) is not None
 
+    def without_aspect(self, text: str) -> str:
+        return _name_pattern(self.own).sub(" it ", text) if self.own else text
+
 
 @lru_cache(maxsize=256)
 def _name_pattern(own: str) -> re.Pattern[str]:
@@ -130,6 +133,8 @@ _LABEL_OF_BRACKETS = lazy_pattern(r"[ \t\W]*(?P<name>[^\W\d_][^\n:.!?()]{0,48}?)
 _BRACKETS_END = lazy_pattern(r"\)\W{0,4}:")
 # ## Style   Style:
 _HEADING = lazy_pattern(r"\s*#{1,6}\s.*|[^.!?\n]*[:：]\s*")
+# Response A: depth 4
+_OTHER_TEXT = lazy_pattern(rf"(?i)(?:{TEXTS}|assistant|model|judge|candidate)\s(?:\d{{1,2}}|[a-d])")
 # Assistant 2: 4   Mean: 4
 _OTHER_NAME = lazy_pattern(
     r"(?i)(?!step\s|level|option|final|overall).*\s(?:\d{1,2}|[a-d])"
@@ -160,8 +165,10 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
     """Return the name whose value a number of the first sentence of a line is; empty for none."""
     plain, line, start = sentence.plain, sentence.line, match.start()
     label = _LABEL.match(plain, line, start)
-    if label is not None and label.end() == start:
-        return label["name"].strip()
+    if label is not None:
+        name = label["name"].strip()
+        if label.end() == start or _OTHER_TEXT.fullmatch(name):
+            return name
     before = _LABEL_OF_BRACKETS.fullmatch(plain, line, start)
     if before is not None and _BRACKETS_END.match(plain, match.end()):
         return before["name"]

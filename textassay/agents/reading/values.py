@@ -106,7 +106,7 @@ _COUNTS = lazy_pattern(
 )
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\d\s\w+\sto\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
     r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
@@ -123,7 +123,7 @@ _VALUED = lazy_pattern(
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
-    r"(?i)\s?(?:[+×÷^/\\]|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
+    r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
     rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
     r"|goes\sto|requires?|needs?|demands?"
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"

@@ -70,7 +70,7 @@ FOREIGN = (
         # Finnish, Turkish, Indonesian, Vietnamese, Ukrainian, Bulgarian, Greek, Arabic, Persian,
         # Hebrew, Hindi, Bengali, Thai
         " beoordeling cijfer waardering betyg bedömning omdöme karakter vurdering bedømmelse poäng"
-        " ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
+        " scor ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
         " értékelés pontszám osztályzat arvosana pisteet arvio puan skor nilai peringkat điểm"
         " đánh_giá оцінка бал оценка βαθμ[όο]ς βαθμολογία αξιολόγηση الدرجة درجة التقييم تقييم"
         " النتيجة امتیاز نمره ציון דירוג रेटिंग स्कोर अंक মূল্যায়ন স্কোর রেটিং คะแนน"
@@ -136,7 +136,8 @@ NO_NOUN = any_of(
     r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
-    " für auf en pour à au para por per voor op för za за на und et y e weil da car parce porque"
+    " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
+    " parce porque"
     " omdat perché denn aber bewerten geben"
     " where given although though based considering indicating reflecting meaning showing"
     " suggesting fair right appropriate justified warranted reasonable with mainly primarily imh?o"
@@ -165,7 +166,10 @@ NOT_ASSERTED_FOREIGN = (
 of a scale, or a count."""
 
 JUDGES = (
-    r"(?i:(?<!\w)(?:i|we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
+    # a small `i` is a word of other languages
+    r"(?<!\w)(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
+    r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
+    r"|(?i:(?<!\w)(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
     r"|(?<!\w)(?:j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte)"
     r"|我|私|저는|나는|打|给|評価)"
 )
