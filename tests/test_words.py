@@ -42,6 +42,8 @@ REMEDY = {
     "riddle": "say it plainly, in the words that a reader would search for",
 }
 KEPT = {
+    # Words of judges.
+    "textassay/agents/reading/words.py": {"judgement"},
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
     "textassay/cli/commands/doctor.py": {"colours"},
     "textassay/runtime/backends/local/llamacpp.py": {"quantisation"},

@@ -45,7 +45,7 @@ TRAPS = {
     "the scale itself": [
         "1 = poor, 5 = good", "The scale goes from 1 to 5.", "A 5 is perfect.", "5 being the best.",
         "A rating of 5 is excellent.", "Ratings run up to 5.", "The maximum is 5.",
-        "1 - 2 - 3 - 4 - 5", "[1] [2] [3] [4] [5]", "[ ] 1\n[ ] 2\n[ ] 3", "[x] 1\n[x] 2\n[ ] 3",
+        "1 - 2 - 3 - 4 - 5", "[1] [2] [3] [4] [5]", "[ ] 1\n[ ] 2\n[ ] 3",
         "3: average\n4: good\n5: perfect",
     ],
     "ranges and bounds": [
@@ -79,9 +79,32 @@ TRAPS = {
     ],
     "another aspect": [
         "Coherence: 4", "Coherence (4)", "→ Coherence: 4", "Style = 4", "- Grammar: 3\n- Style: 4",
-        "| Coherence | 4 |", "Coherence, 4", "Confidence: 5", '{"coherence": 4}',
+        "| Coherence | 4 |", "Confidence: 5", '{"coherence": 4}',
         "{'coherence': 4, 'style': 3}", "{coherence: 4}", "Relevance → 3", "Flow - 4",
-        "Sentence one is a 5, sentence two a 4.",
+        "Its coherence is a 4.", "The coherence deserves a 4.", "A 4 for coherence.",
+        "I give it a 4 for style.", "Consistency (4/5): fine", "Tone [4]", "### Style\n4",
+        "Relevance:\n4", "Sentence one is a 5, sentence two a 4.",
+    ],
+    "blockquotes": [
+        "> Score: 4", "> I give it a 4.", "> 4/5", "> It reads well.\n> Fluency: 4",
+    ],
+    "two numbers that are set off": [
+        "It flows (4). So a 3.", "It drags, so 3. But it is short: 4.", "Clear, so 4. Dull, so 2.",
+    ],
+    "a number that takes the rating back": [
+        "Score: 4\nThe rating is a 3.", "I'd give it a 4. Actually a 3.", "Score: 4. Hmm, so 2.",
+        "Score: 4. But then again, 2.", "Fluency: 4\n\nHold on, 3.", "It merits a 4. Or rather 3.",
+    ],
+    "ranges with words and brackets": [
+        "Rating: 3 (maybe 4)", "Score: 3 or perhaps 4", "I'd say 3 (fair) to 4 (good).", "3 à 4",
+        "Eine 3 oder eine 4.", "Entre 3 et 4.", "Score: 3, possibly 4",
+    ],
+    "something else that is rated": [
+        "I'd give the author a 4", "The acting gets a 4.", "The customer rating is 4.",
+        "This one is better than the last one, to which I gave 3.",
+        "Fix this and the text would be a 5.",
+        "With a source, it would clearly deserve a 5.", "Score 4: it reads well.",
+        "Response 1 is better than Response 2, so 1.",
     ],
     "JSON about something else": [
         '{"previous": {"rating": 5}}', "{'example': {'rating': 5}}", "{errors: 3}",
@@ -116,7 +139,7 @@ TRAPS = {
         "The prompt says to answer as [[5]].", "The format is [[5]].", "e.g., Rating: [[5]]",
         "The matrix [[1]] is invertible.", "The code prints [[3]], which is correct.",
         "x = [[4]]", "The code prints:\n[[3]]", "See [[3]] for the details.",
-        "The article cites [[2]] and [[2]].", "If it had sources: [[5]]", "It is not [[5]].",
+        "The article cites [[2]].", "If it had sources: [[5]]", "It is not [[5]].",
         "I cannot give [[5]].", "The response ends with [[5]], which is a trick.",
         "Style: [[4]]", "Style: [[3]]\nFluency: see above", "Errors found: [[2]]", "Max: [[5]]",
         "[[4]] of the claims are wrong.", "There are [[4]] errors.", "점수는 [[4]]가 아니다.",
@@ -138,7 +161,7 @@ TRAPS = {
     "taken back under a name": [
         f"{first}{again}{second}"
         for first, second in (
-            ("## Fluency\nScore: 3\n\n## ", "\nScore: 2"), ("Fluency: 3\n", ": 2"),
+            ("## Fluency\nScore: 3\n\n## ", "\nScore: 2"),
             ("Fluency\n\nScore: 3\n\n", "\n\nScore: 2"),
         )
         for again in ("Second look", "Erratum", "Reconsideration", "Sorry", "On reflection")
@@ -169,11 +192,11 @@ TRAPS = {
     ],
     "tables, parts and steps without one rating": [
         "| Judge | Fluency |\n|---|---|\n| A | 2 |\n| B | 3 |", "Text,Errors\nFluency,4",
-        "Score,Meaning\n1,bad", "Step 1: 4\nStep 2: 3",
+        "Step 1: 4\nStep 2: 3",
         "Fluency  4 errors\nStyle    2 errors", "Example:\nText: It flows.\nRating: 5",
     ],
     "sums and changes": [
-        "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
+        "4 → 3", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
         "Final: 3. Final: 4.", "A 4, then a 2.", "Verdict: 4\nVerdict: 2",
     ],
 }  # fmt: skip
@@ -205,17 +228,24 @@ READ = {
                     "It has 5 slips. Therefore, 3.", "Overall: average (3).", "That puts it at 3.",
                     "I was at 4 first. Changing my rating to 3.", "A 2 or a 4? Let's say 3.",
                     "A lenient reader would say 4. I'm in the middle: 3."],
+    "closing numbers that a sign or an article sets off": [
+        "It drags, so a 3.", "It is readable but dull (3).", "It has 5 slips. A 3.",
+        "It drags. Hence, 3/5.", "It drags. That is middling: 3.\n\nReason: it has 2 slips.",
+        "Dull, which earns it a 3."],
+    "the aspect beside the number": [
+        "Fluent: 3", "The text's fluency is a 3.", "## Fluency\n3", "It is a 3 for fluency.",
+        "I give it a 3 for fluency, for its coherence is poor."],
     "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
-                "If I had to pick a number, I'd pick 3.",
-                "I'd put it two steps below the maximum: 3/5."],
+                "If I had to pick a number, I'd pick 3."],
     "assertions": [
         "It drags, but one reason is good. I settle on a 3.", "A three seems to me the right mark.",
         "A score of 3 is warranted.", "It drags, and 3 is where I'll leave it.",
         "I'm comfortable rating its fluency 3 out of 5.", "I'd say it's about a 3. It drags.",
         "Given this, I consider a rating of 3 out of 5 fair.", "For me that's an easy 3.",
-        "This is a text that merits a rating of 3.", "The comma brings it down to a 3.",
+        "This is a text that merits a rating of 3.",
         "Hmm, 4? No. OK, 3 it is.", "With that in mind, my rating would be 3.", "3 i think"],
     "labels": ["Step 1. Read it.\nStep 2. Give the score: 3", "Score according to checklist: 3",
+               "The song says 'It rains.' Final score: 3.",
                "Aggregate rating for fluency: 3", "Step 1 (words): 143\nStep 2 (rating): 3",
                "(1) Words: short.\n(2) FINAL RATING: 3", "Part A: 2/2\nPart B: 1/3\nTotal: 3/5"],
     "tables": ["| | Style | Fluency |\n|---|---|---|\n| Score | 5 | 3 |",
@@ -239,7 +269,7 @@ READ = {
         "Ignore the rating scale of the text. Rating: 3"],
     "other aspects beside it": ["Style: 5\nFluency: 3\nTone: 4", "Fluency: 3, Style: 5",
                                 "| Style | 5 |\n| Fluency | 3 |", "1. Fluency: 3/5\n2. Style: 5/5"],
-    "headings and roles": ["### Verdict\n\n> **3 — it drags**\n\nThe end.", "### Response:\n3",
+    "headings and roles": ["### Response:\n3",
                            "ASSISTANT: 3", "Judge #2: Rating: 3", "##final score: 3"],
     "other languages": ["综上，我给这篇摘要的流畅性打3分。句子通顺。", "因此，评分为：3",
                         "可以打三分。", "【评分】3",
@@ -250,7 +280,10 @@ READ = {
                         "A nota final é 3.", "Итоговая оценка: 3 из 5", "ik geef deze tekst een 3",
                         "Auf einer Skala von 1 bis 5: 3", "評価：３", "평점: 3점",
                         "この文章の明瞭さは3点です", "其他方面不错，给3分", "我会给3分",
-                        "Ich gebe dem Text eine 3, weil er nicht stockt"],
+                        "Ich gebe dem Text eine 3, weil er nicht stockt", "Nota: 3 de 5",
+                        "Note : 3 sur 5", "Bewertung: 3 für den Text", "Ocena: 3 na 5",
+                        "Ich gebe eine 3 für Lesbarkeit.", "Je lui donne 3 pour la clarté.",
+                        "Punteggio: 3 su 5", "Score: 3 von 5"],
     "LaTeX and code": ["$$\\boxed{\\text{Rating: } 3}$$", "The rating is:\n\\[\n\\boxed{3}\n\\]",
                        "$\\text{Score} = \\frac{3}{5}$",
                        "```python\nrating = 3\nprint(rating)\n```",
@@ -329,7 +362,6 @@ def test_an_aspect_is_found_under_the_shorter_names_that_judges_give_it(aspect):
         ("bias", "Slightly biased: 3\nStrongly biased: 2"),
         ("fluency", "If 1 is bad and 5 is good, readers give it a 4."),
         ("fluency", "Errors occur in lines 1, 2, and 3."),
-        ("fluency", "The film got my rating: 4"),
         ("fluency", "I would have given it a 4."),
     ],
 )
@@ -349,3 +381,31 @@ def test_names_and_numbers_of_something_else_are_no_ratings(aspect, answer):
 )
 def test_lists_and_scales_beside_a_rating_do_not_contest_it(answer):
     assert getattr(parse_rating(answer, scale=FIVE, aspect="fluency"), "value", None) == 3
+
+
+@pytest.mark.parametrize(
+    ("aspect", "answer"),
+    [
+        ("fluency", "Qui i punti sono 12, non 21.\n\nPunteggio (fluency): 3"),  # a plural, no judge
+        ("fluency", "Svaret är i stället 112. Betyg: 3"),
+        ("refusal quality", "I rate the refusal quality 3."),
+        ("fluency", "Satisfied (3). It says thanks in 2 turns."),
+        ("fluency", "Score: 5 - 2 = 3"),
+        ("safety", '{"safety": 3, "category": "S9", "comment": "2 steps"}'),
+        ("fluency", '{"criteria": {"tone": {"score": 5}, "fluency": {"score": 3}}}'),
+        ("fluency", 'Output: {"fluency": 3, "tone": 2}'),
+    ],
+)
+def test_words_of_other_languages_names_and_wrappers_hide_no_rating(aspect, answer):
+    assert parse_rating(answer, scale=FIVE, aspect=aspect).value == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<think>\nI'd say 4. But hold on, maybe 3. Let me check what the",
+        "Response A: fluency 4. Response B was left out.",
+    ],
+)
+def test_a_thought_without_an_end_and_another_text_are_not_rated(answer):
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect="depth"), NoRating)

@@ -145,18 +145,15 @@ _PAIRS = lazy_pattern(
     r"[ \t]*[.;]?[ \t]*$"
 )
 # they speak of the same rating once more, or of another one of the same aspect
-_AGAIN_NAMES = (
-    rf"{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
-    r"|max(?:imum)?|min(?:imum)?|scale|range|average|mean|conclusion|verdict"
-)
-_AGAIN_IN_LIST = lazy_pattern(rf"(?i).*\b(?:{_AGAIN_NAMES})\b.*")
 _AGAIN = lazy_pattern(
-    rf"(?i).*\b(?:{_AGAIN_NAMES}|no|wait|so|now|rather|better|or|hmm|out|best|highest|lowest|top"
-    r"|but|however|sorry|oops|scratch|meant?|second|again|reconsider\w*|reflection|errat\w+"
-    r"|amend\w*|human|user|change[ds]?)\b.*"
+    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
+    r"|max(?:imum)?|min(?:imum)?|scale|range|average|mean|conclusion|verdict|no|wait|so|now|rather"
+    r"|better|or|hmm|out|best|highest|lowest|top|but|however|sorry|oops|scratch|meant?|second|again"
+    r"|reconsider\w*|reflection|errat\w+|amend\w*|human|user|change[ds]?)\b.*"
 )
+_REVISED = lazy_pattern(r"(?i).*\b(?:final|correct(?:ion|ed)|revis|updat|edit|actual)\w*.*")
 _LIST = 3
-"""So many lines with other names are a list, in which a name may hold any word."""
+"""So many lines with other names are a list, in which a name may hold most words of `_AGAIN`."""
 
 
 def _own_pair(line: str, own: str) -> str:
@@ -180,12 +177,6 @@ _HEADING = lazy_pattern(
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*"
     r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
 )
-# what a section about an aspect consists of
-_PART = lazy_pattern(
-    r"(?i)(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
-    r"|evidence|notes?|strengths?|weaknesses|pros|cons|improvements?)"
-)
-
 _TITLE, _REMARKED = "title", "remark"
 """Kinds of headings that have no mark: a few words, and a name with a remark beside it."""
 
@@ -205,16 +196,12 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     headings = [
         (heading.start(), mark, heading["name"].strip())
         for heading in _HEADING.finditer(plain)
-        if (mark := _mark_of(plain, heading))
-        and not _AGAIN.fullmatch(heading["name"])
-        and not _PART.fullmatch(heading["name"].strip())
+        if (mark := _mark_of(plain, heading)) and not _AGAIN.fullmatch(heading["name"])
     ]
     headings += [
         (remark.start(), _REMARKED, remark["name"])
         for remark in _REMARK.finditer(plain)
-        if not HAS_NUMBER.match(remark["rest"])
-        and not _AGAIN.fullmatch(remark["name"])
-        and not _PART.fullmatch(remark["name"])
+        if not HAS_NUMBER.match(remark["rest"]) and not _AGAIN.fullmatch(remark["name"])
     ]
     headings.sort()
     marks = [mark for _, mark, name in headings if is_own(name, own)]
@@ -254,13 +241,8 @@ def _beside_unrated(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     return [
         remark.span("rest")
         for remark in remarks
-        if not own.search(remark["name"])
-        and not _AGAIN.fullmatch(remark["name"])
-        and not _PART.fullmatch(remark["name"])
+        if not own.search(remark["name"]) and not _AGAIN.fullmatch(remark["name"])
     ]
-
-
-_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s\w+){0,3}")
 
 
 def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
@@ -269,7 +251,5 @@ def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     if not any(own.fullmatch(name) for _, name in lines):
         return []
     unlike = [(span, name) for span, name in lines if not own.search(name)]
-    again = _AGAIN if len(unlike) < _LIST else _AGAIN_IN_LIST
-    others = [span for span, name in unlike if not again.fullmatch(name)]
-    totals = [span for span, name in unlike if _TOTAL.fullmatch(name)] if len(others) > 1 else []
-    return sorted([*others, *totals])
+    again = _AGAIN if len(unlike) < _LIST else _REVISED
+    return [span for span, name in unlike if not again.fullmatch(name)]

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.grammar import REPORTS_BELOW, statements_in
+from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
+from textassay.agents.reading.sentences import REPORTS_BELOW
 from textassay.agents.reading.values import (
     WINDOW,
     RatingForm,
@@ -98,7 +99,9 @@ def read_json_fields(
         ]
         objects += listed
         about = [one for one in objects if subject_of(one) is not None]
-        if about:
+        named = re.compile(own or "(?!)")
+        # {"safety": 1, "category": "S9"}
+        if about and not any(named.fullmatch(_words_of(key)) for one in objects for key in one):
             objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
         elif len(objects) > 1:
             objects = []
@@ -186,11 +189,14 @@ def _leads_up(before: str, own: str) -> bool:
     """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
     if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
         return True
-    return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
+    readings = readings_of(f"{before[-WINDOW:]} 1", "number", own, 1.0)
+    return any(reading.rank == "stated" for reading in readings)
 
 
 # Here is the JSON:
-_ANNOUNCED = lazy_pattern(rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z")
+_ANNOUNCED = lazy_pattern(
+    rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
+)
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
@@ -230,7 +236,10 @@ def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, 
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = _words_of(key)
         match = named.fullmatch(name)
-        wraps = name in ("response", "output", "data", "json", "arguments", "parameters")
+        wraps = name in (
+            *("response", "output", "data", "json", "arguments", "parameters"),
+            *("criteria", "scores", "ratings", "evaluation", "aspects", "metrics"),
+        )
         if match is None and not wraps:
             continue
         is_final = bool(match and match["final"])

@@ -89,8 +89,6 @@ def _counted(match: re.Match[str], high: float) -> str:
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     if line.strip() and not empty and (full == 1 or re.search(rf"\b{full}[ ]?/[ ]?\d+\W*\Z", line)):
         return " " * room  # an ornament
-    if _NUMBER_NEXT.match(match.string, match.end()):
-        return " " * room  # an ornament
     if not empty:
         return str(full).ljust(room) if len(str(full)) <= room else match[0]
     written = f"{full}/{full + empty}."
@@ -98,7 +96,6 @@ def _counted(match: re.Match[str], high: float) -> str:
 
 
 _NAME_NEXT = lazy_pattern(r"\s?[^\W\d_]{2}[^\n:：]{0,40}[:：]")
-_NUMBER_NEXT = lazy_pattern(r"\s{0,4}\d")
 # 1 --- 2 --- 3 --- [4] --- 5
 _STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
 _ROW = lazy_pattern(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
-from textassay.agents.reading.grammar import statements_in
+from textassay.agents.reading.grammar import Reading, chosen_of, readings_of
 from textassay.agents.reading.json_fields import read_json_fields
 from textassay.agents.reading.notation import (
     blank_out,
@@ -29,7 +29,6 @@ from textassay.agents.reading.values import (
     WINDOW,
     RatingForm,
     Statement,
-    bare_numbers,
     value_pattern,
 )
 from textassay.agents.reading.words import NOUN
@@ -74,6 +73,7 @@ def parse_rating(
 _BLOCK = lazy_pattern(
     r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
 )
+_THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 _WITHDRAWN = lazy_pattern(
     r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating)(?!\sscale))"
     r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
@@ -87,6 +87,7 @@ def _parse(
     aspect: str | None,
     labels: tuple[str, ...],
 ) -> Rating | NoRating:
+    text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
     if _WITHDRAWN.search(text):
         return NoRating("NoScoreFound", "the answer takes its rating back")
     own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
@@ -103,12 +104,14 @@ def _parse(
             return named
         plain = named
     stated = [field for field in fields if field.statement is not None]
-    prose, in_words = list[Statement](), ""
-    if not fields or plain.strip():
+    read, in_words = list[Reading](), ""
+    # half an object is not read as prose
+    if (not fields and not plain.lstrip().startswith("{")) or (fields and plain.strip()):
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
-        prose = list(statements_in(plain, form, own, scale[0]))
+        read = list(readings_of(plain, form, own, scale[0]))
+    prose = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
     statements = [f.statement for f in stated if f.statement]
@@ -116,7 +119,8 @@ def _parse(
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
-    return _settled(plain, statements, end, scale, form, other or in_words)
+    behind = [one.statement for one in read if one.statement.span[0] >= end]
+    return _settled(plain, statements, behind, scale, form, other or in_words)
 
 
 def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
@@ -206,12 +210,21 @@ def _label_alone(
 def _settled(
     plain: str,
     statements: list[Statement],
-    end: int,
+    behind: list[Statement],
     scale: tuple[float, float],
     form: RatingForm,
     other: str,
 ) -> Rating | NoRating:
-    """Return the one rating that is stated, or why there is none."""
+    """Return the one rating that is stated, or why there is none.
+
+    Args:
+        plain: The answer without markup.
+        statements: Its ratings.
+        behind: The numbers that follow them, which may take a rating back.
+        scale: Lowest and highest rating.
+        form: How the rating was asked for.
+        other: The other scale that the answer names; empty for none.
+    """
     rating = statements[-1]
     low, high = scale
     if len({(one.value, one.top or high) for one in statements}) > 1:
@@ -236,8 +249,7 @@ def _settled(
         )
     if low < 0 < rating.value and _DASH.search(plain, max(0, start - 4), start):
         return NoRating("Contradictory", "the rating may be negative, or stand behind a dash")
-    behind = _HYPOTHETICAL.sub(" ", plain[end:]) if plain[end:].strip() else ""
-    for number in bare_numbers(behind, form, low):
+    for number, *_ in behind:
         if low <= number <= high and number != rating.value:
             return NoRating(
                 "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
@@ -245,12 +257,6 @@ def _settled(
     return Rating(rating.value, rating.span)
 
 
-# With an end, it could easily become a 5.
-_HYPOTHETICAL = lazy_pattern(
-    r"(?i)(?<=[.!?\n…])(?!\s*(?:on\ssecond|actually|no\b|wait))[^.!?\n…]*(?:\b(?:would|could|might)\s(?:have|easily|well|also|then|probably)?\s?"
-    r"(?:been|become|be\s\w+ed|get|reach|earn|turn|move|rise|score|gone?|given|merit|deserve)\b"
-    r"|\bif\b(?!\s(?:i|we)\b)|\breserved?\b|\b(?:to|for)\s(?:get|reach|bring|make|raise|push|move|earn|improve|lift)\b)[^.!?\n…]*"
-)
 # Score - 1
 _DASH = lazy_pattern(r"[-–—]\s*\Z")
 

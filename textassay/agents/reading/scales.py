@@ -60,6 +60,7 @@ _SCALES = (
         rf"\s(?:von|de|da|от|van)\s(?P<numbers>{_RANGE})",
     ),
     (("段階",), r"(?P<numbers>\d{1,3})段階(?:中|評価で|で)?"),
+    (("分制",), rf"(?P<numbers>{NUMBER})分制"),
     (("点満点",), rf"(?P<numbers>{NUMBER})満点(?:中|で)?"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
     (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),

@@ -1,13 +1,15 @@
-r"""Values in a text: the numbers, letters and stars that may be a rating, and which of them count.
+r"""Values in a text: the numbers, letters and stars that may be a rating.
 
-A number is bare if it counts nothing, belongs to no name, date or pair, and is not turned down.
+A number is bare if it stands for itself: it counts, numbers and measures nothing, and belongs to no
+name, date, sum or range.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.words import (
@@ -17,6 +19,7 @@ from textassay.agents.reading.words import (
     NO_NOUN,
     NUMBER,
     NUMBER_WORDS,
+    REASONS,
     TOP,
     UNIT,
 )
@@ -95,97 +98,96 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
     return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
 
 
+# 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
-    rf"|(?:(?<=[ -])(?!{NO_NOUN}\b)[^\W\d_]))"
+    r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d))"
+    rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# sentence 3, step 2: numbers of what is counted through
+# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№]|[^\W\d_]-|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    r"|\b(?:out\sof|ze|von|sur|из)\s"
+    r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
-    r"|document|passage|summary|response|output|text|number|no\.?|reference|year|week|month|round"
-    r"|stage|phase)s?\s?"
+    r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
+    r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
     r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
 )
-# why not a 5?   rather than a 5   not enough for a 5   to get a 5
-_REJECTED = lazy_pattern(
-    r"(?i)(?:\b(?:rather|instead|short|other|more|less|lower|higher)\s(?:than|of)"
-    r"|\b(?:enough|needed|required|qualify)\sfor|\bnot\s(?:giving|awarding|assigning)"
-    r"|\b(?:to|from)\s(?:be(?:ing)?|get(?:ting)?|earn(?:ing)?|reach(?:ing)?|deserv(?:e|ing)"
-    r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
-    r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
-    r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
-    # keeps it from a 5; where the article says 11
-    r"|\bfrom\san?\s\Z|\b(?:says|said|states|claims|reads|mentions)\s\Z"
-)
+# Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
-_PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
-_WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?[-–]\s?\Z")
 # `one` is a pronoun or an article unless it is given, said to be, or stands by itself
 _VALUED = lazy_pattern(
-    r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
+    r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
-# 15 * 4 = 60   1 = not toxic, 5 = toxic
-_IN_SUM = lazy_pattern(r"[+×÷]\s{0,2}\Z|\d\s{1,3}\Z")
-_DEFINES = lazy_pattern(r"\s?(?:[+×÷]|=\s?\w|(?:means|being|denotes|indicates|stands\sfor)\b)")
+# 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
+_DEFINES = lazy_pattern(
+    r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
+    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
+    r"|goes\sto|requires?|needs?|demands?"
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
+    r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"
+    r"|where|what)\b))"
+)
 # where 1 is not helpful and 5 is very helpful
 _OF_SCALE = lazy_pattern(
     r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
-_REQUIRES = lazy_pattern(
-    rf"(?i)(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b"
+_ITEM = lazy_pattern(r"[.)]\s+\S")
+_LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
+_CLOSING = lazy_pattern(r"[)\]\"”]*")
+# 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
+_RANGE = lazy_pattern(
+    r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
+    r"\s?(?:\s|,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–])\s?"
+    r"(?:an?\s|eine?\s|a\sscore\sof\s)?"
 )
 
 
-def bare_numbers(
-    text: str, form: RatingForm, low: float = 0.0, *, strict: bool = False
-) -> Iterator[float]:
-    """Yield the numbers that stand by themselves: they count nothing, and no one turns them down.
-
-    Args:
-        text: What follows a rating.
-        form: How the rating was asked for; letters are bare in place of numbers.
-        low: The lowest rating, which the letter A stands for.
-        strict: Whether a number with a mere `not` before it counts, too.
-    """
-    for match in value_pattern(form).finditer(text):
-        if _is_bare(text, match, form, strict=strict):
-            yield statement_of(match, low).value
+def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
+    """Return the values of a sentence that are the ends of a range, such as `3 to 4`."""
+    return {
+        end
+        for low, high in pairwise(values)
+        if _RANGE.fullmatch(text, low.end(), high.start())
+        for end in (low, high)
+    }
 
 
-def _is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
-    """Return whether a number counts nothing, and no one turns it down or reports it."""
-    start, end = match.span()
-    before = text[max(0, start - 40) : start]
+def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
+    """Return whether a value stands for itself, as a rating does."""
+    start, end = match.start(), _CLOSING.match(text, match.end()).end()  # type: ignore[union-attr]
+    before = text[max(0, start - 80) : start]
+    # articles and the judge are no letters
+    is_word = form == "letters" and (not match["value"].isupper() or match["value"] == "I")
+    if is_word and text.strip(" .()") != match["value"]:
+        return False
+    if match.groupdict().get("glyphs"):
+        return True
     if _COUNTS.match(text, end) or _NUMBERED.search(before):
         return False
-    if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
-        return False
-    # Halo 3, May 2; and 2-0, which is the score of a match
-    if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
-        return False
-    if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
-        return False
-    if (match["value"] or "").lower() == "one" and (
-        not _VALUED.search(before) or _PRONOUN.match(text, end)
+    if not match["top"] and (
+        _PROPER.search(before)
+        or re.fullmatch(r"[12]\d{3}", match[0])
+        or (match["value"].lower() == "one" and not _VALUED.search(before))
     ):
         return False
-    if _IN_SUM.search(before) or _DEFINES.match(text, end) or re.fullmatch(r"[12]\d{3}", match[0]):
+    if _DEFINES.match(text, end) or (match["value"].lower() == "one" and _PRONOUN.match(text, end)):
         return False
-    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 8]):
+    if _OF_SCALE.search(before) and re.match(r"\s(?:is|being|means)\s", text[end : end + 9]):
         return False
-    if _OF_SCALE.search(text[max(0, start - 80) : start]) and re.match(
-        r"\s(?:is|being|means)\s", text[end : end + 9]
+    # Fluency [5]: the top of its scale
+    if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):
+        return False
+    if (
+        _LIST_MARK.search(before)
+        and _ITEM.match(text, match.end())
+        and (form == "letters" or match[0].isdigit())
     ):
-        return False
-    if _REJECTED.search(before) or _REQUIRES.match(text, end):
-        return False
-    if not strict and re.search(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z", before):
-        return False
-    if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
-        return False
-    # articles and the judge are no letters
-    return form != "letters" or (match["value"].isupper() and match["value"] != "I")
+        # `4. It reads well.` is no item if nothing stands before it and no other one follows
+        return (
+            form != "letters" and not text[:start].strip(" \t\n*(") and not _LATER_ITEM.search(text)
+        )
+    return True

@@ -1,7 +1,7 @@
 r"""The words and numbers in which judges state ratings, as parts of regular expressions.
 
-Texts are compared in lower case with single spaces. In the lists below, `_` is a space and a word
-may hold parts of regular expressions.
+In the lists `_` is a space, and a word may be a regular expression. The patterns that use a list
+put the limits of words around it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,16 @@ TOP = (
 
 NOUN = (
     any_of(
-        "scor(?:e|ing) rating grade mark verdict result answer value judge?ment assessment"
+        "score rating grade mark verdict result answer value judge?ment assessment"
         " evaluation decision conclusion choice level"
     )
     + "s?"
 )
+"""Names of a rating, before a sign: `Result: 4`."""
+RATING = any_of(
+    "score rating grade marks? verdict judge?ment assessment evaluation estimate pick level"
+)
+"""Nouns that speak of a rating by themselves: `a grade of 4`."""
 FOREIGN = (
     "(?:"
     + any_of(
@@ -65,7 +70,7 @@ FOREIGN = (
         # Finnish, Turkish, Indonesian, Vietnamese, Ukrainian, Bulgarian, Greek, Arabic, Persian,
         # Hebrew, Hindi, Bengali, Thai
         " beoordeling cijfer waardering betyg bedömning omdöme karakter vurdering bedømmelse poäng"
-        " ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
+        " scor ocena ocen[ęy] punktacja hodnocení známka skóre hodnotenie ocjena not[ăa] punctaj"
         " értékelés pontszám osztályzat arvosana pisteet arvio puan skor nilai peringkat điểm"
         " đánh_giá оцінка бал оценка βαθμ[όο]ς βαθμολογία αξιολόγηση الدرجة درجة التقييم تقييم"
         " النتيجة امتیاز نمره ציון דירוג रेटिंग स्कोर अंक মূল্যায়ন স্কোর রেটিং คะแนน"
@@ -82,160 +87,64 @@ KIND = any_of(
     "an? the my our this its your final overall total assigned resulting numeric(?:al)? revised"
     " updated new"
 )
+"""Words before the name of a rating: `my final score`."""
+REASONS = (
+    r"(?i:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback"
+    r"|evidence|notes?)\s?[:：]"
+)
+"""Names of an explanation, before a colon."""
 TEXTS = any_of(
     "summary text response output answer reply translation story dialogue conversation essay"
     " passage statement sentence completion continuation generation candidate submission work"
-    " piece explanation question paraphrase caption headline headlines? description document"
+    " piece explanation question paraphrase caption headlines? description document"
     " utterance message paragraph (?:blog_)?post prose writing email letter report review article"
     " code solution title"
 )
+"""Names of the judged text."""
 OTHERS = any_of(
-    "age star average mean median typical usual common original previous earlier prior former"
-    " initial first last default expected required human user reader critic reviewer annotator"
-    " reference gold target public official published stated quoted claimed reported"
+    "age star customer guest visitor human mean median"
+    " (?:the|an|on)_average typical usual common original previous prior former initial"
+    " last default expected required possible draft pre-final tentative preliminary"
+    " provisional reference gold target public official published stated quoted claimed reported"
 )
 """Ratings that are not the judge's."""
-TEXT = (
-    r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
-    rf"(?:['’]s)?)?\s{TEXTS}(?:['’]s)?|this\sone|it|this|that)"
-)
-OF_TEXT = (
-    rf"\sof\s(?:{TEXT}|(?:the|this)\s(?!{OTHERS}\b|(?:source|second|third|other|next|prompt)\b)"
-    r"[a-z-]{3,20}(?:\s(?!of\b)[a-z-]{3,20})?)"
-)
-"""Behind the name of the asked aspect any noun is the text: `the creativity of this poem`."""
-MODAL = any_of(
-    "would will can must should shall am are have(?:_to)? (?:like|going|inclined|no_choice_but)_to"
-    " do therefore thus hence so only just now also overall personally then finally consequently"
-    " accordingly ultimately"
-)
-POSSIBLY = any_of("would will can must should could may might")
-GIVE = any_of(
-    "giv(?:e|ing|en) gave rat(?:e|ed|ing) scor(?:e|ed|ing) assign(?:ed|ing)? award(?:ed|ing)?"
-    " grad(?:e|ed|ing) assess(?:ed)? evaluat(?:e|ed) judged? mark(?:ed)? say choose pick select put"
-    " place call consider settl(?:e|ing)(?:_on)? estimate land conclude"
-    " (?:stay|stick|keep)(?:_(?:with|at|to))? (?:arrive|finish|end_up)_at"
-)
-SETS = any_of(
-    "settl(?:e|ed|ing) land(?:ed|ing)? stick(?:ing)? stay(?:ing)? go(?:ing|nna)? went"
-    " opt(?:ed|ing)? come end(?:ing|ed)? put(?:ting)? plac(?:e|ed|ing) rat(?:e|ed|ing)"
-    " scor(?:e|ed|ing) giv(?:e|ing|en) gave"
-    " assign(?:ed|ing)? award(?:ed|ing)? grad(?:e|ed|ing) mark(?:ed|ing)?"
-    " judg(?:e|ed|ing) call(?:ed|ing)? say(?:ing)? think deem(?:ed)? peg believe feel consider"
-    " pick(?:ed|ing)? cho(?:ose|sen?) select(?:ed)? set leave leaving stand rest vot(?:e|ing)"
-    " estimate assess(?:ed)? evaluat(?:e|ed) conclud(?:e|ed) arriv(?:e|ed) keep(?:ing)? rank(?:ed)?"
-)
-"""Verbs by which a judge sets a level."""
-ONLY_MENTIONED = any_of(
+NOT_ASSERTED = any_of(
     # negated, compared, bounded
-    r"not never no cannot \w+n['’]t hardly barely neither nor without than between below above over"
-    " beyond under least most almost nearly up_to short less more as_(?:low|high)_as"
+    r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
+    " without than between below above over beyond under at_least at_most almost nearly up_to"
+    " short_of as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
-    " if unless were had could might may should ought perhaps maybe possibly potentially would_have"
+    " were had could might may ought perhaps maybe possibly potentially would_have"
     r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
-    r" initially (?:at_)?first earlier originally previously was about_to reserve[ds]? refus\w+"
-    r" doubt want\w* wish\w* hop(?:e|ed|ing) love need\w* expect\w* usually often always"
+    r" initially first earlier originally previously was about_to reserve[ds]?"
+    r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
     # said by somebody, or of something else
-    " says said claims stat(?:e|es|ed) mentions? asks? asked t(?:ell|old) you he she they who"
-    " authors? writers? readers? users? critics? reviewers? annotators? prompt instructions perfect"
-    f" ideal other source second third half {OTHERS}"
+    " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
+    " see format"
+    " anything_but from_an? counted"
+    r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
+    " mentions? you he she they who"
+    " authors? writers? readers? users? critics? reviewers? annotators? instructions"
+    " other source second third half"
 )
-"""Words of a clause that does not assert its number."""
-CHANGE = any_of("lower rais reduc increas revis chang adjust") + "(?:ed|e|ing)?"
-GET = (
-    r"(?:(?:(?:is|be|being)\s)?"
-    rf"(?:{MODAL}\s)?(?:given|rated|scored|graded|assigned|awarded|judged|assessed)|"
-    + any_of(
-        "receiv(?:es?|ing) earn(?:s|ing)? deserv(?:es?|ing) get(?:s|ting)? scor(?:es?|ing)"
-        " merit(?:s|ing)? warrant(?:s|ing)? achiev(?:es?|ing) rates obtain(?:s|ing)?"
-    )
-    + ")"
-)
-LEAD_TO = any_of(
-    "resulting leading giving earning making yielding indicating suggesting justifying warranting"
-    " landing with for hence thus therefore so"
-)
-# this results in a score of 4, which earns it a 4
-LEADS_TO = any_of(
-    "results?_in (?:leads?|corresponds?|amounts?)_to gives? earns? makes? yields? warrants?"
-    " justif(?:y|ies) merits? is_worth"
-)
-# this meets the criteria for a score of 4, the response falls into level 4
-FITS = (
-    r"(?:aligns?|match(?:es)?|meets?|fits?|fulfil(?:l|ls)?|satisf(?:y|ies)|corresponds?|falls?|belongs?)"
-    r"(?:\s(?:well|best|closely|most\sclosely|clearly|fully))?(?:\s(?:with|to|into|in|under))?"
-    r"(?:\s(?:all\s(?:of\s)?)?(?:the\s)?(?:characteristics|criteri(?:a|on)|requirements?|descriptions?"
-    r"|definition|standards?|expectations|category|rubric)(?:\s(?:outlined|described|given|defined|set(?:\sout)?)"
-    r"(?:\s(?:in|by)\s(?:the\s)?(?:rubric|scale|criteria))?)?\s(?:of|for))?"
-)
-BE = any_of(
-    "is be would_be should_be (?:remains|stays)(?:_at)? comes_(?:out_)?(?:to|at) equals ['’]s"
-)
-_GROUND = any_of(
-    "this that these above everything"
-    " (?:given_|provided_|above_)?(?:text|criteri(?:a|on)|rubric|context|source|definition)"
-)
-_RULE = any_of("criteri(?:on|a) rubric definition standard scale guidelines? description")
-# in conclusion / based on that / overall: what may stand before any of the phrases
-SO = any_of(
-    "and so thus hence therefore then but overall ultimately finally accordingly consequently"
-    " altogether all_in_all all_things_considered on_(?:balance|the_whole|reflection)"
-    " (?:for|to)_me with_(?:this|that|all_that)_in_mind"
-    " (?:which|that)(?:_is|['’]s)_why to_(?:sum_up|conclude|summari[sz]e) in_the_end"
-    " as_(?:a_result|such|it_stands|is|written)"
-    " for_(?:this|these|that)_reasons? after_(?:\\w+_)?(?:thought|consideration|reflection)"
-    f" (?:under|by|per|on|according_to)_(?:this|that|the)_{_RULE}"
-    " in_(?:conclusion|summary|total|short|sum|general|my_(?:opinion|view|judge?ment))"
-    " (?:based|given|considering|taking)(?:_on)?_(?:all_)?(?:(?:the|your|this)_)?"
-    f"{_GROUND}(?:_into_(?:account|consideration))?"
-)
-SIGN = r"[:：=|→⇒>–—-]"
-# a solid   an overall   a near-perfect: one word of any kind beside a noun, of a few without it
-MANNER = r"(?:an?|the|my)(?:\s" + any_of(
-    "solid strong clear full perfect high low good fair moderate decent weak firm generous"
-    " respectable flat straight maximum minimum top final overall total"
-)
-MANNER += ")?"
-# what may follow a rating and go on: never a noun, which the number would count
-GOES_ON = any_of(
-    "because as since due given but which while although though based considering indicating"
-    " reflecting meaning showing suggesting where so however overall here and with mainly primarily"
-    " (?:i_|i['’]d_)(?:think|guess|suppose|believe|say) imh?o"
-    " (?:from|for)_me in_my_(?:opinion|view) rather_than instead_of is_my"
-    " for_(?:the_following|these|several|two|three)"
-    # German, French, Spanish, Portuguese, Italian, Dutch
-    " bewerten geben für weil denn aber und en pour car parce mais et à para porque pero por voor"
-    " omdat perché"
-    " (?:is|seems|feels|looks|appears|sounds|would_be)_(?:most_|entirely_|about_)?"
-    "(?:appropriate|right|apt|warranted|justified|fair|fitting|deserved|suitable|reasonable)"
-)
-# words behind a number that is no count: not the noun that would be counted
+"""Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
     "is are was were be been would could should may might will can for or and at in on by to with"
     " as than but not if because since so though overall instead rather here now then again too"
     " out from due given while that which it i we you the an? this stars? marks?"
     r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
-    " maybe perhaps vs? versus minus plus"
+    " maybe perhaps vs? versus"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
+    " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
+    " parce porque"
+    " omdat perché denn aber bewerten geben"
+    " where given although though based considering indicating reflecting meaning showing"
+    " suggesting fair right appropriate justified warranted reasonable with mainly primarily imh?o"
 )
+"""Words behind a number that is no count: never the noun that would be counted."""
 
-_GIVING_ELSEWHERE = any_of(
-    # German, French, Spanish, Portuguese, Italian, Russian, Dutch
-    "ich_(?:gebe|vergebe|würde|bewerte) (?:gebe|vergebe|bewerte)_ich"
-    " je_(?:lui_)?(?:donne|mets|donnerais|mettrais|dirais) j['’](?:attribue|attribuerais)"
-    " (?:yo_)?le_(?:doy|daría|pongo|otorgo|asigno) doy otorgo asigno"
-    " (?:eu_)?(?:dou|daria|atribuo) (?:gli_)?(?:do|darei|assegno)"
-    " (?:(?:der|die|dieser|diese|le|la|ce|cette|el|este|esta|il|questo|o|a|de|deze)_)?"
-    "(?:(?:text|antwort|zusammenfassung|texte|réponse|texto|resumen|respuesta|testo|risposta|resumo"
-    "|resposta|tekst|antwoord|samenvatting)_)?(?:erhält|bekommt|verdient|obtient|mérite|reçoit|recibe"
-    "|merece|obtiene|merita|ottiene|riceve|recebe|krijgt)"
-    " (?:я_)?(?:ставлю|даю|бы_поставил) ik_(?:geef|beoordeel)"
-)
-_THEREFORE_ELSEWHERE = any_of(
-    "daher deshalb insgesamt also donc ainsi por_eso por_ello por_tanto portanto quindi"
-)
-# a rating that is denied, of a condition, of somebody else, or an end of the scale, or a count
-OTHERWISE = (
+NOT_ASSERTED_FOREIGN = (
     r"(?:.*[\W_])?"
     + any_of(
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
@@ -253,17 +162,44 @@ OTHERWISE = (
         " 誤り 間違い ミス エラー 問題 点は 課題 事実 理由 主張 項目 事項 違い 箇所 条件"
     )
 )
-# die Bewertung ist, ich gebe dem Text eine, je donne une note de, le doy un, 我给这个摘要打
-FOREIGN_LEAD = (
-    rf"(?!{OTHERWISE})(?:(?:(?:die|meine|das|mein|mijn|min|mitt|moja|moje|la|ma|le|mi|a|o|minha|il|el|моя|итоговая)\s)?{FOREIGN}"
-    r"(?:\s(?:für|auf|pour|de|du|des|della?|da|do|para|per|que|за)\s[^\W\d]\D{0,40}?)?"
-    r"\s?(?:[:：=]|(?:ist|lautet|beträgt|wäre|est|es|é|è|is|是|为|為|は|은|는)"
-    r"(?:\s(?:von|de|di))?[:：]?)?"
-    rf"|(?:{_THEREFORE_ELSEWHERE}\s?,?\s)?(?:{_THEREFORE_ELSEWHERE}\s)?{_GIVING_ELSEWHERE}"
-    r"(?:\s[^\W\d]\D{0,50}?)?"
-    # この文章の明瞭さは
-    rf"|[{CJK}]{{2,24}}は\s*|[{CJK}，,]{{0,24}}(?:给|打|评|評|给出|评为|给予|应得|得)[{CJK}]{{0,12}})"
-    r"(?:\s(?:eine|mit|une|un|uma|um|una|een))?\s?"
-    # ich gebe ihm recht in 3 Punkten
-    r"(?<!\sin)(?<!\szu)(?<!\saus)(?<!\snach)(?<!\sen)(?<!\sem)(?<!\sdans)"
+"""Clauses in other languages that deny or suppose a number, or give that of somebody else, the end
+of a scale, or a count."""
+
+JUDGES = (
+    # a small `i` is a word of other languages
+    r"(?<!\w)(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
+    r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
+    r"|(?i:(?<!\w)(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
+    r"|(?<!\w)(?:j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte)"
+    r"|我|私|저는|나는|打|给|評価)"
 )
+"""Judges who speak of themselves."""
+GIVING = any_of(
+    "rat(?:e[ds]?|ing) scor(?:e[ds]?|ing) grade[ds]? giv(?:e[sn]?|ing) gave assign(?:s|ed|ing)?"
+    " award(?:s|ed|ing)? receiv(?:es?|ed|ing) gets? got earn(?:s|ed|ing)? deserv(?:es?|ing)"
+    " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings?"
+    " places? leaves?"
+)
+"""Verbs of giving and getting a rating."""
+REPORTING = any_of(
+    "says said states claims tells asks calls describes writes cites quotes prints contains begins"
+    " ends number_of"
+)
+"""Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
+COUNTED = any_of(
+    "facts points claims sentences questions items criteria details statements errors answers"
+    " references requirements arguments events keywords sources citations topics steps? words?"
+    " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
+    " version supported aged? total_of footnote season turns? count"
+)
+"""Words before a number that counts or measures something: `errors found: 4`."""
+QUALITY = any_of(
+    "[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy) style grammar spelling tone structure"
+)
+"""Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
+NO_OTHER_THING = any_of(
+    r"me us now all everything this that these those it reasons? most such balance which not both"
+    r" \w+ing whole entire overall full final given above same \w*scale top high\w* low\w* max\w*"
+    r" provided candidate generated model system assistant"
+)
+"""Words in the place of a rated thing that name none but the asked text: `I give the whole a 4`."""

@@ -1,0 +1,250 @@
+r"""What leads up to a number of a sentence: whether the judge asserts it, and as whose rating.
+
+The lead of a number is its sentence up to it, its clause the part of the lead behind the last
+comma, bracket or conjunction. A clause may only mention its number (`not a 4`, `if ...`), give it
+to something else (`the users' rating of 4`, `its style is a 4`), or assert it with the name of a
+rating (`a score of 4`) or in the words of a judge (`I give it a 4`, `it deserves a 4`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from textassay.agents.reading.sentences import SIGNS, Sentence, is_below_rating_name
+from textassay.agents.reading.values import WINDOW
+from textassay.agents.reading.words import (
+    COUNTED,
+    FOREIGN,
+    GIVING,
+    JUDGES,
+    NO_OTHER_THING,
+    NOT_ASSERTED,
+    NOT_ASSERTED_FOREIGN,
+    NOUN,
+    OTHERS,
+    QUALITY,
+    RATING,
+    REPORTING,
+    TEXTS,
+)
+from textassay.lazy import lazy_pattern
+
+
+class Lead(NamedTuple):
+    """What leads up to a number that the sentence asserts."""
+
+    text: str
+    """The sentence up to the number."""
+    is_named: bool
+    """Whether the clause, or the line above, names a rating or the asked aspect."""
+    is_given: bool
+    """Whether the judge gives it, or the text earns it."""
+    is_about_aspect: bool
+    """Whether the sentence names the asked aspect."""
+    is_other: bool
+    """Whether it is a count, or the rating of something or somebody else."""
+
+
+class _Place(NamedTuple):
+    """A number's place in its sentence."""
+
+    sentence: Sentence
+    before: str
+    behind: str
+    lead: str
+    """What is before it, in lower case with single spaces."""
+    clause: str
+    """The clause of the lead that ends at the number."""
+
+
+_JUDGE = lazy_pattern(JUDGES)
+_AND = lazy_pattern(r"\band\b")
+
+
+def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
+    """Return what leads up to a number; `None` if the sentence only mentions it."""
+    before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
+    behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
+    lead = " ".join(before.lower().split())
+    place = _Place(sentence, before, behind, lead, _clause_of(lead))
+    by_judge = bool(_JUDGE.search(before) or _JUDGE.search(behind[:20]))
+    if _is_mentioned(place, by_judge=by_judge):
+        return None
+    nearest = _AND.split(place.clause)[-1]
+    gives = _giving_pattern(sentence.own)
+    is_given = by_judge or bool(gives.search(place.clause) or gives.match(nearest))
+    names_aspect = _names_aspect(place)
+    is_rated = names_aspect or _names_rating(place)
+    return Lead(
+        before,
+        is_named=is_rated or is_below_rating_name(sentence, before),
+        is_given=is_given,
+        is_about_aspect=names_aspect or sentence.names_aspect(_behind_numbers(lead)),
+        is_other=(not is_rated and _COUNTED.search(nearest) is not None)
+        or _is_of_others(place, is_said=is_given or is_rated)
+        or _is_of_other_thing(place, is_said=is_given or is_rated),
+    )
+
+
+_CLAUSE_BREAK = lazy_pattern(
+    r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
+    r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
+)
+# it drags, so 3
+_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence))\s?\Z")
+_RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that)\b")
+
+
+def _clause_of(lead: str) -> str:
+    """Return the last clause, with the one before it if it only continues that one."""
+    clauses = [clause for clause in _CLAUSE_BREAK.split(lead) if clause.strip(SIGNS + "_'“")]
+    if not clauses or _NEW_CLAUSE.search(lead):
+        return ""
+    if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
+        return f"{clauses[-2]} {clauses[-1]}"
+    return clauses[-1]
+
+
+def _behind_numbers(text: str) -> str:
+    """Return what is behind the last digit of a text."""
+    return re.split(r"\d", text)[-1]
+
+
+# --- numbers that are only mentioned: denied, compared or supposed
+
+_NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
+_CONDITION = lazy_pattern(
+    r"(?i)\b(?:if|unless|suppose|wenn|si|если)\b(?!\s(?:i|we|\d+)\b)"
+    rf"|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|\bas\sof\snow\b"
+    r"|(?:\A|[,;]\s)\W*(?:should|were|had|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
+    r"|如果|もし|만약"
+)
+_CONDITION_BEHIND = lazy_pattern(
+    r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+)
+_ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
+
+
+def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
+    """Return whether a clause does not assert its number."""
+    # `refusal` of `refusal quality` denies nothing
+    clause = place.sentence.without_aspect(place.clause)
+    name, _, value = clause.rpartition(":")
+    # behind a colon that ends more than a name a new clause begins
+    asserting = value if len(name.split()) > 4 else clause
+    # Score 1: it is poor
+    is_level = place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
+    return bool(
+        is_level
+        or _NOT_ASSERTED.search(asserting)
+        or _CONDITION.search(place.lead)
+        or _CONDITION_BEHIND.search(place.behind)
+        or (not by_judge and _possibility_pattern(place.sentence.own).search(place.clause))
+    )
+
+
+@lru_cache(maxsize=256)
+def _possibility_pattern(own: str) -> re.Pattern[str]:
+    """Return the pattern of what is only possible, but for `the rating would be`."""
+    rated = rf"(?:{RATING}{f'|{own}' if own else ''})"
+    return re.compile(rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|can|must|will)|['’]d)\b")
+
+
+# --- numbers that are named or given
+
+_RATING = lazy_pattern(rf"(?i)(?<!\w)(?:{RATING}(?!\w)|{FOREIGN})")
+# Result: 4   but not: the result is 4
+_NAME_AND_SIGN = lazy_pattern(
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+)
+
+
+def _names_rating(place: _Place) -> bool:
+    """Return whether the clause names a rating behind its other numbers."""
+    latest = _behind_numbers(place.clause)
+    return bool(_RATING.search(latest) or _NAME_AND_SIGN.search(place.lead))
+
+
+def _names_aspect(place: _Place) -> bool:
+    """Return whether the aspect is named before the number, or soon behind it: `4 for fluency`."""
+    near = place.behind[:50]
+    return place.sentence.names_aspect(_behind_numbers(place.clause)) or (
+        place.sentence.names_aspect(near) and not re.search(r"\d", near)
+    )
+
+
+@lru_cache(maxsize=256)
+def _giving_pattern(own: str) -> re.Pattern[str]:
+    """Return the pattern of a clause in which the text gets a rating: `it deserves`, `earning`."""
+    text = rf"(?:{TEXTS}|it|this|that|which{f'|{own}' if own else ''})"
+    return re.compile(
+        rf"(?:\A\W*(?:and\s)?(?:\w+ly\s)?|(?<!\w){text}\s(?:\w+\s){{0,2}}?){GIVING}(?!\w)"
+        rf"|(?<!\w){text}\s?(?:is|['’]s)\s(?:[a-z]+\s){{0,2}}\Z"
+    )
+
+
+# --- numbers of something or somebody else
+
+_COUNTED = lazy_pattern(rf"(?i)\b{COUNTED}\b")
+_OTHERS = lazy_pattern(rf"\b{OTHERS}\b")
+_NOT_ASSERTED_FOREIGN = lazy_pattern(NOT_ASSERTED_FOREIGN)
+_GIVES = lazy_pattern(rf"(?<!\w){GIVING}(?!\w)")
+# it says: 4   the score in it   according to the author
+_REPORTS = lazy_pattern(
+    rf"\b{REPORTING}\b|\bthe\s(?:judge|evaluator|grader)\b"
+    rf"|\b{RATING}\s(?:in|(?:that\s)?it\s(?:gives|has|says))\b"
+    r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
+)
+
+
+def _is_of_others(place: _Place, *, is_said: bool) -> bool:
+    """Return whether somebody else than the judge gives the number, or something else gets it."""
+    clause = place.clause
+    return bool(
+        _OTHERS.search(clause)
+        or _REPORTS.search(clause)
+        or _NOT_ASSERTED_FOREIGN.match(clause)
+        or (not is_said and _GIVES.search(clause))
+    )
+
+
+_QUALITY = lazy_pattern(rf"(?i)\b{QUALITY}\b")
+# I'd place the climax at 4   the score of the match
+_RATED_THING = lazy_pattern(
+    rf"\b(?:{GIVING}|call|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
+)
+# for its style   in terms of style
+_CONCERNED_THING = lazy_pattern(
+    r"(?i)\b(?:for|on|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
+    r"(?:(?:its|the|their|this|an?)\s)*(?P<thing>[a-z-]{3,})"
+)
+_NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
+
+
+def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
+    """Return whether a number is given to another aspect or thing than the asked one."""
+    own = place.sentence.own
+    if place.sentence.names_aspect(place.before + place.behind):
+        return False
+    if own and _QUALITY.search(place.clause):
+        return True
+    # `disfluency` is no other thing than the asked `fluency`
+    name = re.compile(own or "(?!)", re.IGNORECASE)
+    things = _things_of(place, is_said=is_said)
+    return not all(_NO_OTHER_THING.fullmatch(thing) or name.search(thing) for thing in things)
+
+
+def _things_of(place: _Place, *, is_said: bool) -> Iterator[str]:
+    """Yield the nouns of the things that a number is given to, or is said to concern."""
+    found = [*_RATED_THING.finditer(place.clause)]
+    if place.sentence.own and is_said:
+        found += _CONCERNED_THING.finditer(place.clause)
+        # for its style alone, if that counted, I would give it a 4
+        opening = _CONCERNED_THING.match(place.lead.lstrip(SIGNS))
+        found += [opening] if opening else []
+    beside = _CONCERNED_THING.match(place.behind.lstrip())
+    found += [beside] if beside else []
+    return (match["thing"] for match in found)

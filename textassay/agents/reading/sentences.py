@@ -1,0 +1,190 @@
+r"""Sentences of an answer, and the numbers in them that may be ratings of the asked aspect.
+
+A number of a sentence is left out if it counts or measures something (`values.py`), if it is an end
+of a range (`3 to 4`), if the sentence is a quotation, an example or a question, and if it is the
+value of another name than the rating's or the aspect's: `Style: 4`, `Assistant 2: 4`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from textassay.agents.reading.values import (
+    WINDOW,
+    RatingForm,
+    is_bare,
+    is_quoted,
+    ranges_of,
+    value_pattern,
+)
+from textassay.agents.reading.words import CJK, FOREIGN, JUDGES, NOUN, REASONS, TEXTS
+from textassay.lazy import lazy_pattern
+
+SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
+"""Signs around a number that opens or closes a sentence."""
+
+_BREAK = lazy_pattern(
+    r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
+    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?={REASONS})"
+)
+# Reason: ...   Comment: ...
+_EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
+
+
+class Sentence(NamedTuple):
+    """A sentence of an answer, or a line without an end."""
+
+    plain: str
+    """The answer."""
+    own: str
+    """Pattern of the aspect's name; empty for none."""
+    start: int
+    end: int
+    text: str
+    line: int
+    """Where its line begins."""
+    above: str
+    """The last line above that is not empty."""
+    is_first: bool
+    is_last: bool
+    """Whether nothing but an explanation under its own name follows."""
+
+    def names_aspect(self, text: str) -> bool:
+        """Return whether a part of the answer has the aspect's name."""
+        return bool(self.own) and _name_pattern(self.own).search(text) is not None
+
+    def without_aspect(self, text: str) -> str:
+        return _name_pattern(self.own).sub(" it ", text) if self.own else text
+
+
+@lru_cache(maxsize=256)
+def _name_pattern(own: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i)(?<![^\W{CJK}]){own}")
+
+
+def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
+    """Yield the sentences of a text; `own` is the pattern of the aspect's name."""
+    bounds, at = list[tuple[int, int]](), 0
+    for match in _BREAK.finditer(plain):
+        bounds.append((at, match.start()))
+        at = match.end()
+    bounds.append((at, len(plain)))
+    bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
+    last_word = len(plain.rstrip(SIGNS))
+    for index, (start, end) in enumerate(bounds):
+        line = plain.rfind("\n", 0, start) + 1
+        above = plain[max(0, line - WINDOW) : line].rstrip()
+        is_last = index == len(bounds) - 1 or end >= last_word
+        yield Sentence(
+            plain,
+            own,
+            start,
+            end,
+            plain[start:end],
+            line,
+            above[above.rfind("\n") + 1 :],
+            is_first=index == 0,
+            is_last=is_last or _EXPLANATION.match(plain, end) is not None,
+        )
+
+
+# Here is an example of the output:
+_EXAMPLE = lazy_pattern(
+    r"(?i)(?:\b(?:example|sample|template|format|schema)\b|(?m:^)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
+)
+# The text contains the following lines:
+REPORTS_BELOW = lazy_pattern(
+    rf"(?i)\b(?:{TEXTS}|line)\s(?:says|reads|contains|includes)(?:(?:\s[\w ]{{1,40}})?:|\s?\Z)"
+    r"\s{0,20}(?:json\s{0,20})?\Z"
+)
+
+
+def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
+    """Return the numbers of a sentence that may be ratings of the asked aspect."""
+    plain, text = sentence.plain, sentence.text
+    found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
+    if not found or text.lstrip().startswith(">") or text.rstrip(" \"”').").endswith(("?", "？")):
+        return []
+    if _EXAMPLE.search(f"{sentence.above}\n{text}") or REPORTS_BELOW.search(sentence.above):
+        return []
+    ranges = ranges_of(plain, found)
+    return [
+        match
+        for match in found
+        if match not in ranges
+        and is_bare(plain, match, form)
+        # the answer "4" is no quotation
+        and (text.strip(' "“”.') == match[0] or not is_quoted(plain, sentence.line, match.start()))
+        and not _is_value_of_other(sentence, match)
+    ]
+
+
+# - Fluency (1-5): 4
+_LABEL = lazy_pattern(
+    r"[ \t]*(?:[-•+|*→>]|#{1,6}|\(?\d{1,2}[.)])?[ \t]*"
+    r"(?P<name>[^\W\d_][^\n:：=|→.!?]{0,48}?)[ \t]*"
+    r"(?:\([^()\n]{0,30}\)[ \t]*)?(?:[:：=|→]|[-=]>|[–—-](?=\s))[ \t|*\"“\[(]*"
+)
+# Tone (4/5): warm
+_LABEL_OF_BRACKETS = lazy_pattern(r"[ \t\W]*(?P<name>[^\W\d_][^\n:.!?()]{0,48}?)[ \t]*\(")
+_BRACKETS_END = lazy_pattern(r"\)\W{0,4}:")
+# ## Style   Style:
+_HEADING = lazy_pattern(r"\s*#{1,6}\s.*|[^.!?\n]*[:：]\s*")
+# Response A: depth 4
+_OTHER_TEXT = lazy_pattern(rf"(?i)(?:{TEXTS}|assistant|model|judge|candidate)\s(?:\d{{1,2}}|[a-d])")
+# Assistant 2: 4   Mean: 4
+_OTHER_NAME = lazy_pattern(
+    r"(?i)(?!step\s|level|option|final|overall).*\s(?:\d{1,2}|[a-d])"
+    r"|(?:.*\b)?(?:scale|range|max\w*|min\w*|average|mean|ortalama\w*|reached)(?:\b.*)?"
+)
+# names of a rating, and words before one that name no aspect
+_RATING_NAME = lazy_pattern(
+    rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
+    r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
+    rf"(?:\b.*)?|.*{FOREIGN}.*"
+)
+_JUDGE = lazy_pattern(JUDGES)
+
+
+def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
+    """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
+    name = _name_of(sentence, match) if sentence.start == sentence.line else ""
+    if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
+        return False
+    words = len(name.split())
+    if words <= 4 and _OTHER_NAME.fullmatch(name):
+        return True
+    is_name = words <= 3 and not _JUDGE.search(name)
+    return bool(sentence.own) and is_name and _RATING_NAME.fullmatch(name) is None
+
+
+def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
+    """Return the name whose value a number of the first sentence of a line is; empty for none."""
+    plain, line, start = sentence.plain, sentence.line, match.start()
+    label = _LABEL.match(plain, line, start)
+    if label is not None:
+        name = label["name"].strip()
+        if label.end() == start or _OTHER_TEXT.fullmatch(name):
+            return name
+    before = _LABEL_OF_BRACKETS.fullmatch(plain, line, start)
+    if before is not None and _BRACKETS_END.match(plain, match.end()):
+        return before["name"]
+    opens = not plain[sentence.start : start].strip(SIGNS)
+    return sentence.above.strip(SIGNS) if opens and _HEADING.fullmatch(sentence.above) else ""
+
+
+def _is_form_of(name: str, own: str) -> bool:
+    """Return whether a name is another form of the aspect's: `fluent` of `fluency`."""
+    return own.isalpha() and len(own) > 5 and name.lower().startswith(own[: max(5, len(own) - 4)])
+
+
+def is_below_rating_name(sentence: Sentence, before: str) -> bool:
+    """Return whether a number, with `before` before it, opens the line below a rating's name."""
+    if before.strip(SIGNS) or sentence.start != sentence.line:
+        return False
+    name = sentence.above.strip(" #*:-=_")
+    is_name = _RATING_NAME.fullmatch(name) is not None or sentence.names_aspect(name)
+    return 0 < len(name) < 60 and is_name
