@@ -146,11 +146,12 @@ def judged_data(source: object) -> Iterable[Example]:
     if (folder := run_folder(source)) is None:
         return getattr(source, "judged", ())
     spec = read_manifest(folder).get("spec") or {}
+    labels = LabelReader(read_labels(folder), any_word=True)
     if (rows := kept_rows(folder)) is not None:
-        return Examples(rows, needs_output=False)
+        return Examples(rows, needs_output=False, labels=labels)
     if not spec.get("data") or not Path(spec["data"]).is_file():
         return ()
-    return Examples(spec["data"], needs_output=False, **reading_of_run(spec))
+    return Examples(spec["data"], needs_output=False, labels=labels, **reading_of_run(spec))
 
 
 def reading_of_run(spec: Mapping[str, Any]) -> dict[str, Any]:
