@@ -405,6 +405,7 @@ def test_words_of_other_languages_names_and_wrappers_hide_no_rating(aspect, answ
     [
         "<think>\nI'd say 4. But hold on, maybe 3. Let me check what the",
         "Response A: fluency 4. Response B was left out.",
+        "<script>alert(1)</script> runs.",
     ],
 )
 def test_a_thought_without_an_end_and_another_text_are_not_rated(answer):

@@ -88,6 +88,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 _SET_OFF = lazy_pattern(
     r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
 )
+_WORDS_AND_BRACKET = lazy_pattern(r"\W*(?:[^\W\d_]+\s){1,3}\(\s?")
 _SECOND_ITEM = lazy_pattern(r"\n\s*\(?2[.)]\s")
 
 
@@ -115,7 +116,7 @@ def _rank_of(
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None
         return "loose" if is_item else "stated"
     # Medium (2). It explains
-    if sentence.is_first and len(lead.text.split()) <= 3 and lead.text.rstrip().endswith("("):
+    if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
         return "stated"
     is_set_off = opens or statement.top is not None or lead.is_about_aspect
     if not is_set_off and not _SET_OFF.search(lead.text):
