@@ -20,7 +20,7 @@ from textassay.agents.reading.values import (
     ranges_of,
     value_pattern,
 )
-from textassay.agents.reading.words import CJK, FOREIGN, JUDGES, NOUN, REASONS, TEXTS
+from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, REASONS, TEXTS
 from textassay.lazy import lazy_pattern
 
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
@@ -62,7 +62,7 @@ class Sentence(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _name_pattern(own: str) -> re.Pattern[str]:
-    return re.compile(rf"(?i)(?<![^\W{CJK}]){own}")
+    return re.compile(rf"(?i)(?<!{LETTER}){own}")
 
 
 def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
