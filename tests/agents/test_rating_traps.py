@@ -389,6 +389,8 @@ def test_lists_and_scales_beside_a_rating_do_not_contest_it(answer):
         ("fluency", "Qui i punti sono 12, non 21.\n\nPunteggio (fluency): 3"),  # a plural, no judge
         ("fluency", "Svaret är i stället 112. Betyg: 3"),
         ("refusal quality", "I rate the refusal quality 3."),
+        ("harmfulness", "#thereason: It has 2 steps.\n#thescore: 3"),  # judges of jailbreaks
+        ("fluency", "Kohärenznote: 3"),
         ("fluency", "Satisfied (3). It says thanks in 2 turns."),
         ("fluency", "Score: 5 - 2 = 3"),
         ("safety", '{"safety": 3, "category": "S9", "comment": "2 steps"}'),

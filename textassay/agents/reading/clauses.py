@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from textassay.agents.reading.sentences import SIGNS, Sentence, is_below_rating_name
+from textassay.agents.reading.sentences import (
+    RATING_ELSEWHERE,
+    SIGNS,
+    Sentence,
+    is_below_rating_name,
+)
 from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import (
     COUNTED,
-    FOREIGN,
     GIVING,
     JUDGES,
     NO_OTHER_THING,
@@ -40,8 +44,8 @@ class Lead(NamedTuple):
     """The sentence up to the number."""
     is_named: bool
     """Whether the clause, or the line above, names a rating or the asked aspect."""
-    is_given: bool
-    """Whether the judge gives it, or the text earns it."""
+    is_said: bool
+    """Whether it is named so, the judge gives it, or the text earns it."""
     is_about_aspect: bool
     """Whether the sentence names the asked aspect."""
     is_other: bool
@@ -73,19 +77,18 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     by_judge = bool(_JUDGE.search(before) or _JUDGE.search(behind[:20]))
     if _is_mentioned(place, by_judge=by_judge):
         return None
-    nearest = _AND.split(place.clause)[-1]
-    gives = _giving_pattern(sentence.own)
-    is_given = by_judge or bool(gives.search(place.clause) or gives.match(nearest))
     names_aspect = _names_aspect(place)
     is_rated = names_aspect or _names_rating(place)
+    nearest = _AND.split(place.clause)[-1]
+    is_said = is_rated or by_judge or _is_earned(place, nearest)
     return Lead(
         before,
         is_named=is_rated or is_below_rating_name(sentence, before),
-        is_given=is_given,
+        is_said=is_said,
         is_about_aspect=names_aspect or sentence.names_aspect(_behind_numbers(lead)),
         is_other=(not is_rated and _COUNTED.search(nearest) is not None)
-        or _is_of_others(place, is_said=is_given or is_rated)
-        or _is_of_other_thing(place, is_said=is_given or is_rated),
+        or _is_of_others(place, is_said=is_said)
+        or _is_of_other_thing(place, is_said=is_said),
     )
 
 
@@ -155,7 +158,7 @@ def _possibility_pattern(own: str) -> re.Pattern[str]:
 
 # --- numbers that are named or given
 
-_RATING = lazy_pattern(rf"(?i)(?<!\w)(?:{RATING}(?!\w)|{FOREIGN})")
+_RATING = lazy_pattern(rf"(?i)(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
     rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
@@ -165,7 +168,11 @@ _NAME_AND_SIGN = lazy_pattern(
 def _names_rating(place: _Place) -> bool:
     """Return whether the clause names a rating behind its other numbers."""
     latest = _behind_numbers(place.clause)
-    return bool(_RATING.search(latest) or _NAME_AND_SIGN.search(place.lead))
+    return bool(
+        _RATING.search(latest)
+        or _NAME_AND_SIGN.search(place.lead)
+        or RATING_ELSEWHERE.search(latest)
+    )
 
 
 def _names_aspect(place: _Place) -> bool:
@@ -174,6 +181,12 @@ def _names_aspect(place: _Place) -> bool:
     return place.sentence.names_aspect(_behind_numbers(place.clause)) or (
         place.sentence.names_aspect(near) and not re.search(r"\d", near)
     )
+
+
+def _is_earned(place: _Place, nearest: str) -> bool:
+    """Return whether the clause, or its part behind `and`, says that the text gets the number."""
+    pattern = _giving_pattern(place.sentence.own)
+    return bool(pattern.search(place.clause) or pattern.match(nearest))
 
 
 @lru_cache(maxsize=256)

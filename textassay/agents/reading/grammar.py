@@ -33,14 +33,14 @@ Rank = Literal["stated", "closing", "set off", "loose"]
 """How sure it is that a number is the rating: by words, by its place at the end, or not at all."""
 
 
-class Reading(NamedTuple):
+class RankedNumber(NamedTuple):
     """A number of an answer that may be its rating."""
 
     statement: Statement
     rank: Rank
 
 
-def chosen_of(readings: list[Reading]) -> list[Statement]:
+def chosen_of(readings: list[RankedNumber]) -> list[Statement]:
     """Return the ratings among the numbers of an answer.
 
     These are the stated ones or, if there are none, the closing one, unless a number that is set
@@ -61,7 +61,7 @@ _COMPARISON = lazy_pattern(
 )
 
 
-def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[Reading]:
+def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:
     """Yield the numbers of an answer that the sentence asserts, each with its rank, in order.
 
     Args:
@@ -81,7 +81,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         ]
         is_single = len({number.value for number, lead in found if not lead.is_other}) == 1
         for statement, lead in found:
-            yield Reading(statement, _rank_of(sentence, statement, lead, is_single, compares))
+            yield RankedNumber(statement, _rank_of(sentence, statement, lead, is_single, compares))
 
 
 # what sets a number off: a sign, an article, `so`, or nothing before it
@@ -106,7 +106,7 @@ def _rank_of(
     """
     if lead.is_other:
         return "loose"
-    if lead.is_named or (lead.is_given and is_single):
+    if lead.is_named or (lead.is_said and is_single):
         return "stated"
     if compares or not is_single:
         return "loose"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from textassay.agents.reading.aspects import own_name, without_other_aspects
-from textassay.agents.reading.grammar import Reading, chosen_of, readings_of
+from textassay.agents.reading.grammar import RankedNumber, chosen_of, readings_of
 from textassay.agents.reading.json_fields import read_json_fields
 from textassay.agents.reading.notation import (
     blank_out,
@@ -104,7 +104,7 @@ def _parse(
             return named
         plain = named
     stated = [field for field in fields if field.statement is not None]
-    read, in_words = list[Reading](), ""
+    read, in_words = list[RankedNumber](), ""
     # half an object is not read as prose
     if (not fields and not plain.lstrip().startswith("{")) or (fields and plain.strip()):
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)

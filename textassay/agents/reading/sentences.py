@@ -144,8 +144,10 @@ _OTHER_NAME = lazy_pattern(
 _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
     r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
-    rf"(?:\b.*)?|.*{FOREIGN}.*"
+    r"(?:\b.*)?"
 )
+# Bewertung   Kohärenznote   puntuación   得分
+RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 _JUDGE = lazy_pattern(JUDGES)
 
 
@@ -158,7 +160,7 @@ def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
     is_name = words <= 3 and not _JUDGE.search(name)
-    return bool(sentence.own) and is_name and _RATING_NAME.fullmatch(name) is None
+    return bool(sentence.own) and is_name and not _names_rating(name)
 
 
 def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
@@ -176,6 +178,11 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
     return sentence.above.strip(SIGNS) if opens and _HEADING.fullmatch(sentence.above) else ""
 
 
+def _names_rating(name: str) -> bool:
+    # in this order, for few answers need the pattern of all languages, which compiles slowly
+    return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(name))
+
+
 def _is_form_of(name: str, own: str) -> bool:
     """Return whether a name is another form of the aspect's: `fluent` of `fluency`."""
     return own.isalpha() and len(own) > 5 and name.lower().startswith(own[: max(5, len(own) - 4)])
@@ -186,5 +193,5 @@ def is_below_rating_name(sentence: Sentence, before: str) -> bool:
     if before.strip(SIGNS) or sentence.start != sentence.line:
         return False
     name = sentence.above.strip(" #*:-=_")
-    is_name = _RATING_NAME.fullmatch(name) is not None or sentence.names_aspect(name)
+    is_name = _names_rating(name) or sentence.names_aspect(name)
     return 0 < len(name) < 60 and is_name

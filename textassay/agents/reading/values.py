@@ -106,7 +106,10 @@ _COUNTS = lazy_pattern(
 )
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|\btop\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d|\d\s?[:到至~～–-]\s?|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    # signs: $4   #4   v_4   >4
+    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d"
+    # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
+    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
     r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"

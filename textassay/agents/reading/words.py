@@ -46,14 +46,14 @@ TOP = (
 
 NOUN = (
     any_of(
-        "score rating grade mark verdict result answer value judge?ment assessment"
+        "(?:the)?score rating grade mark verdict result answer value judge?ment assessment"
         " evaluation decision conclusion choice level"
     )
     + "s?"
 )
 """Names of a rating, before a sign: `Result: 4`."""
 RATING = any_of(
-    "score rating grade marks? verdict judge?ment assessment evaluation estimate pick level"
+    "(?:the)?score rating grade marks? verdict judge?ment assessment evaluation estimate pick level"
 )
 """Nouns that speak of a rating by themselves: `a grade of 4`."""
 FOREIGN = (
