@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textassay.agents.reading.sentences import (
+    JUDGE,
     RATING_ELSEWHERE,
     SIGNS,
     Sentence,
@@ -23,7 +24,6 @@ from textassay.agents.reading.values import WINDOW
 from textassay.agents.reading.words import (
     COUNTED,
     GIVING,
-    JUDGES,
     NO_OTHER_THING,
     NOT_ASSERTED,
     NOT_ASSERTED_FOREIGN,
@@ -64,7 +64,6 @@ class _Place(NamedTuple):
     """The clause of the lead that ends at the number."""
 
 
-_JUDGE = lazy_pattern(JUDGES)
 _AND = lazy_pattern(r"\band\b")
 
 
@@ -74,7 +73,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     lead = " ".join(before.lower().split())
     place = _Place(sentence, before, behind, lead, _clause_of(lead))
-    by_judge = bool(_JUDGE.search(before) or _JUDGE.search(behind[:20]))
+    by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
     if _is_mentioned(place, by_judge=by_judge):
         return None
     names_aspect = _names_aspect(place)

@@ -148,7 +148,7 @@ _RATING_NAME = lazy_pattern(
 )
 # Bewertung   Kohärenznote   puntuación   得分
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
-_JUDGE = lazy_pattern(JUDGES)
+JUDGE = lazy_pattern(JUDGES)
 
 
 def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
@@ -159,7 +159,7 @@ def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     words = len(name.split())
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
-    is_name = words <= 3 and not _JUDGE.search(name)
+    is_name = words <= 3 and not JUDGE.search(name)
     return bool(sentence.own) and is_name and not _names_rating(name)
 
 

@@ -121,8 +121,7 @@ NOT_ASSERTED = any_of(
     " normally sometimes"
     # said by somebody, or of something else
     " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
-    " see format"
-    " anything_but from_an? counted"
+    " see format anything_but from_an? counted"
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
     " mentions? you he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? instructions"
@@ -137,8 +136,7 @@ NO_NOUN = any_of(
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
-    " parce porque"
-    " omdat perché denn aber bewerten geben"
+    " parce porque omdat perché denn aber bewerten geben"
     " where given although though based considering indicating reflecting meaning showing"
     " suggesting fair right appropriate justified warranted reasonable with mainly primarily imh?o"
 )
