@@ -129,7 +129,7 @@ def test_several_files_of_scores_are_joined_by_id(data, tmp_path):
         learn(data, features=(), scores=write(tmp_path / "s.jsonl", other))
 
 
-def test_labels_without_an_order_matter_only_if_they_are_chosen(data, tmp_path):
+def test_labels_without_an_order_are_a_feature_each(data, tmp_path):
     """A run folder is a file of scores."""
     found = learn(data, tmp_path / "ev", **HALF)
     run = tmp_path / "run"
@@ -141,11 +141,14 @@ def test_labels_without_an_order_matter_only_if_they_are_chosen(data, tmp_path):
     charm = next(one for one in manifest["method"]["aspects"] if one["name"] == "charm")
     charm["labels"] = {"dry": "", "warm": "", "odd": ""}
     (run / "manifest.json").write_text(json.dumps(manifest))
+    lines = [
+        {**row, "value": sum(map(ord, row["id"])) % 3} if row["aspect"] == "charm" else row
+        for row in map(json.loads, (run / "scores.jsonl").read_text().splitlines())
+    ]
+    write(run / "scores.jsonl", lines)
     found = learn(data, features=(), scores=sources, aspects=["clarity"], **HALF)
-    assert list(found.report["features"]) == ["old/clarity"]
-    for chosen in (None, ["charm"]):
-        with pytest.raises(ConfigurationError, match="'charm' have no order"):
-            learn(data, features=(), scores=sources, aspects=chosen, **HALF)
+    labels = [f"old/charm/{label}" for label in ("dry", "warm", "odd")]
+    assert list(found.report["features"]) == ["old/clarity", *labels]
 
 
 def test_the_split_keeps_sources_together_and_follows_the_seed():

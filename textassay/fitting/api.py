@@ -31,6 +31,7 @@ from textassay.fitting.request import (
 )
 from textassay.runtime.conversation import Unit
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -205,6 +206,7 @@ def _examples(examples: Any, request: FitRequest) -> Examples:
         strict_columns=by_model and request.strict_columns,
         # recorded scores and ratings are numbers: nothing is shown to a judge
         needs_output=by_model,
+        labels=LabelReader(any_word=not by_model),
     )
 
 

@@ -95,8 +95,9 @@ def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
     aspects = request.aspect_names
-    scores = read_files(request.scores, aspects)
+    scores = read_files(request.scores)
     table = read_table(data, patterns=request.features, scores=scores, aspects=aspects)
+    table = table.of_common_labels()
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     scales = rating_scales(table, request.scales)

@@ -30,7 +30,7 @@ import numpy as np
 from textassay.agreement.correlation import COEFFICIENTS, pair_up, pearson
 from textassay.agreement.intervals import coefficient_interval, number_of_groups, resample
 from textassay.agreement.significance import Difference, compute_agreement, difference_between
-from textassay.fitting.importance import importance, importance_over_folds
+from textassay.fitting.importance import importance, importance_over_folds, share_of_labels
 from textassay.fitting.learn import (
     EVALUATOR,
     SINGLE,
@@ -140,7 +140,10 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     if not unseen.is_fixed:
         for aspect, zero in _zero_points(choice, unseen, fitter).items():
             aspects[aspect]["shuffled"] = zero
-    return {"aspects": aspects, "mean": _mean(aspects)}
+    content = {"aspects": aspects, "mean": _mean(aspects)}
+    if unseen.rows.label_sets:
+        content["labels"] = share_of_labels(predicted[0][EVALUATOR], unseen.rows).as_dict()
+    return content
 
 
 def ratings_of(held_out: Json) -> int:

@@ -15,9 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from textassay.agreement.choice import alternatives, choices_of, share_interval
+from textassay.agreement.choice import (
+    alternatives,
+    choices_of,
+    share_difference,
+    share_interval,
+)
 from textassay.agreement.correlation import number_or_none, pair_up, pearson
-from textassay.agreement.intervals import CONFIDENCE
+from textassay.agreement.intervals import CONFIDENCE, number_of_groups, resample
+from textassay.agreement.significance import difference_between
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
@@ -35,9 +41,10 @@ from textassay.learning.attribution import (
     pool_importances,
     t_interval,
 )
-from textassay.learning.splits import Mask, draw_groups, fold_masks
+from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks
 from textassay.learning.training import FOLDS, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.labels import LabelScale, LabelSets
 from textassay.runtime.model import Json
 from textassay.table import Alert, Estimate, Note, ResultRow, Table, column, table_of
 
@@ -295,7 +302,8 @@ class Worth:
     """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
     undefined."""
     right: float | None = field(metadata=column("right alone", "number"))
-    """Share of the choices in which it is right, ties shared; `None` if people chose nothing."""
+    """Share of the choices in which it is right, ties shared, or of labels without an order the
+    share of the raters who gave the same; `None` if people chose nothing."""
     gain: float = field(
         metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
     )
@@ -350,10 +358,16 @@ class JuryAgreement(ResultRow):
     r: float | None = field(metadata=column("r", "number"))
     """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
     right: Estimate = field(metadata=column("right", "interval"))
-    """Share of the choices in which it is right, ties shared; no value if people chose nothing."""
+    """Share of the choices in which it is right, or of the raters who gave the same label, ties
+    shared; no value if people chose nothing."""
+    over_best: Estimate = field(metadata=column("over the best", "interval"))
+    """By how much it is right more often than the best juror alone, or how much higher its r is if
+    people chose nothing; no value for the best juror itself, and if undefined."""
 
 
-def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:
+def jury_tables(
+    found: Sequence[Worth], together: Sequence[JuryAgreement], *, of_labels: bool = False
+) -> list[Table]:
     """Return what each juror adds, who can be left out, and what the jurors reach together."""
     kept = [one.juror for one in found if not one.leave_out]
     advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
@@ -363,7 +377,7 @@ def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> li
         "gain: increase of the squared error on held-out sources without the juror, in units of "
         "the ratings' variance."
     )
-    notes = [Note(meaning), Note(advice), *map(Note, _lead(found))]
+    notes = [Note(meaning), Note(advice), *map(Note, _lead(found, of_labels=of_labels))]
     title = "the jurors together, on the texts that all scored"
     return [
         table_of(Worth, found, notes, "what each juror adds"),
@@ -371,11 +385,12 @@ def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> li
     ]
 
 
-def _lead(found: Sequence[Worth]) -> Iterator[str]:
+def _lead(found: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
     """Yield by how much a juror leads, and what a plain mean of jurors is worth then."""
     by_choice = [(one.right, one.juror) for one in found if one.right is not None]
     by_r = [(one.alone, one.juror) for one in found if one.alone is not None]
     measure, scale, known = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
+    measure = "labels" if of_labels else measure
     if len(known) < 2:
         return
     (best, name), (second, _) = sorted(known, reverse=True)[:2]
@@ -383,7 +398,13 @@ def _lead(found: Sequence[Worth]) -> Iterator[str]:
     # on SummEval the mean of two jurors gained in 30 of 31 juries with a lead below .1 of r, and
     # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
     # accuracy, and lost in 7 of 7 with one above 10
-    if lead < 0.1:
+    if of_labels:
+        # of eight recorded sets; confusion tables gained in lgbteen and were no worse in the others
+        verdict = (
+            "no vote was better than its best juror where that was measured, and confusion tables"
+            " learned from some 100 texts sometimes are"
+        )
+    elif lead < 0.1:
         verdict = "where jurors are so close, a plain mean nearly always beats the best"
     elif lead < 0.2:
         verdict = "with such a lead a plain mean may help or hurt"
@@ -406,22 +427,31 @@ def juries(
     """
     members = jurors_in(table.names, table.aspects)
     plain = _means(table, members)
-    alone = {name: _mean_r(_means(table, [name]), table) for name in members}
-    best = max(members, key=lambda name: -1.0 if (r := alone[name]) is None else r)
+    alone = {name: _means(table, [name]) for name in members}
+    if table.label_sets:
+        worth = {name: _share_right(one, table, pairs).value for name, one in alone.items()}
+    else:
+        worth = {name: _mean_r(one, table) for name, one in alone.items()}
+    best = max(members, key=lambda name: -1.0 if (known := worth[name]) is None else known)
     prompts: dict[str, list[str]] = {}
     for name in members:
         prompts.setdefault(name.split("/")[0], []).append(name)
-    ways = {f"{best} alone": _means(table, [best]), "plain mean": plain}
+    # the label with the highest mean of 0 and 1 is the one with most votes
+    ways = {f"{best} alone": alone[best], "vote" if table.label_sets else "plain mean": plain}
     if 1 < len(prompts) < len(members):
         ways["mean by judge, then over judges"] = np.mean(
             [_means(table, own) for own in prompts.values()], axis=0
         )
-    ways["learned weights, none negative"] = _predict_unseen(table, fitter, members)
+    learned = "confusion tables" if table.label_sets else "weights, none negative"
+    ways[f"learned {learned}"] = _predict_unseen(table, fitter, members)
     # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
+    first = f"{best} alone"
+    over = {name: Estimate(None) if name == first else _difference(one, ways[first], table, pairs)
+            for name, one in ways.items()}  # fmt: skip
     return tuple(
-        JuryAgreement(name, _mean_r(values, table), _share_right(values, table, pairs))
-        for name, values in ways.items()
+        JuryAgreement(name, _mean_r(one, table), _share_right(one, table, pairs), over[name])
+        for name, one in ways.items()
     )
 
 
@@ -430,20 +460,72 @@ def _means(table: FeatureTable, members: Collection[str]) -> Floats:
     means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
         own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
-        if own:
+        if table.label_sets:  # who never gave a label has no column of it
+            means[:, at] = table.features[:, own].sum(axis=1) / len(members)
+        elif own:
             means[:, at] = table.features[:, own].mean(axis=1)
     return means
 
 
 def _mean_r(values: Floats, table: FeatureTable) -> float | None:
-    """Return the r with the ratings, the mean over the aspects that have values."""
+    """Return the r with the ratings, the mean over the aspects that have values; not of labels."""
+    if table.label_sets:
+        return None
     pairs = [pair_up(x, y) for x, y in zip(values.T, table.human.T, strict=True)
              if not np.isnan(x).all()]  # fmt: skip
     return mean_if_all([pearson(one.scores, one.human) for one in pairs]) if pairs else None
 
 
+def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
+    """Return how much more often values are right than others, or else the difference in r."""
+    (right, units), (of_others, _) = (_right(one, table, pairs) for one in (values, others))
+    if len(right) != len(of_others):  # some aspects could not be learned
+        return Estimate(None)
+    if len(right):
+        found = share_difference(right, of_others, units)
+        return Estimate(found.difference, *(found.ci or ()))
+    a_r, b_r = _mean_r(values, table), _mean_r(others, table)
+    if a_r is None or b_r is None:
+        return Estimate(None)
+    drawn, count = list[Floats](), 0
+    for x, y, ratings in zip(values.T, others.T, table.human.T, strict=True):
+        there = ~np.isnan(x) & ~np.isnan(y)
+        if not there.any():
+            continue
+        groups = table.groups[there].tolist()
+        both = [pair_up(one[there], ratings[there], groups=groups) for one in (x, y)]
+        # equal seeds draw the same sources
+        a, b = (resample(one, "dataset", resamples=1000, seed=0)["pearson"] for one in both)
+        drawn.append(a - b)
+        count = number_of_groups(both[0])
+    found = difference_between(a_r, b_r, np.mean(drawn, axis=0), count)
+    return Estimate(found.difference, *(found.ci or ()))
+
+
 def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
-    """Return the share of right choices between the texts of pairs, or of sources with one best."""
+    """Return the share of right choices, or of the raters who gave the same label."""
+    return _share(*_right(values, table, pairs))
+
+
+def share_of_labels(values: Floats, table: FeatureTable) -> Estimate:
+    """Return the share of the raters who gave the label with the highest value, ties shared."""
+    return _share(*_right_labels(values, table))
+
+
+def _share(right: Floats, units: GroupCodes) -> Estimate:
+    if not len(right):
+        return Estimate(None)
+    return Estimate(float(right.mean()), *(share_interval(right, units) or ()))
+
+
+def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats, GroupCodes]:
+    """Return how far each choice is right, and the source that it belongs to.
+
+    Choices are between the texts of pairs or of sources with one best text, or between the labels
+    of a text.
+    """
+    if table.label_sets:
+        return _right_labels(values, table)
     columns, groups, units = list[Floats](), list[Hashable | None](), list[Hashable | None]()
     for at, (scores, ratings) in enumerate(zip(values.T, table.human.T, strict=True)):
         rated = ~np.isnan(ratings)
@@ -455,13 +537,27 @@ def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estima
             groups += [(at, one.sided, group) for group in one.groups]
             units += one.units
     if not columns:
-        return Estimate(None)
+        return np.empty(0), np.empty(0, int)
     # of all aspects together, since the choices of one source are not independent
     found = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
-    right = found.shares[0]
-    if not len(right):
-        return Estimate(None)
-    return Estimate(float(right.mean()), *(share_interval(right, found.units) or ()))
+    return found.shares[0], found.units
+
+
+def _right_labels(values: Floats, table: FeatureTable) -> tuple[Floats, GroupCodes]:
+    """Return the share of the raters of each text who gave the label with the highest value."""
+    shares, units = list[Floats](), list[GroupCodes]()
+    for own in table.label_sets:
+        at = [table.aspects.index(name) for name in own]
+        known = ~np.isnan(values[:, at]).any(axis=1) & ~np.isnan(table.human[:, at]).any(axis=1)
+        # what is left is of labels that no rater gave
+        value, people = (
+            np.column_stack([one, 1 - one.sum(axis=1)])
+            for one in (values[known][:, at], table.human[known][:, at])
+        )
+        first = np.isclose(value, value.max(axis=1, keepdims=True), rtol=0, atol=1e-9)
+        shares.append((first * people).sum(axis=1) / first.sum(axis=1))
+        units.append(table.groups[known])
+    return np.concatenate(shares), np.unique(np.concatenate(units), return_inverse=True)[1]
 
 
 def worths(
@@ -521,7 +617,8 @@ def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
 def juror_of(name: str, aspects: Iterable[str]) -> str:
     """Return what a score's name says beside its aspect; empty without an aspect.
 
-    An aspect may hold slashes itself, such as `topics/refund`: the longest one counts.
+    An aspect may hold slashes itself, such as `topics/refund`: the longest one counts. A label
+    without an order is named behind the score that it is of, as in `intent/JUROR/refund`.
     """
     plain = name.casefold()
     for aspect in sorted(map(str.casefold, aspects), key=len, reverse=True):
@@ -529,7 +626,20 @@ def juror_of(name: str, aspects: Iterable[str]) -> str:
             return name[len(aspect) + 1 :]
         if plain.endswith(f"/{aspect}"):
             return name[: -len(aspect) - 1]
+        head, slash, tail = aspect.rpartition("/")
+        if slash and plain.startswith(f"{head}/") and plain.endswith(f"/{tail}"):
+            return name[len(head) + 1 : -len(tail) - 1]
     return ""
+
+
+def labels_of_jurors(labels: LabelSets, aspects: Iterable[str]) -> dict[str, LabelScale]:
+    """Return the labels of human aspects, given the labels of jurors' scores."""
+    return {
+        aspect: scale
+        for aspect in aspects
+        for name, scale in labels.items()
+        if name == aspect or juror_of(name, [aspect])
+    }
 
 
 def _gains(
@@ -552,17 +662,24 @@ def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floa
     predicted = _predict_unseen(table, fitter, members)
     # where no member rated a row, or none rises with the ratings, the mean is all that is known
     predicted = np.where(np.isnan(predicted), np.nanmean(table.human, axis=0), predicted)
-    squared = (predicted - table.human) ** 2 / np.nanvar(table.human, axis=0)
+    spread = np.nanvar(table.human, axis=0)
+    if table.label_sets:  # a label that hardly anyone gave should not count as much as all others
+        spread = np.full_like(spread, spread.mean())
+    squared = (predicted - table.human) ** 2 / spread
     rated = ~np.isnan(squared)
     return np.asarray(np.where(rated, squared, 0.0).sum(axis=1) / np.maximum(1, rated.sum(axis=1)))
 
 
 def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
-    """Return what a jury without negative weights predicts, learned from other sources.
+    """Return what a jury predicts that learned from other sources, without negative weights.
 
+    Of labels without an order it learns which labels raters give where each juror gives which one:
+    confusion tables.
     NaN for an aspect of which no member rises with the ratings: all weights would be 0.
     """
     own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
+    # a vote for one label speaks against the others
+    learner = "ridge" if table.label_sets else "nnls"
     part = table.with_features(
         {
             table.names[at]: dict(zip(table.ids, table.features[:, at].tolist(), strict=True))
@@ -574,8 +691,10 @@ def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str])
         rows = part.rows(~inside)
         for at, aspect in enumerate(part.aspects):
             if _any_rises(rows.features, rows.human[:, at]):
-                aggregator = fitter.fit("nnls", rows, aspect)
+                aggregator = fitter.fit(learner, rows, aspect)
                 predicted[inside, at] = predict(aggregator, part.rows(inside))[:, 0]
+            elif table.label_sets:  # one that hardly any rater gave
+                predicted[inside, at] = _mean_of_rated(rows.human[:, at])
     return predicted
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress, count
@@ -57,6 +57,8 @@ from textassay.methods.fitted.evaluator import (
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import share_names
+from textassay.runtime.messages import Example
 from textassay.runtime.model import Json
 
 AspectScales = dict[str, tuple[float, float]]
@@ -99,6 +101,9 @@ class FeatureTable:
     sources: tuple[str | None, ...]
     """Label of each row's source, length n; `None` for rows without one, or if means of sources
     have no use, as for features that a model is asked for."""
+    label_sets: tuple[tuple[str, ...], ...] = ()
+    """The aspects that are shares of raters who gave a label, for each aspect whose labels have no
+    order."""
     pool: Pool | None = None
     """Features, systems and sources of all rows, rated or not, of which these are a part; `None` if
     these are all of them."""
@@ -130,6 +135,29 @@ class FeatureTable:
             features=np.ascontiguousarray(self.features[:, columns]),
             names=tuple(names),
             pool=self.pool and self.pool._replace(features=self.pool.features[:, columns]),
+        )
+
+    def of_common_labels(self) -> FeatureTable:
+        """Return the table without labels that fewer than 10 texts have.
+
+        Of others, folds of the rows would often have all texts or none, and nothing to learn.
+        """
+        rare = {
+            name
+            for name, shares in zip(self.aspects, self.human.T, strict=True)
+            if any(name in own for own in self.label_sets) and (shares > 0).sum() < 10
+        }
+        kept = [name not in rare for name in self.aspects]
+        if rare and not any(kept):
+            raise DataError("every label was given to fewer than 10 texts: too few to learn from")
+        return replace(
+            self,
+            human=np.ascontiguousarray(self.human[:, kept]),
+            aspects=tuple(compress(self.aspects, kept)),
+            annotators={name: one for name, one in self.annotators.items() if name not in rare},
+            label_sets=tuple(
+                tuple(name for name in own if name not in rare) for own in self.label_sets
+            ),
         )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
@@ -199,6 +227,12 @@ def read_table(
     info, scores = data.check(), scores or FeatureScores()
     rated = human_aspects(info, aspects)
     metrics = matching_names(patterns, list(info.metrics))
+    for name in metrics:
+        if words := data.labels.unordered("metrics", name):
+            raise ConfigurationError(
+                f"feature {name!r} has labels such as {words[0]!r}; give them as a file of scores"
+            )
+    labels = {name: data.labels.unordered("human", name) for name in rated}
     # two features of one name would be indistinguishable in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
@@ -214,13 +248,16 @@ def read_table(
         row = _FeatureRow(
             id=example.id,
             features=np.array(read_row(example, names, scores), float),
-            human=[example.human.get(name) for name in rated],
+            human=[one for name in rated for one in _ratings(example, name, labels[name])],
             # a table of ratings by id need not name the source: the run's own data may
             source=source_label(example) or scores.sources.get(example.id),
             system=example.system,
             rater=rater_of(example),
             annotators={
-                name: example.annotators[name] for name in rated if name in example.annotators
+                column: own
+                for name in rated
+                if name in example.annotators
+                for column, own in _single_ratings(example.annotators[name], name, labels[name])
             },
         )
         is_empty = bool(names) and bool(np.isnan(row.features).all())
@@ -255,6 +292,13 @@ def read_table(
             raise DataError(
                 f"{info.name}: feature {name!r} has no value in any rated row; leave it out"
             )
+    human = np.array([row.human for row in rows], float)
+    sets = [share_names(name, own) for name, own in labels.items() if own]
+    names_of = [one for name in rated for one in share_names(name, labels[name]) or (name,)]
+    # a label that all gave, or none did, is nothing to learn
+    kept = [one not in chain(*sets) or len(np.unique(column[~np.isnan(column)])) > 1
+            for one, column in zip(names_of, human.T, strict=True)]  # fmt: skip
+    rated = tuple(compress(names_of, kept))
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
     every = (*rows, *others)
@@ -267,8 +311,9 @@ def read_table(
         ids=ids,
         features=columns,
         names=names,
-        human=np.array([row.human for row in rows], float),
+        human=np.ascontiguousarray(human[:, kept]),
         aspects=rated,
+        label_sets=tuple(tuple(one for one in own if one in rated) for own in sets),
         groups=group_codes(sources),
         grouped_by=" or ".join(sorted(grouped_by)) or "row",
         annotators={
@@ -280,16 +325,39 @@ def read_table(
         other_texts=other_texts,
         unrated=unrated,
         systems=systems,
-        all_aspects=tuple(info.human),
+        all_aspects=tuple(dict.fromkeys((*info.human, *rated))),
         raters=raters,
         sources=sources,
         pool=pool if others else None,
     )
 
 
+def _ratings(example: Example, aspect: str, labels: Sequence[str]) -> list[float | None]:
+    """Return the rating, or of labels without an order the share of the raters who gave each."""
+    mean = example.human.get(aspect)
+    if not labels:
+        return [mean]
+    given = [one for one in example.annotators.get(aspect, (mean,)) if one is not None]
+    return [given.count(at) / len(given) if given else None for at in range(len(labels))]
+
+
+def _single_ratings(
+    given: tuple[float | None, ...], aspect: str, labels: Sequence[str]
+) -> Iterator[tuple[str, tuple[float | None, ...]]]:
+    """Yield single ratings by aspect, of labels without an order 0 or 1 for each."""
+    if not labels:
+        yield aspect, given
+    for at, name in enumerate(share_names(aspect, labels)):
+        yield name, tuple(None if one is None else float(one == at) for one in given)
+
+
 def refuse_leaks(table: FeatureTable) -> None:
     """Refuse features that hold the answer."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
+    # a judge may well give a rare label where raters do; all labels are as good as theirs in a leak
+    leaking = {aspect for _, aspect in leaks}
+    harmless = {name for own in table.label_sets if not leaking.issuperset(own) for name in own}
+    leaks = [one for one in leaks if one[1] not in harmless]
     if leaks:
         listed = "; ".join(
             f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5]

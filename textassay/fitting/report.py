@@ -235,6 +235,10 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
     coefficients = (Column(c, c.capitalize(), "number") for c in COEFFICIENTS)
     yield Table((Column("name", "mean over the aspects"), *coefficients), means)
+    if labels := held_out.get("labels"):
+        same = Column("same", "raters who gave it", "interval")
+        rows = [("the label with the highest share", Estimate(**labels))]
+        yield Table((Column("name", "of labels without an order"), same), rows)
 
 
 def _in_words(aspect: str, one: Json) -> Iterator[Note]:

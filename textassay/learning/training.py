@@ -200,10 +200,11 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
     """Return which features speak of an aspect.
 
-    A feature names an aspect if a part of its name between slashes is the aspect's. Features that
-    name the target speak of it, and so do features that name no aspect at all, such as `rouge1` or
-    `nli`; features that name another aspect do not. If no feature is left, all speak of it. The
-    probability of a level and an entropy never do: a mean of these and of ratings has no meaning.
+    A feature names an aspect if the parts of its name between slashes have all of the aspect's.
+    Features that name the target speak of it, and so do features that name no aspect at all, such
+    as `rouge1` or `nli`; features that name another aspect do not. If no feature is left, all speak
+    of it. The probability of a level and an entropy never do: a mean of these and of ratings has no
+    meaning.
 
     Args:
         target: The aspect.
@@ -213,9 +214,9 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
     Returns:
         Shape (features,).
     """
-    known = {slug(aspect) for aspect in aspects}
-    parts = [{slug(part) for part in feature.split("/")} for feature in features]
-    matching = np.array([slug(target) in one or not one & known for one in parts], bool)
+    own, *known = (set(map(slug, aspect.split("/"))) for aspect in (target, *aspects))
+    parts = [set(map(slug, feature.split("/"))) for feature in features]
+    matching = np.array([own <= one or not any(map(one.issuperset, known)) for one in parts], bool)
     ratings = np.array([not feature.endswith(LEVEL_FEATURES) for feature in features], bool)
     for chosen in (matching & ratings, ratings):
         if chosen.any():

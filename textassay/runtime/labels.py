@@ -73,6 +73,12 @@ def member_name(aspect: str, label: str) -> str:
     return f"{slug(aspect)}/{slug(label)}"
 
 
+def share_names(name: str, labels: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of columns that say how often each label without an order was given."""
+    # not by `slug`, of which labels such as + and - have the same
+    return tuple(f"{name}/{label.strip().casefold()}" for label in labels)
+
+
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     """Return labels as given, but a known pair with its word for no first."""
     given = tuple(labels)

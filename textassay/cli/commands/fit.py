@@ -109,13 +109,17 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
 def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the flags with the rated examples in place of the data and of how these are read."""
     from textassay.runtime.data.dataset import Examples
+    from textassay.runtime.data.ratings import LabelReader
 
     reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
     marks = typed.get("missing") or ()
     by_model = bool(typed.get("method"))
     strict = bool(by_model and typed.get("strict_columns"))
-    data = Examples(typed["data"], needs_output=by_model, **reading, strict_columns=strict)
-    rated = with_ratings(data, typed["ratings"], missing=marks)
+    labels = LabelReader(any_word=not by_model)
+    data = Examples(
+        typed["data"], needs_output=by_model, **reading, strict_columns=strict, labels=labels
+    )
+    rated = with_ratings(data, typed["ratings"], missing=marks, labels=labels)
     return {**{name: given for name, given in typed.items() if name not in reading}, "data": rated}
 
 

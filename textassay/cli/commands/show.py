@@ -322,16 +322,19 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
     """Print what each juror adds to a jury without negative weights, and what they reach."""
     from textassay.cli.rated import RatedInput
-    from textassay.fitting.importance import juries, jury_tables, worths
+    from textassay.fitting.importance import juries, jury_tables, labels_of_jurors, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.methods.fitted.evaluator import read_files
     from textassay.runtime.data.material import OTHER_OUTPUT
     from textassay.runtime.data.ratings import LabelReader
 
     source = RatedInput(scores, human, given)
-    own = source.source(LabelReader(source.declared))
-    files = read_files((own,), level_features=False)
-    examples = source.examples(needs_output=False)
+    files = read_files(
+        (source.source(LabelReader(source.declared, any_word=True)),), level_features=False
+    )
+    rated_aspects = source.examples(LabelReader(any_word=True), needs_output=False).check().human
+    labels = labels_of_jurors(source.declared, rated_aspects)
+    examples = source.examples(LabelReader(labels, any_word=True), needs_output=False)
     rated = read_table(examples, scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
     pairs = {one.id for one in examples if one.meta.get(OTHER_OUTPUT) is not None}
@@ -340,7 +343,9 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
     document = {
         "rows": [one.as_dict() for one in found], "juries": [one.as_dict() for one in together],
     }  # fmt: skip
-    print_tables(jury_tables(found, together), document, as_json=as_json)
+    print_tables(
+        jury_tables(found, together, of_labels=bool(rated.label_sets)), document, as_json=as_json
+    )
 
 
 def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:

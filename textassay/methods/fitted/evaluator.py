@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain
@@ -36,8 +36,11 @@ from textassay.agreement.records import (
 )
 from textassay.learning.aggregators import Aggregator
 from textassay.methods.library.toml import validate_as
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import share_names
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
 from textassay.table import Column, Displayed, Table
@@ -157,22 +160,19 @@ class FeatureScores(Recorded):
 
 
 def read_files(
-    files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
-    aspects: Collection[str] | None = None,
-    *,
-    level_features: bool = True,
+    files: Iterable[ScoreSource] | Mapping[str, ScoreSource], *, level_features: bool = True
 ) -> FeatureScores:
     """Read files of scores and runs, and name their features.
 
     Ratings by a decision model have two further features, of the probabilities of their levels,
-    unless `level_features` is false.
+    unless `level_features` is false. Labels without an order are a feature each, 0 or 1.
     """
     named = (
         files.items()
         if isinstance(files, Mapping)
         else (split_name(one) if isinstance(one, str) else ("", one) for one in files)
     )
-    read = [(name, source, _scores_of(source, aspects, level_features)) for name, source in named]
+    read = [(name, source, _scores_of(source, level_features)) for name, source in named]
     for _, source, scores in read:
         if not scores:
             raise DataError(f"{source} contains no scores")
@@ -195,20 +195,22 @@ def read_files(
     return columns
 
 
-def _scores_of(
-    source: ScoreSource, aspects: Collection[str] | None, level_features: bool
-) -> Recorded:
-    unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
-    for name in unordered:
-        if aspects is None or name in aspects:
-            raise ConfigurationError(
-                f"{source}: the labels of {name!r} have no order, so their numbers are no feature"
-                f" to learn from; choose other aspects (aspects=)"
-            )
-    scores = read_scores(source, level_features=level_features)
-    for name in unordered:
-        for column in (name, *level_feature_names(name)):
+def _scores_of(source: ScoreSource, level_features: bool) -> Recorded:
+    if isinstance(source, Examples):
+        reader = source.labels
+    else:
+        reader = LabelReader(read_labels(source), any_word=True)
+    scores = read_scores(source, reader, level_features=level_features)
+    for name in list(scores):
+        if not (labels := reader.unordered("metrics", name)):
+            continue
+        for column in level_feature_names(name):
             scores.pop(column, None)
+        given = scores.pop(name)
+        for at, column in enumerate(share_names(name, labels)):
+            scores[column] = {
+                id_: None if value is None else float(value == at) for id_, value in given.items()
+            }
     return scores
 
 

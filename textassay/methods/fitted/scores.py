@@ -209,7 +209,7 @@ class FittedMethod(_FittedMethod):
         self.options = options or LearnedOptions()
         super().__init__(evaluator, aspects, self.options)
         files = self.options.scores
-        self._scores = read_files((files,) if isinstance(files, str) else files, aspects=())
+        self._scores = read_files((files,) if isinstance(files, str) else files)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         if self.options.pool:
             # the means depend on the other texts, so scores over another pool are not comparable

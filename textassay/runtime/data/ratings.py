@@ -91,6 +91,12 @@ class LabelReader:
                 return words[0], words[1]
         return None
 
+    def unordered(self, field: str, name: str) -> tuple[str, ...]:
+        """Return the labels without an order that values of a name are so far; empty if none."""
+        if (scale := self.declared.get(name)) is not None:
+            return scale.names if scale.is_nominal else ()
+        return tuple(self.categories.get((field, name), {}).values())
+
     def are_words(self, field: str, name: str) -> bool:
         """Return whether values of a name were labels so far."""
         return (field, name) in self._words_of
