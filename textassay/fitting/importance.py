@@ -484,9 +484,6 @@ def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[
     if len(right):
         found = share_difference(right, of_others, units)
         return Estimate(found.difference, *(found.ci or ()))
-    a_r, b_r = _mean_r(values, table), _mean_r(others, table)
-    if a_r is None or b_r is None:
-        return Estimate(None)
     drawn, count = list[Floats](), 0
     for x, y, ratings in zip(values.T, others.T, table.human.T, strict=True):
         there = ~np.isnan(x) & ~np.isnan(y)
@@ -498,6 +495,9 @@ def _difference(values: Floats, others: Floats, table: FeatureTable, pairs: Set[
         a, b = (resample(one, "dataset", resamples=1000, seed=0)["pearson"] for one in both)
         drawn.append(a - b)
         count = number_of_groups(both[0])
+    if not drawn:
+        return Estimate(None)
+    a_r, b_r = _mean_r(values, table), _mean_r(others, table)
     found = difference_between(a_r, b_r, np.mean(drawn, axis=0), count)
     return Estimate(found.difference, *(found.ci or ()))
 
