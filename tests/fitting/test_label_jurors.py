@@ -174,7 +174,8 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
 
         return ScriptedModel(reply, name=name)
 
-    models = {f"juror{at}": juror(name) for at, name in enumerate(("good", "confused", "guess"))}
+    names = ("good", "confused", "guess")
+    models = {f"juror{at}": juror(name) for at, name in enumerate(names)}
     data = write_lines(tmp_path / "data.jsonl", rows)
     await evaluate(data, method="jury", model=models, task=str(task), out=tmp_path / "run",
                    options={"output": "jurors"})  # fmt: skip
@@ -183,6 +184,10 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
     right = by_hand(rows, mapped)
     vote = found["juries"][1]["right"]["value"]
     assert vote == pytest.approx(right(["good", "confused", "guess"]))
+    fitted = fit_sync(rows, scores=[tmp_path / "run"], aggregator="ridge")
+    labels = {"bug", "praise", "question"}
+    assert {aspect.name for aspect in fitted.evaluator.aspects} == {f"intent/{x}" for x in labels}
+    assert set(fitted.evaluator.features) == {f"intent/{x}/{y}" for x in names for y in labels}
 
 
 def recorded(name):
