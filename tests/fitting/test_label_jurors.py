@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, textassay, write_lines
-from textassay import ScriptedModel, evaluate, fit_sync
+from textassay import ScriptedModel, evaluate, fit, fit_sync
 from textassay.runtime.errors import ConfigurationError, DataError
 
 LABELS = ("bug", "praise", "++", "**")
@@ -184,7 +184,7 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
     right = by_hand(rows, mapped)
     vote = found["juries"][1]["right"]["value"]
     assert vote == pytest.approx(right(["good", "confused", "guess"]))
-    fitted = fit_sync(rows, scores=[tmp_path / "run"], aggregator="ridge")
+    fitted = await fit(rows, scores=[tmp_path / "run"], aggregator="ridge")
     labels = {"bug", "praise", "question"}
     assert {aspect.name for aspect in fitted.evaluator.aspects} == {f"intent/{x}" for x in labels}
     assert set(fitted.evaluator.features) == {f"intent/{x}/{y}" for x in names for y in labels}
