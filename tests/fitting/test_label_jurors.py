@@ -136,7 +136,7 @@ def test_a_label_that_few_texts_have_is_not_learned_and_a_judge_that_gives_it_le
     fitted = fit_sync(people, scores=[scores_file(scores)], aggregator="ridge")
     assert "intent/odd" not in {aspect.name for aspect in fitted.evaluator.aspects}
     rare = [{**row, "annotators": {"intent": [f"own {at}"]}} for at, row in enumerate(people)]
-    with pytest.raises(DataError, match="every label was given to fewer than 10 texts"):
+    with pytest.raises(DataError, match="'intent': people gave each label to fewer than 10 texts"):
         fit_sync(rare, scores=[scores_file(scores)], aggregator="ridge")
     copied = [
         {"id": row["id"], "aspect": "copy/intent", "value": row["annotators"]["intent"][0]}
@@ -177,17 +177,18 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
     names = ("good", "confused", "guess")
     models = {f"juror{at}": juror(name) for at, name in enumerate(names)}
     data = write_lines(tmp_path / "data.jsonl", rows)
-    await evaluate(data, method="jury", model=models, task=str(task), out=tmp_path / "run",
+    run = await evaluate(data, method="jury", model=models, task=str(task), out=tmp_path / "run",
                    options={"output": "jurors"})  # fmt: skip
     found = document("show", tmp_path / "run", "--jurors")
     mapped = [{**row, "value": kept.get(row["value"], row["value"])} for row in scores]
     right = by_hand(rows, mapped)
     vote = found["juries"][1]["right"]["value"]
     assert vote == pytest.approx(right(["good", "confused", "guess"]))
-    fitted = await fit(rows, scores=[tmp_path / "run"], aggregator="ridge")
     labels = {"bug", "praise", "question"}
-    assert {aspect.name for aspect in fitted.evaluator.aspects} == {f"intent/{x}" for x in labels}
-    assert set(fitted.evaluator.features) == {f"intent/{x}/{y}" for x in names for y in labels}
+    for source in (tmp_path / "run", run):
+        learned = (await fit(rows, scores=[source], aggregator="ridge")).evaluator
+        assert {aspect.name for aspect in learned.aspects} == {f"intent/{x}" for x in labels}
+        assert set(learned.features) == {f"intent/{x}/{y}" for x in names for y in labels}
 
 
 def recorded(name):

@@ -460,7 +460,7 @@ def _means(table: FeatureTable, members: Collection[str]) -> Floats:
     means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
         own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
-        if table.label_sets:  # who never gave a label has no column of it
+        if aspect in table.labels:  # who never gave a label has no column of it
             means[:, at] = table.features[:, own].sum(axis=1) / len(members)
         elif own:
             means[:, at] = table.features[:, own].mean(axis=1)
@@ -693,7 +693,7 @@ def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str])
             if _any_rises(rows.features, rows.human[:, at]):
                 aggregator = fitter.fit(learner, rows, aspect)
                 predicted[inside, at] = predict(aggregator, part.rows(inside))[:, 0]
-            elif table.label_sets:  # one that hardly any rater gave
+            elif aspect in table.labels:  # one that hardly any rater gave
                 predicted[inside, at] = _mean_of_rated(rows.human[:, at])
     return predicted
 

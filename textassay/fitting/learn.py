@@ -137,6 +137,11 @@ class FeatureTable:
             pool=self.pool and self.pool._replace(features=self.pool.features[:, columns]),
         )
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """The aspects that are shares of raters who gave a label."""
+        return frozenset(chain(*self.label_sets))
+
     def of_common_labels(self) -> FeatureTable:
         """Return the table without labels that fewer than 10 texts have.
 
@@ -145,11 +150,16 @@ class FeatureTable:
         rare = {
             name
             for name, shares in zip(self.aspects, self.human.T, strict=True)
-            if any(name in own for own in self.label_sets) and (shares > 0).sum() < 10
+            if name in self.labels and (shares > 0).sum() < 10
         }
+        for own in self.label_sets:
+            if rare.issuperset(own):
+                aspect = own[0].rpartition("/")[0]
+                raise DataError(
+                    f"aspect {aspect!r}: people gave each label to fewer than 10 texts, too few to"
+                    " learn from; leave it out"
+                )
         kept = [name not in rare for name in self.aspects]
-        if rare and not any(kept):
-            raise DataError("every label was given to fewer than 10 texts: too few to learn from")
         return replace(
             self,
             human=np.ascontiguousarray(self.human[:, kept]),
@@ -294,9 +304,10 @@ def read_table(
             )
     human = np.array([row.human for row in rows], float)
     sets = [share_names(name, own) for name, own in labels.items() if own]
+    columns_of_labels = frozenset(chain(*sets))
     names_of = [one for name in rated for one in share_names(name, labels[name]) or (name,)]
     # a label that all gave, or none did, is nothing to learn
-    kept = [one not in chain(*sets) or len(np.unique(column[~np.isnan(column)])) > 1
+    kept = [one not in columns_of_labels or len(np.unique(column[~np.isnan(column)])) > 1
             for one, column in zip(names_of, human.T, strict=True)]  # fmt: skip
     rated = tuple(compress(names_of, kept))
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
@@ -313,7 +324,7 @@ def read_table(
         names=names,
         human=np.ascontiguousarray(human[:, kept]),
         aspects=rated,
-        label_sets=tuple(tuple(one for one in own if one in rated) for own in sets),
+        label_sets=tuple(filter(None, (tuple(n for n in own if n in rated) for own in sets))),
         groups=group_codes(sources),
         grouped_by=" or ".join(sorted(grouped_by)) or "row",
         annotators={

@@ -36,7 +36,6 @@ from textassay.agreement.records import (
 )
 from textassay.learning.aggregators import Aggregator
 from textassay.methods.library.toml import validate_as
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -196,10 +195,9 @@ def read_files(
 
 
 def _scores_of(source: ScoreSource, level_features: bool) -> Recorded:
-    if isinstance(source, Examples):
-        reader = source.labels
-    else:
-        reader = LabelReader(read_labels(source), any_word=True)
+    # of a run in memory, or in a folder
+    labels = getattr(source, "labels", None) or read_labels(source)
+    reader = labels if isinstance(labels, LabelReader) else LabelReader(labels, any_word=True)
     scores = read_scores(source, reader, level_features=level_features)
     for name in list(scores):
         if not (labels := reader.unordered("metrics", name)):
