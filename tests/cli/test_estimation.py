@@ -532,7 +532,7 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
     assert [row[name] for name in empty] == [None] * len(empty)
     assert (row["a"], row["b"]) == (3, 0.5)
     assert found["agreement"][0]["difference"] == pytest.approx(0)
-    assert "scores from 1 to 5, the other from 0 to 1, so a - b means nothing" in done.said
+    assert "scores from 1 to 5, the other from 0 to 1, so a - b is meaningless" in done.said
     textassay("compare", one, other, rated, "--fail-below", "0").ends(4, "inconclusive")
 
 
