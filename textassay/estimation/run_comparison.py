@@ -301,7 +301,7 @@ def _by_subset(
     """Compare the texts of each subset, and adjust p-values over the subsets."""
     first, second = a.people or b.people, b.people or a.people
     if first is None or second is None:
-        raise ConfigurationError(f"by={by!r} divides the data, and they are not known; give DATA")
+        raise ConfigurationError(f"by={by!r} divides the data, which are unknown here; give DATA")
     found: dict[str, RunComparison] = {}
     notes = [*outside_subsets(first)]
     for name in subset_names(first, second):

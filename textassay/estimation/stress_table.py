@@ -42,7 +42,7 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     notes += [
         Note(
             f"the questions of a request influence each other: {_WITH_OTHERS[test]}, scores move by"
-            f" up to {most:.2g} more on average than when the same is asked again",
+            f" up to {most:.2g} more on average than when the request is repeated",
             warning=True,
         )
         for test, most in document.get("influence", {}).items()

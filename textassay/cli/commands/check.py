@@ -82,7 +82,7 @@ def check(
 
 
 def print_check(found: Check, *, as_json: bool = False) -> None:
-    """Print the verdict in words, the commands that come next, and the table."""
+    """Print the verdict in words, the next commands, and the table."""
     if as_json:
         import json
 

@@ -100,7 +100,7 @@ def compare(
     known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
     judged = {id_ for one in b.judged.values() for id_ in one.values}
     found = compare_sides(
-        # with all texts in the data, their sources are known
+        # the data contain all texts, so their sources are known
         a, b, unpaired=judged <= known, aspects=names, confidence=confidence, seed=seed,
         weight=over, with_agreement=systems is None, by=by,
     )  # fmt: skip

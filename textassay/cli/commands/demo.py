@@ -150,7 +150,7 @@ async def _judge(folder: Path, style: Style) -> DemoResult:
         async with connect(MODEL) as model:
             return await judge(folder, model, {"none": False, "plain": True}.get(style))
     except TextassayError as error:
-        # replaces the notes of the run inside, which name a folder that the user did not choose
+        # replaces the notes of the inner run, which name a folder that the user did not choose
         error.__notes__ = [_how_to_go_on(folder)]
         raise Stopped from error
     except asyncio.CancelledError:

@@ -23,10 +23,10 @@ def export(
         str | None, syntax.option("URL", "Server to send to, in place of a file: mlflow, langfuse.")
     ] = None,
     trace: Annotated[
-        str, syntax.option("FIELD", "Where a text has the id of its trace: id, group or a column.")
+        str, syntax.option("FIELD", "Field with the id of the text's trace: id, group or a column.")
     ] = "id",
     data: Annotated[
-        Path | None, syntax.option("DATA", "What was judged (default: the data of the run).")
+        Path | None, syntax.option("DATA", "The judged data (default: the data of the run).")
     ] = None,
     given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:

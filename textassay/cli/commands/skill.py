@@ -1,4 +1,4 @@
-"""`textassay skill`: how coding agents use the command line."""
+"""`textassay skill`: instructions for coding agents."""
 
 from __future__ import annotations
 
