@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from textassay.agreement.correlation import Codes, Floats, NumbersLike, RowLabels, finite_array
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_DEFINED_GROUPS,
+    FEWEST,
     Interval,
     effective_number,
     jeffreys,
@@ -222,11 +222,8 @@ def choice_agreement(
     n = len(found.units)
     value, strict = found.shares[0], found.strict[0]
     note = None
-    if n and (units_seen := _count(found.units)) < MIN_DEFINED_GROUPS:
-        note = (
-            f"no interval of choices: needs at least {MIN_DEFINED_GROUPS} groups, found"
-            f" {units_seen}"
-        )
+    if n and (units_seen := _count(found.units)) < FEWEST.defined:
+        note = f"no interval of choices: needs at least {FEWEST.defined} groups, found {units_seen}"
     return ChoiceAgreement(
         n=n, texts=found.texts,
         choice=Measure(_mean(value), share_interval(value, found.units), found.chance),
@@ -284,7 +281,7 @@ def _error(values: Floats, units: Codes) -> tuple[float, float]:
 
 def share_interval(values: Floats, units: Codes) -> Interval | None:
     """Return the interval of a mean share over groups; `None` if there are too few units."""
-    if _count(units) < MIN_DEFINED_GROUPS:
+    if _count(units) < FEWEST.defined:
         return None
     share, (error, df) = float(values.mean()), _error(values, units)
     half = t_quantile(df, CONFIDENCE) * error
@@ -308,7 +305,7 @@ def share_difference(a: Floats, b: Floats, units: Codes) -> Difference:
         return Difference(None, None, None, None, None)
     first, second, delta = float(a.mean()), float(b.mean()), a - b
     value = float(delta.mean())
-    if _count(units) < MIN_DEFINED_GROUPS:
+    if _count(units) < FEWEST.defined:
         return Difference(first, second, value, None, None)
     error, df = _error(delta, units)
     # judges that differ nowhere, or equally everywhere, do not show how much other groups would

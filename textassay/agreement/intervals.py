@@ -59,22 +59,30 @@ _CHUNK = 200_000
 """Numbers per temporary array: what fits a core's cache is fastest."""
 
 Interval = tuple[float, float]
-MIN_GROUPS = 5
-"""Fewest groups for an interval; with fewer, simulated coverage falls below 90 %."""
-MIN_DEFINED_GROUPS = 15
-"""Fewest groups with a coefficient at group level: with 12 of them simulated coverage on skewed
-ratings is 90 to 93 %."""
-MOSTLY, MIN_OTHER = 0.55, 12
-"""Intervals at data set level are too narrow if the commonest rating has at least this share, and
-the effective number of groups with another rating is below this number: simulated coverage is 63 to
-93 % with 90 % equal ratings and fewer than 8 such groups.
-"""
-MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 6, 40
-"""Fewest systems, and groups behind their means, for an interval at system level: simulated
-coverage is then 95 to 100 %. With five systems an interval would cover most of -1 to 1.
-"""
-_PRECISE = 1e-14
-"""Relative precision of a quantile."""
+MOSTLY = 0.55
+"""Share of the commonest rating from which ratings are mostly equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """Fewest groups and systems for an interval, from simulated coverage of 95 % intervals."""
+
+    groups: int = 5
+    """With fewer groups, coverage falls below 90 %."""
+    defined: int = 15
+    """Groups with a coefficient at group level: with 12 of them, coverage on skewed ratings is 90
+    to 93 %."""
+    other: int = 12
+    """Effective number of groups with another rating if ratings are mostly equal: with fewer than
+    8 of them and 90 % equal ratings, coverage at data set level is 63 to 93 %."""
+    systems: int = 6
+    """With 6 systems of 40 groups, coverage at system level is 95 to 100 %; an interval of five
+    systems would cover most of -1 to 1."""
+    groups_of_systems: int = 40
+    """Groups behind the means of systems."""
+
+
+FEWEST = Fewest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,7 @@ def t_quantile(df: float, confidence: float) -> float:
     # Newton's method from 0: the tail probability is convex there, so no step goes too far
     t, step = 0.0, math.inf
     scale = 2 * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    while step > _PRECISE * t:
+    while step > 1e-14 * t:
         density = scale * (1 + t * t / df) ** (-(df + 1) / 2)
         step = (_t_tails(t, df) - (1 - confidence)) / density
         t += step
@@ -159,7 +167,7 @@ def _t_tails(t: float, df: float) -> float:
             d = 1 / (1 + term * d)
             c = 1 + term / c
             value *= c * d
-        if abs(c * d - 1) < _PRECISE:
+        if abs(c * d - 1) < 1e-14:
             break
     found = front * value / a
     return 1 - found if a == 0.5 else found
@@ -178,10 +186,10 @@ def number_of_groups(pairs: Pairs) -> int:
 
 
 def too_few_groups(pairs: Pairs) -> str:
-    """Return why there is no interval if there are fewer than `MIN_GROUPS` groups, or rows."""
+    """Return why there is no interval if there are fewer than `FEWEST.groups` groups, or rows."""
     kind = "groups" if pairs.has_groups else "rows"
     groups = number_of_groups(pairs)
-    return _too_few(kind, groups, MIN_GROUPS) if groups < MIN_GROUPS else ""
+    return _too_few(kind, groups, FEWEST.groups) if groups < FEWEST.groups else ""
 
 
 def _too_few(kind: str, count: int, needed: int) -> str:
@@ -261,18 +269,18 @@ def _mostly_equal(pairs: Pairs) -> str | None:
     rating, share = commonest(pairs.human)
     sizes = np.bincount(pairs.groups).astype(float)
     worth = effective_number(sizes[np.unique(pairs.groups[pairs.human != rating])])
-    if share <= MOSTLY or worth >= MIN_OTHER:
+    if share <= MOSTLY or worth >= FEWEST.other:
         return None
     return (
         f"{share:.0%} of the ratings are {rating:g}, and groups with another one weigh as much"
-        f" as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the intervals are too"
+        f" as {worth:.0f} of equal size (at least {FEWEST.other} are needed): the intervals are too"
         " narrow; rate more groups"
     )
 
 
 def coefficient_interval(value: float | None, drawn: Floats, groups: int) -> Interval | None:
     """Return the interval of a correlation by Student's t on Fisher's z scale."""
-    if value is None or groups < MIN_GROUPS:
+    if value is None or groups < FEWEST.groups:
         return None
     # groups are the sampled unit, so they, not rows, give the degrees of freedom
     return interval_around(value, standard_error(to_z(drawn), groups), groups - 1)
@@ -320,9 +328,9 @@ def _over_groups(
     ci: dict[Coefficient, Interval | None] = {}
     for name, value in point.items():
         defined = per_group[name][~np.isnan(per_group[name])]
-        if len(defined) < MIN_DEFINED_GROUPS or value is None:
+        if len(defined) < FEWEST.defined or value is None:
             return Intervals(
-                note=_too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
+                note=_too_few("groups with a coefficient", len(defined), FEWEST.defined)
             )
         ci[name] = _around_mean(defined)
     return Intervals(ci)
@@ -337,7 +345,7 @@ def _around_mean(coefficients: Floats) -> Interval:
     # in small groups most coefficients are 1 and few are -1, like hits and misses
     share = (mean + 1) / 2
     # coefficients that differ only by rounding count as equal
-    is_equal = error <= _PRECISE
+    is_equal = error <= 1e-14
     number = float(groups) if is_equal else share * (1 - share) / (error / 2) ** 2
     # with more misses the mean is close to normal
     if min(share, 1 - share) * number < 30:
@@ -358,11 +366,13 @@ def jeffreys(share: float, number: float) -> Interval:
 def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Intervals:
     x, y = system_means(pairs)
     systems = len(x)
-    if systems < MIN_SYSTEMS:
-        return Intervals(note=_too_few("systems", systems, MIN_SYSTEMS))
-    if (groups := number_of_groups(pairs)) < MIN_SYSTEM_GROUPS:
+    if systems < FEWEST.systems:
+        return Intervals(note=_too_few("systems", systems, FEWEST.systems))
+    if (groups := number_of_groups(pairs)) < FEWEST.groups_of_systems:
         kind = "groups" if pairs.has_groups else "rows"
-        return Intervals(note=_too_few(f"{kind} behind the systems", groups, MIN_SYSTEM_GROUPS))
+        return Intervals(
+            note=_too_few(f"{kind} behind the systems", groups, FEWEST.groups_of_systems)
+        )
     noise = _noise_of_means(pairs, x, y)
     if noise is None:
         return Intervals(

@@ -61,7 +61,7 @@ from textassay.agreement.correlation import (
 )
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_GROUPS,
+    FEWEST,
     Interval,
     number_of_groups,
     t_quantile,
@@ -314,7 +314,7 @@ def mean_interval(
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
-    if len(rows) < MIN_GROUPS:
+    if len(rows) < FEWEST.groups:
         return None
     sums, rng = np.bincount(codes, weights=values).astype(float), np.random.default_rng(seed)
     weights = next(_random_weights(np.ones(len(rows)), resamples, resamples, rng))

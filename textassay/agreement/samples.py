@@ -25,7 +25,7 @@ from textassay.agreement.correlation import (
     pair_up,
 )
 from textassay.agreement.intervals import (
-    MIN_GROUPS,
+    FEWEST,
     Varied,
     degrees_of_freedom,
     interval_around,
@@ -112,7 +112,7 @@ def correlations_by_samples(
     first, least = drawn[0][0], counts[0]
     values = [_mean(np.array([_coefficients(one) for one in draws])) for draws in drawn]
     varied: list[list[Varied]] = []
-    if bootstrap and number_of_groups(first) >= MIN_GROUPS:
+    if bootstrap and number_of_groups(first) >= FEWEST.groups:
         varied = [[vary_groups(one, bootstrap, seed) for one in draws] for draws in drawn]
     for at, name in enumerate(COEFFICIENTS):
         # the draws are averaged first, so that only the variation between groups is left

@@ -44,7 +44,7 @@ from textassay.agreement.correlation import (
 )
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_GROUPS,
+    FEWEST,
     Interval,
     Intervals,
     Varied,
@@ -277,7 +277,7 @@ def compare(
     )
     points = [compute_agreement(pairs, level) for pairs in (first, second)]
     # at system level a point is a system, the sampled unit
-    rows, unit_level, least = len(first.scores), level, MIN_GROUPS
+    rows, unit_level, least = len(first.scores), level, FEWEST.groups
     if level == "system":
         first, second = _system_means_as_rows(first), _system_means_as_rows(second)
         unit_level, least = "dataset", 10  # with fewer, resamples vary too little
@@ -343,7 +343,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
     """Return the difference of two coefficients with interval and p-value."""
     drawn = without_rounding(drawn)
-    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
+    error = standard_error(drawn, groups) if groups >= FEWEST.groups else None
     # this number of resamples cannot show a smaller one
     return difference_of(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
 

@@ -16,7 +16,6 @@ from textassay.agreement.intervals import CONFIDENCE, effective_number, t_quanti
 from textassay.checking.pair import Mask
 from textassay.table import Estimate
 
-UNDEFINED = Estimate(None)
 MIN_ITEMS = 30
 """Texts that a rater must share with others to be compared with them, as published."""
 _DETECT = 2.80
@@ -34,7 +33,7 @@ def mean_over(values: Floats, groups: Codes) -> Estimate:
         groups: Code of each row's source, shape (n,).
     """
     if not len(values):
-        return UNDEFINED
+        return Estimate(None)
     mean = float(values.mean())
     error, df = _error_of_mean(values - mean, groups)
     if math.isnan(error):
@@ -67,10 +66,10 @@ def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
 def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     """Return Pearson's r; its interval is a jackknife over sources on Fisher's z scale.
 
-    `UNDEFINED` if a side is constant.
+    `Estimate(None)` if a side is constant.
     """
     if len(x) < 3 or x.min() == x.max() or y.min() == y.max():
-        return UNDEFINED
+        return Estimate(None)
     x, y = x - x.mean(), y - y.mean()
     parts = np.stack([
         np.bincount(groups, weights=one) for one in (np.ones(len(x)), x, y, x * x, y * y, x * y)
@@ -107,7 +106,7 @@ def within_sources(x: Floats, y: Floats, groups: Codes) -> Estimate:
     several = sizes[groups] > 1
     x, y, groups = x[several], y[several], groups[several]
     if not len(x):
-        return UNDEFINED
+        return Estimate(None)
     return correlation(_centered(x, groups), _centered(y, groups), groups)
 
 
@@ -123,7 +122,7 @@ class SystemOrder(NamedTuple):
     """Systems with texts; 0 if there are fewer than two, or fewer than two sources."""
     pairs: int = 0
     """Pairs of systems that people's ratings distinguish."""
-    right: Estimate = UNDEFINED
+    right: Estimate = Estimate(None)
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
     reversed: int = 0
     """Pairs that the judge is shown to order the other way round."""
@@ -242,7 +241,7 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Esti
         rater.append(pearson(raters[rows, at], mean) or 0.0)
     figures = [(one.value, one.low, one.high) for one in judge]
     if any(None in one for one in figures):
-        return UNDEFINED, float(np.mean(rater))
+        return Estimate(None), float(np.mean(rater))
     return Estimate(*np.mean(np.array(figures, float), axis=0).tolist()), float(np.mean(rater))
 
 

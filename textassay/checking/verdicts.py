@@ -27,7 +27,6 @@ from textassay.checking.phrases import (
 )
 from textassay.checking.statistics import (
     MIN_ITEMS,
-    UNDEFINED,
     SystemOrder,
     best_cut,
     correlation,
@@ -152,7 +151,7 @@ class VerdictRow:
     def main_figure(self) -> tuple[str, Estimate]:
         """The figure that sums up how a judge agrees, by its name."""
         name = "accuracy" if self.pair.judge_labels else "pearson"
-        return name, self.agreement.get(name, UNDEFINED)
+        return name, self.agreement.get(name, Estimate(None))
 
     @property
     def answers(self) -> tuple[UseAnswer, ...]:
@@ -247,7 +246,7 @@ class _Assessment:
 
     @staticmethod
     def _measure(found: LabelAgreement, name: str) -> Estimate:
-        return found.measures[name].estimate if name in found.measures else UNDEFINED
+        return found.measures[name].estimate if name in found.measures else Estimate(None)
 
     def _agreement(self) -> Iterator[tuple[str, Estimate]]:
         if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
@@ -436,7 +435,7 @@ class _Assessment:
         judge = means[0] - means[0].mean()
         spread = float(judge @ judge)
         if spread <= 0:
-            return UNDEFINED
+            return Estimate(None)
         slope = float(judge @ (means[1] - means[1].mean())) / spread
         # what each row adds to the slope: its system's place times how far it lies off the line
         place = judge[codes] / (sizes[codes] * spread)

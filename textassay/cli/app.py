@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
+from enum import StrEnum
 from functools import wraps
 from importlib import import_module
 from inspect import cleandoc, signature
@@ -39,14 +40,15 @@ CommandFunction = Callable[..., int | None]
 PROMISE = "Can you trust your LLM judge? textassay measures it against people, and makes it better."
 """First line of the help, of the package and of the documentation."""
 
-FIRST, SCORING, DECIDING, LOOKING, MAKING = (
-    "Start here",
-    "More: score texts and learn from ratings",
-    "More: from scores to decisions",
-    "More: look and exchange ratings",
-    "More: methods, models and files",
-)
-"""Headings of the list of commands, in the order in which they are shown."""
+
+class Panel(StrEnum):
+    """Headings of the list of commands, in the order in which they are shown."""
+
+    FIRST = "Start here"
+    SCORING = "More: score texts and learn from ratings"
+    DECIDING = "More: from scores to decisions"
+    LOOKING = "More: look and exchange ratings"
+    MAKING = "More: methods, models and files"
 
 
 class _PlainSwitches:
@@ -146,14 +148,14 @@ _app = new_app("textassay", PROMISE)
 _groups: dict[str, typer.Typer] = {}
 
 
-def group(name: str, text: str, *, panel: str) -> None:
+def group(name: str, text: str, *, panel: Panel) -> None:
     """Make a group of commands, such as `cache`, once."""
     _groups[name] = new_app(name, text)
     _app.add_typer(_groups[name], name=name, rich_help_panel=panel)
 
 
 def command(
-    name: str, *, panel: str | None = None, group: str | None = None, asks_models: bool = False
+    name: str, *, panel: Panel | None = None, group: str | None = None, asks_models: bool = False
 ) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as a command.
 

@@ -42,8 +42,6 @@ _FLAGS = {
 """Flags that are named differently from the parameters they give."""
 COMMAND_PARAMETERS: set[str] = set()
 """Parameters of the commands that are registered."""
-_MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
-"""Settings whose values may contain a password; no message repeats them."""
 GATE_STATUS = {"holds": 0, "fails": Status.UNSCORED, "inconclusive": Status.INCONCLUSIVE}
 """Documented statuses: CI distinguishes a regression from too few texts."""
 
@@ -153,7 +151,9 @@ def _reason(problem: Any) -> str:
     # messages of `Settings` name other settings as in Python
     reason = re.sub(r"`(\w+)`", lambda name: _name_flag(name[1]).removesuffix("="), reason)
     place, given = problem["loc"], problem["input"]
-    if not place or isinstance(given, dict) or place[0] in _MAY_BE_SECRET:
+    # the value of such a setting may contain a password
+    may_be_secret = place and place[0] in {"limits", "cache", "proxy", "headers", "query"}
+    if not place or isinstance(given, dict) or may_be_secret:
         return reason
     return f"{reason} (given: {given!r})"
 

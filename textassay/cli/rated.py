@@ -224,7 +224,7 @@ class RatedInput:
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 
     def comparisons(self, pair: str | None) -> Iterable[Example]:
-        """Open the comparisons that scores belong to: pairs of systems if requested, or in the run."""
+        """Open the comparisons of the scores: pairs of systems if requested, or in the run."""
         return Paired(self.examples()) if pair or self._run.pair else self.examples()
 
     def columns(self) -> list[Columns]:

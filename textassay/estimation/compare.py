@@ -20,7 +20,6 @@ from textassay.agreement.records import refuse_other_labels, refuse_several_judg
 from textassay.estimation.columns import Judged
 from textassay.estimation.compare_rows import CompareRow, Unpaired
 from textassay.estimation.means import (
-    NO_ESTIMATE,
     SystemDifference,
     Weight,
     adjust_p,
@@ -32,6 +31,7 @@ from textassay.estimation.paired import paired_difference
 from textassay.estimation.partly_shared import Sides, combine
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.table import Estimate
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
@@ -285,7 +285,7 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
         return row
     # the difference between 4 on a scale of 1 to 5 and .8 on a scale of 0 to 1 is meaningless;
     # agreement with people can still be compared
-    return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
+    return replace(row, difference=Estimate(None), p=None, wins=None, ties=None, losses=None)
 
 
 def _scored(judged: Judged, other: Judged | None = None) -> dict[str, float]:

@@ -26,7 +26,6 @@ from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
     MEANS_OVER,
-    NO_ESTIMATE,
     Corrected,
     Linearized,
     SystemDifference,
@@ -61,31 +60,34 @@ from textassay.table import (
     table_of,
 )
 
-MIN_OWN = 8
-"""A system with at least this number of rated sources is corrected by its own ratings."""
-MIN_OTHER = 7
-"""Fewest sources (Kish's number) with a rating other than the commonest: with fewer, a 95 %
-interval of mostly equal ratings covers less than 93 % in simulations.
-"""
-MIN_OF_TEXTS = 20
-"""Fewest rated sources (in sources of equal size) for a mean over texts: with fewer, if ratings
-depend on the size of a source, 95 % intervals cover 90 to 93 % in simulations.
-"""
-MAX_UNRATED = 0.05
-"""A mean over texts warns of an unrated source with more than this share of the texts: if an
-unrated source with 40 % of them is worse than the others, 95 % intervals contain the mean in 28 %
-of the draws.
-"""
-UNLIKE = 0.01
-"""Rated texts are no random draw if the test of equal scores of rated and other texts has a p-value
-below this: in simulations this is so for 1 to 2 % of random draws, and for 97 % of the draws that
-rate the first sources of a judge that becomes stricter.
-"""
-_UNEQUAL = 0.75
-"""Sizes or weights are unequal if Kish's number is below this share of the number of sources. With
-ratings that are mostly fives, drawn text by text, 95 % intervals cover 92 to 94 % if skewness
-shortens the end at five, and 93 to 95 % with both ends as long as Student's.
-"""
+
+@dataclass(frozen=True, slots=True)
+class EstimateLimits:
+    """Bounds for choosing a correction and for warnings; docs/estimation.md explains them."""
+
+    own: int = 8
+    """A system with at least this number of rated sources is corrected by its own ratings."""
+    other: int = 7
+    """Fewest sources (Kish's number) with a rating other than the commonest: with fewer, a 95 %
+    interval of mostly equal ratings covers less than 93 % in simulations."""
+    of_texts: int = 20
+    """Fewest rated sources (in sources of equal size) for a mean over texts: with fewer, if ratings
+    depend on the size of a source, 95 % intervals cover 90 to 93 % in simulations."""
+    unrated: float = 0.05
+    """A mean over texts warns of an unrated source with more than this share of the texts: if an
+    unrated source with 40 % of them is worse than the others, 95 % intervals contain the mean in
+    28 % of the draws."""
+    p: float = 0.01
+    """Rated texts are no random draw if the test of equal scores of rated and other texts has a
+    p-value below this: in simulations this is so for 1 to 2 % of random draws, and for 97 % of the
+    draws that rate the first sources of a judge that becomes stricter."""
+    equal: float = 0.75
+    """Sizes or weights are unequal if Kish's number is below this share of the number of sources.
+    With ratings that are mostly fives, drawn text by text, 95 % intervals cover 92 to 94 % if
+    skewness shortens the end at five, and 93 to 95 % with both ends as long as Student's."""
+
+
+LIMITS = EstimateLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +320,7 @@ class _Work:
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
-        is_own = own >= MIN_OWN or system is None
+        is_own = own >= LIMITS.own or system is None
         behind = inside if is_own else self.of_all
         corrected = self._correct(behind)
         refused = self.range.refusal(outside)
@@ -342,7 +344,7 @@ class _Work:
         # shows how far, but is unreliable if a few sources have most of the weight
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
         is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
-        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
+        estimate = Estimate(None) if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
             human=part.human,
@@ -352,7 +354,7 @@ class _Work:
             rated=len(y),
             rated_groups=own,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else NO_ESTIMATE,
+            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else Estimate(None),
             corrected=estimate,
             lambda_=corrected.lambda_ if method == "ppi++" else None,
             worth=ratio_of_variances(corrected.labels_only, point) if is_own else None,
@@ -394,7 +396,7 @@ class _Work:
         (f_a, y_a), (f_b, y_b) = (self._by_source(inside) for inside in sides)
         f, y = f_a - f_b, y_a - y_b
         here = np.flatnonzero(~np.isnan(f))
-        if (~np.isnan(y)).sum() < MIN_OWN:
+        if (~np.isnan(y)).sum() < LIMITS.own:
             return None
         return correct_mean(f[here], y[here], here, count=self.count).corrected
 
@@ -426,7 +428,7 @@ class _Work:
         if part.probabilities is None:
             yield from self._not_at_random(part)
         found = number_against_rating(part.raters, part.groups)
-        if found and found[1] < UNLIKE:
+        if found and found[1] < LIMITS.p:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
@@ -440,11 +442,11 @@ class _Work:
         grade, share = commonest(y)
         # if a few sources have most of the weight, the same share of it is worth less
         worth = effective_number(labels.shares[np.unique(groups[y != grade])])
-        if share > MOSTLY and worth < MIN_OTHER:
+        if share > MOSTLY and worth < LIMITS.other:
             yield (
                 f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
-                f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
-                f" intervals are too narrow, and too near {grade:g}; rate more sources"
+                f"weigh as much as {worth:.0f} of equal size (at least {LIMITS.other} are needed):"
+                f" the intervals are too narrow, and too near {grade:g}; rate more sources"
             )
 
     def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
@@ -452,26 +454,26 @@ class _Work:
         sizes = np.bincount(part.groups, minlength=self.count).astype(float)
         # of all sources: in draws without the large sources, the rated sources look equal
         equal = effective_number(sizes) / np.count_nonzero(sizes)
-        if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
+        if equal < LIMITS.equal and equal * labels.clusters < LIMITS.of_texts:
             yield (
                 f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
-                f" {equal * labels.clusters:.0f} of equal size (at least {MIN_OF_TEXTS} are"
+                f" {equal * labels.clusters:.0f} of equal size (at least {LIMITS.of_texts} are"
                 " needed): the intervals are too narrow if large sources are rated unlike small"
                 " ones; rate more sources"
             )
         unrated = np.setdiff1d(np.arange(self.count), part.groups[part.rated])
         largest = float(sizes[unrated].max(initial=0.0) / sizes.sum())
-        if largest > MAX_UNRATED:
+        if largest > LIMITS.unrated:
             yield (
                 f"a source with {largest:.0%} of the texts has no rating (at most"
-                f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
-                " of its texts, or take weight='sources'"
+                f" {LIMITS.unrated:.0%} can be left out): the mean over texts depends on it; rate"
+                " some of its texts, or take weight='sources'"
             )
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
         """Yield a warning if the judge scores the rated texts differently from the others."""
         found = rated_against_others(part.scores, part.rated, part.groups)
-        if found and found.p < UNLIKE:
+        if found and found.p < LIMITS.p:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
                 f" {found.others:.3f} on average (p {_p_value(found.p)}), which is unlikely for a "
@@ -508,7 +510,7 @@ class _Work:
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
-            return NO_ESTIMATE
+            return Estimate(None)
         return self._on_scale(self._mean(on_scale, part.groups))
 
     def _estimate(self, linearized: Linearized, *, one_tailed: bool) -> Estimate:
@@ -542,7 +544,7 @@ def _unequal(mean: Linearized) -> bool:
     """Return whether the sources behind a mean weigh unequally."""
     if mean.shares is None:
         return False
-    return bool(effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares))
+    return bool(effective_number(mean.shares) < LIMITS.equal * np.count_nonzero(mean.shares))
 
 
 def _shows_spread(mean: Linearized) -> bool:

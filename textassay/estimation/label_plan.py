@@ -26,11 +26,6 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Displayed, Note, ResultRow, Table, column, table_of
 
 _STRATA = 5
-LOOKING = (
-    "decide by the interval after all planned ratings: an interval that is checked after every "
-    "batch, until it shows the hoped-for result, is wrong far more often than it promises"
-)
-"""Why an estimate should not be checked repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)

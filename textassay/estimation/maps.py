@@ -36,12 +36,7 @@ from textassay.learning.splits import fold_masks
 from textassay.learning.training import least_error
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
-_PENALTY = 1e-3
-"""Ridge penalty on the slope per unit of standardized score; keeps the slope finite if scores
-separate the ratings.
-"""
 METHODS = ("auto", "isotonic", "linear", "ordinal", "shift")
-MIN_LABELS = 8
 
 
 def _rising(values: Floats) -> Floats:
@@ -220,6 +215,7 @@ def _steps(packed: Floats) -> Floats:
 def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats]:
     """Return the negative log-likelihood of counts by score and rating, with its gradient."""
     steps, slope, total = _steps(packed), float(packed[-1]), counts.sum()
+    penalty = 1e-3  # keeps the slope finite if scores separate the ratings
     below = expit(np.cumsum(steps)[None, :] - slope * scores[:, None])
     shares = np.maximum(np.diff(below, axis=1, prepend=0.0, append=1.0), 1e-12)
     value = -float((counts * np.log(shares)).sum()) / total
@@ -229,9 +225,9 @@ def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats
     gradient = np.append(
         # a step moves its own threshold and every later one
         np.cumsum(first[::-1])[::-1] * np.concatenate([[1.0], steps[1:]]),
-        -(by_threshold.sum(axis=1) @ scores) + _PENALTY * slope,
+        -(by_threshold.sum(axis=1) @ scores) + penalty * slope,
     )
-    return value + _PENALTY * slope**2 / 2, gradient
+    return value + penalty * slope**2 / 2, gradient
 
 
 Map = Isotonic | ClippedLine | Ordinal
@@ -311,10 +307,10 @@ def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Sc
 
 def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
     """Raise if nothing can be learned from these rows."""
-    if len(scores) < MIN_LABELS:
+    if len(scores) < 8:
         raise DataError(
-            f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} is the minimum, "
-            "and 60 from 8 sources are a good start"
+            f"only {len(scores)} rows have both a score and a rating; 8 is the minimum, and"
+            " 60 from 8 sources are a good start"
         )
     if len(np.unique(groups)) < 2:
         raise DataError(
@@ -355,7 +351,6 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
 MIN_CELL = 30
 """Fewest rated rows for which a range of the judge's scores has its own quantile."""
 _MAX_CELLS = 20
-MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
 
 
@@ -386,7 +381,7 @@ class Grid:
 
     low: float
     high: float
-    steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
+    steps: Annotated[int, Field(ge=0, le=12)]
     """Number of steps to a point, 3 for the mean of three whole ratings; 0 for any value."""
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -409,7 +404,7 @@ class Grid:
 
 def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
     """Return the coarsest grid within the bounds, down to twelfths, that contains all ratings."""
-    for steps in range(1, MAX_DENOMINATOR + 1):
+    for steps in range(1, 13):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):
             return Grid(*bounds, steps)

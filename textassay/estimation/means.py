@@ -47,9 +47,6 @@ MEANS_OVER: dict[Weight, str] = {
 }
 
 
-NO_ESTIMATE = Estimate(None)
-
-
 @dataclass(frozen=True, slots=True)
 class Linearized:
     """An estimate as a sum over sources, from which variances of it and of differences follow."""
@@ -307,8 +304,6 @@ def rank_range(rank: tuple[int, int] | None) -> str | None:
     return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))
 
 
-MAX_SHARE_OUT_OF_RANGE = 0.05
-"""A system is refused if more than this share of its scores lies outside the rated range."""
 FEW = 8
 """Fewest ratings from which something is learned about a part of the range."""
 
@@ -633,20 +628,20 @@ class RatedRange:
 
     def refusal(self, outside: float) -> str | None:
         """Return why a mean is refused with this share outside; `None` if it is not."""
-        # 2 / (labels + 1) of exchangeable rows fall outside the rated range by chance; a mean is
-        # refused at three times that, so that small samples are not refused for being small
-        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * 2 / (self.labels + 1))
-        return _refusal(outside, limit, (self.low, self.high), "there are ratings")
+        # the share of exchangeable rows that falls outside the rated range by chance
+        by_chance = 2 / (self.labels + 1)
+        return _refusal(outside, by_chance, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:
         """Return why a mean that relies on the ratings of other systems is refused."""
         # a single rating extends the range, but says almost nothing about a system whose scores
         # concentrate there
-        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * self.by_chance)
-        return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
+        return _refusal(sparse, self.by_chance, self.ends, f"fewer than {FEW} texts are rated")
 
 
-def _refusal(share: float, limit: float, ends: tuple[float, float], what: str) -> str | None:
+def _refusal(share: float, by_chance: float, ends: tuple[float, float], what: str) -> str | None:
+    # at three times chance, so that small samples are not refused for being small
+    limit = max(0.05, 3 * by_chance)
     if share <= limit:
         return None
     return (

@@ -31,7 +31,6 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.joined import join_notes, some_ids
 from textassay.agreement.records import read_score_rows, refuse_several_judges
 from textassay.estimation.means import (
-    NO_ESTIMATE,
     Linearized,
     SystemDifference,
     adjust_p,
@@ -227,7 +226,7 @@ def _rank(
             losses=int((own < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
-            strength=_estimate(order[at], confidence) if has_strengths else NO_ESTIMATE,
+            strength=_estimate(order[at], confidence) if has_strengths else Estimate(None),
             rank=None if ranks is None else ranks[at],
         )
         rows.append(row)

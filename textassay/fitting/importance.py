@@ -41,9 +41,7 @@ from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Estimate, Note, ResultRow, Table, column, table_of
 
-_ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
-MIN_SOURCES = 10
-"""Sources below which no interval is given."""
+_ROWS_TO_SHUFFLE = 1_000
 
 
 def importance_over_folds(
@@ -194,7 +192,7 @@ def _contributions(
     fitted: Aggregator, train: FeatureTable, rows: FeatureTable, seed: int
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
-    rows = _at_most(rows, _ROWS_TO_EXPLAIN, seed)
+    rows = _at_most(rows, 300, seed)
     # the background has no explained row, or a row would be compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
@@ -231,7 +229,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
     rng, rows = np.random.default_rng(fitter.seed), unseen.rows
     # contributions of a few hundred rows give the means well enough, and sampled ones are slow
     drawn = np.zeros(len(rows.ids), bool)
-    drawn[rng.permutation(len(rows.ids))[:_ROWS_TO_EXPLAIN]] = True
+    drawn[rng.permutation(len(rows.ids))[:300]] = True
 
     def explain_fold(fold: Fold) -> Floats:
         return explain(
@@ -486,8 +484,8 @@ def worths(
             f"the scores contain {len(members)} jurors; a run with output=jurors has one score per"
             " aspect and juror, named ASPECT/JUROR or JUROR/ASPECT"
         )
-    if len(np.unique(table.groups)) < MIN_SOURCES:
-        raise DataError(f"fewer than {MIN_SOURCES} rated sources are too few for an interval")
+    if len(np.unique(table.groups)) < 10:
+        raise DataError("fewer than 10 rated sources are too few for an interval")
     known = {name: costs.get(name) for name in members}
     out = list[str]()
     left = _gains(table, fitter, members)

@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.correlation import Floats
-from textassay.estimation.means import NO_ESTIMATE, weighted_mean
+from textassay.estimation.means import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
@@ -270,7 +270,7 @@ def _of_run(
 def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> Estimate:
     """Return the mean of scores with its interval over sources; no interval with one source."""
     if not len(values):
-        return NO_ESTIMATE
+        return Estimate(None)
     estimate = weighted_mean(values, group_codes(groups)).estimate(0.95)
     if scale is not None:
         estimate = estimate.clip(*scale)

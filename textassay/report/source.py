@@ -42,15 +42,13 @@ RowNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-_ABSOLUTE = re.compile(r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)""")
-
-
 def without_folders(text: str) -> str:
     """Return a text of ours with absolute paths cut to the names of their files.
 
     A page is passed on, and paths say on whose machine it was made.
     """
-    return _ABSOLUTE.sub(r"\1", text)
+    path = r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)"""
+    return re.sub(path, r"\1", text)
 
 
 class ScoreTable:

@@ -24,8 +24,6 @@ from textassay.table import (
     to_terminal,
 )
 
-_BAR = 16
-
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
@@ -139,8 +137,9 @@ def _bar(line: Line) -> str:
     if line.start is None or line.end is None:
         return ""
     # a contribution below 0 runs from the middle to the left
-    left, right = sorted((round(line.start * _BAR), round(line.end * _BAR)))
-    return (" " * left + "█" * (right - left)).ljust(_BAR)
+    width = 16
+    left, right = sorted((round(line.start * width), round(line.end * width)))
+    return (" " * left + "█" * (right - left)).ljust(width)
 
 
 def _value(one: ShownScore) -> Text:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import DECIDING, FIRST, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import RunSide
 
 
-@command("compare", panel=FIRST)
+@command("compare", panel=Panel.FIRST)
 def compare(
     run_a: Annotated[Path, syntax.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
@@ -136,7 +136,7 @@ def _systems(
     return first, second
 
 
-@command("rank", panel=DECIDING)
+@command("rank", panel=Panel.DECIDING)
 def rank(
     scores: flags.ScoresArgument,
     data: flags.RatedData = None,
@@ -176,7 +176,7 @@ def rank(
     print_tables(rankings, document, as_json=as_json)
 
 
-@command("agreement", panel=DECIDING)
+@command("agreement", panel=Panel.DECIDING)
 def agreement(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -267,7 +267,7 @@ def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     return number
 
 
-@command("alt-test", panel=DECIDING)
+@command("alt-test", panel=Panel.DECIDING)
 def alt_test(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import DECIDING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say, write_rows
 from textassay.cli.exits import name_flags
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textassay.estimation.maps import Map
 
 
-@command("estimate", panel=DECIDING)
+@command("estimate", panel=Panel.DECIDING)
 def estimate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -127,7 +127,7 @@ def _from_folder(
     return own.map, own.kind
 
 
-@command("label-plan", panel=DECIDING)
+@command("label-plan", panel=Panel.DECIDING)
 def label_plan(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -206,8 +206,6 @@ def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     """Write a file of examples to rate next, and of rated examples, with probabilities."""
-    from textassay.estimation.label_plan import LOOKING
-
     write_rows(out, rows)
     rated = sum(row["rated"] for row in rows)
     say(
@@ -219,10 +217,13 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         f" textassay estimate SCORES DATA --ratings RATINGS --labels {out} (as a further"
         " label-plan)"
     )
-    say(LOOKING)
+    say(
+        "decide by the interval after all planned ratings: an interval that is checked after every"
+        " batch, until it shows the hoped-for result, is wrong far more often than it promises"
+    )
 
 
-@command("calibrate", panel=DECIDING)
+@command("calibrate", panel=Panel.DECIDING)
 def calibrate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,

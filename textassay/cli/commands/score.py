@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import FIRST, SCORING, command, group
+from textassay.cli.app import Panel, command, group
 from textassay.cli.console import capture_warnings, log_as_json, results, say, warn
 from textassay.cli.exits import as_stopped, run_async, with_flags
 from textassay.cli.progress import STYLES, Style, show_progress
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textassay.workers.worker import Opened
 
 
-@command("score", panel=FIRST, asks_models=True)
+@command("score", panel=Panel.FIRST, asks_models=True)
 def score(
     data: flags.OptionalData = None,
     *,
@@ -86,7 +86,7 @@ def score(
     return run_async(execute(build_command(read, chosen), as_json=as_json))
 
 
-group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
+group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=Panel.SCORING)
 
 TOOLS_FLAGS = (
     flags.pick("config", "progress") | flags.READING | flags.pick("api_base", "api_key_env")
@@ -138,13 +138,6 @@ def tools_score(
     parsed = build_command({**read, "method": "tools"}, chosen)
     return run_async(execute(parsed, as_json=as_json))
 
-
-FLAG_NAMES = {
-    name: flag.name or name
-    for name in RunRequest.model_fields
-    if (flag := flag_of(RunRequest, name)) is not None
-}
-"""The flags' names by field of the request."""
 
 SHOWN_WARNINGS = (
     "textassay.runtime.calls.deciding",
@@ -206,7 +199,11 @@ def build_command(
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: typed[name] for name in ("n", "temperature", "seed") if name in typed}
     runtime |= settings_in(typed)
-    given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if flag in typed}
+    given = {
+        name: typed[flag.name or name]
+        for name in RunRequest.model_fields
+        if (flag := flag_of(RunRequest, name)) and (flag.name or name) in typed
+    }
     given |= {"data": str(typed["data"]), **flags.data_options(typed)}
     given |= {"method": method, "models": models, "out": out}
     given["aspects"] = with_criteria(
