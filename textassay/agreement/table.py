@@ -533,17 +533,12 @@ def agreement_table(
         aspect_map = tuple(aspect_map)  # it is read twice
     recorded, opened, labels = read_with_labels(
         lambda reader: read_judge(scores, reader),
-        # an example without a text still has an id and ratings, which are all that is needed here
-        lambda reader: (
-            examples
-            if isinstance(examples, Examples)
-            else Examples(examples, needs_output=False, labels=reader)
-        ),
+        lambda reader: _open(examples, reader),
         read_labels(scores) if labels is None else labels,
         aspect_map,
     )
-    people = People(opened, criteria=True, by=by, judged=judged_data(scores))
-    joined = join(recorded, texts_of(recorded), people, aspect_map)
+    everyone = People(opened, criteria=True, by=by, judged=judged_data(scores))
+    joined = join(recorded, texts_of(recorded), everyone, aspect_map)
     people = joined.people
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
@@ -559,17 +554,28 @@ def agreement_table(
         without_text=joined.without_text,
     )  # fmt: skip
     if threshold is not None and not any(row.threshold for row in whole.labels):
-        pairs = ", ".join(f"{score} with {human}" for score, human in joined.pairs)
-        raise ConfigurationError(
-            "a threshold cuts scores where people said yes or no, and no score here is compared "
-            f"with yes and no: {pairs}; leave out threshold="
-        )
+        raise _nothing_to_cut(joined.pairs)
     if by is None:
         return whole
     subsets = {
         name: replace(measured, people=people.only(name)).table() for name in subset_names(people)
     }
     return replace(whole, by=by, subsets=subsets, outside=tuple(outside_subsets(people)))
+
+
+def _open(examples: Any, reader: LabelReader) -> Examples:
+    """Open the data; examples without a text are kept, since they have an id and ratings."""
+    if isinstance(examples, Examples):
+        return examples
+    return Examples(examples, needs_output=False, labels=reader)
+
+
+def _nothing_to_cut(pairs: Iterable[tuple[str, str]]) -> ConfigurationError:
+    compared = ", ".join(f"{score} with {human}" for score, human in pairs)
+    return ConfigurationError(
+        "a threshold cuts scores where people said yes or no, and no score here is compared with"
+        f" yes and no: {compared}; leave out threshold="
+    )
 
 
 def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:

@@ -183,6 +183,48 @@ class _FeatureRow(NamedTuple):
     rater: str | None
     annotators: dict[str, tuple[float | None, ...]]
 
+    @property
+    def is_rated(self) -> bool:
+        return any(rating is not None for rating in self.human)
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(self.features.size) and bool(np.isnan(self.features).all())
+
+
+@dataclass(slots=True)
+class _FoundRows:
+    """The rows of a data set, and the numbers of rows that are not learned from."""
+
+    rows: list[_FeatureRow] = field(default_factory=list)
+    others: list[_FeatureRow] = field(default_factory=list)
+    """Unrated rows, which show the features of a system's or a source's texts."""
+    unrated: int = 0
+    left_out: int = 0
+    other_texts: int = 0
+
+    def add(self, row: _FeatureRow, *, is_other_text: bool) -> None:
+        self.other_texts += is_other_text
+        if not row.is_rated:
+            self.unrated += 1
+            is_known = row.system is not None or row.source is not None
+            if row.features.size and not row.is_empty and is_known:
+                self.others.append(row)
+        elif row.is_empty:
+            self.left_out += 1
+        else:
+            self.rows.append(row)
+
+    def pool(self) -> Pool | None:
+        """Return the features of all rows; `None` if there are only the rated ones."""
+        if not self.others:
+            return None
+        features, systems, sources = zip(
+            *((row.features, row.system, row.source) for row in (*self.rows, *self.others)),
+            strict=True,
+        )
+        return Pool(np.array(features), systems, sources)
+
 
 def read_table(
     data: Examples,
@@ -205,9 +247,7 @@ def read_table(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows, known, grouped_by = list[_FeatureRow](), set[str](), set[str]()
-    others: list[_FeatureRow] = []
-    unrated = left_out = other_texts = 0
+    found, known = _FoundRows(), set[str]()
     for example in data:
         if scores:
             known.add(example.id)
@@ -223,31 +263,19 @@ def read_table(
                 name: example.annotators[name] for name in rated if name in example.annotators
             },
         )
-        is_empty = bool(names) and bool(np.isnan(row.features).all())
-        if all(rating is None for rating in row.human):
-            unrated += 1
-            # what a system's or a source's texts are like is known without ratings
-            if names and not is_empty and not (row.system is None and row.source is None):
-                others.append(row)
-            continue
-        other_texts += scores.are_of_another_text(example)
-        if is_empty:
-            left_out += 1
-            continue
-        if row.source is not None:
-            grouped_by.add(row.source.partition(" ")[0])  # as `source_label` begins
-        rows.append(row)
+        found.add(row, is_other_text=row.is_rated and scores.are_of_another_text(example))
     scored = {id_ for values in scores.values() for id_ in values}
     if scores and not scored & known:
         raise DataError(
             f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
             f"the data {sorted(known)[:3]}"
         )
+    rows = found.rows
     if not rows:
-        other = f"; {other_texts} have another text than was scored under their id"
+        other = f"; {found.other_texts} have another text than was scored under their id"
         raise DataError(
-            f"{info.name}: none of {left_out} rated rows has any of the features"
-            f"{other * bool(other_texts)}"
+            f"{info.name}: the {found.left_out} rated rows have none of the features"
+            f"{other * bool(found.other_texts)}"
         )
     columns = np.array([row.features for row in rows])
     for name, column in zip(names, columns.T, strict=True):
@@ -257,12 +285,8 @@ def read_table(
             )
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
-    every = (*rows, *others)
-    pool = Pool(
-        np.array([row.features for row in every]),
-        tuple(row.system for row in every),
-        tuple(row.source for row in every),
-    )
+    # as `source_label` begins
+    grouped_by = {source.partition(" ")[0] for source in sources if source is not None}
     return FeatureTable(
         ids=ids,
         features=columns,
@@ -276,14 +300,14 @@ def read_table(
             for name, ratings in annotators.items()
             if any(len(own) > 1 for own in ratings)
         },
-        left_out=left_out,
-        other_texts=other_texts,
-        unrated=unrated,
+        left_out=found.left_out,
+        other_texts=found.other_texts,
+        unrated=found.unrated,
         systems=systems,
         all_aspects=tuple(info.human),
         raters=raters,
         sources=sources,
-        pool=pool if others else None,
+        pool=found.pool(),
     )
 
 

@@ -88,15 +88,7 @@ def compare(
     flags.check_confidence(confidence)
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
-    if systems is None:
-        if run_b is None:
-            raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a = RatedInput(run_a, data, given, by=by).side()
-        b = RatedInput(run_b, data, given, by=by).side(a.labels)
-    elif data is not None:
-        raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
-    else:
-        a, b = _systems(run_a, run_b, systems, given, by)
+    a, b = _sides(run_a, run_b, data, systems, given, by)
     known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
     judged = {id_ for one in b.judged.values() for id_ in one.values}
     found = compare_sides(
@@ -123,12 +115,25 @@ def compare(
     return GATE_STATUS[verdict]
 
 
-def _systems(
-    run: Path, data: Path | None, systems: tuple[str, str], given: syntax.Given, by: str | None
+def _sides(
+    run_a: Path,
+    run_b: Path | None,
+    data: Path | None,
+    systems: tuple[str, str] | None,
+    given: syntax.Given,
+    by: str | None,
 ) -> tuple[RunSide, RunSide]:
+    """Return two runs, or two systems of one run; the second path is then its data."""
     from textassay.estimation.compare import of_system
 
-    rated = RatedInput(run, data, given, by=by)
+    if systems is None:
+        if run_b is None:
+            raise ConfigurationError("compare takes two runs, or one run and --systems A B")
+        a = RatedInput(run_a, data, given, by=by).side()
+        return a, RatedInput(run_b, data, given, by=by).side(a.labels)
+    if data is not None:
+        raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
+    rated = RatedInput(run_a, run_b, given, by=by)
     side = replace(rated.side(), judged=rated.judged)
     first, second = (
         replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
