@@ -1,8 +1,8 @@
 """Importance of an evaluator's features, Shapley values, and the gain of each juror.
 
-All on rows not learned from. Criteria are chosen by figures from training rows alone, over folds of
-them; the report's are of the rows that are held out. What a juror of a jury adds is the error
-without it, over sources that were left out.
+All figures are for rows that were not learned from. Criteria are chosen by figures over folds of
+the training rows; the report's figures are for the held-out rows. A juror's gain is the increase of
+the error without it, over left-out sources.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def importance_over_folds(
 ) -> Importance:
     """Measure which features matter, from training rows alone.
 
-    Each fold's by an aggregator that has not seen it. If an aspect's ratings are all equal in a
-    fold or outside of it, as of texts that are nearly all faultless, aspect by aspect over the rows
-    of all folds together (`cross_fitted_importance`). Rows without any feature take no part.
+    Each fold is predicted by an aggregator learned without it. If an aspect's ratings are all equal
+    in a fold or outside of it, for instance if nearly all texts are faultless, importance is
+    measured aspect by aspect over the rows of all folds together (`cross_fitted_importance`). Rows
+    without any feature are ignored.
     """
     train = train.rows(train.filled)  # ratings of other rows teach nothing
     masks = _fold_masks(train, fitter)
@@ -91,7 +92,7 @@ def _permutation_importance(
     seed: int,
     threads: int = 1,
 ) -> Importance:
-    """Measure permutation importance, each part of the rows by its own aggregator, or number."""
+    """Measure permutation importance, with a predictor or a constant for each part of the rows."""
     systems = [list(compress(rows.systems, inside)) for _, inside in parts]
 
     def predict(features: Floats) -> Floats:
@@ -136,9 +137,9 @@ def cross_fitted_importance(
 ) -> Importance:
     """Measure which features matter for one aspect, from few training rows alone.
 
-    Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
-    of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
-    Rows without any feature take no part.
+    Each row is predicted by an aggregator learned without its fold, but errors are in units of the
+    variance of all rows, so that folds with few rows or little variance do not distort it. Rows
+    without any feature are ignored.
     """
     train = train.rows(train.filled)
     human = train.human[:, [train.aspects.index(aspect)]]
@@ -162,8 +163,8 @@ def _mean_of_rated(ratings: Floats) -> float:
 def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[str, float]:
     """Return the mean size of each feature's Shapley values, from training rows alone.
 
-    In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
-    aggregator that has not seen it. Rows without any feature take no part.
+    In standard deviations of an aspect's ratings, averaged over the aspects; each fold is explained
+    by an aggregator learned without it. Rows without any feature are ignored.
     """
     train = train.rows(train.filled)
     spreads = np.nanstd(train.human, axis=0)
@@ -175,7 +176,7 @@ def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[
             for inside in masks
         ]  # fmt: skip
     else:
-        # where nothing varies outside of a fold, nothing but the mean is learned
+        # if nothing varies outside of a fold, only the mean is learned
         sizes = [
             _contributions(fitter.fit(name, train.rows(~inside), aspect), train,
                            train.rows(inside), fitter.seed) / spreads[at]
@@ -193,21 +194,21 @@ def _contributions(
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
     rows = _at_most(rows, 300, seed)
-    # the background has no explained row, or a row would be compared with itself
+    # the background excludes the explained rows, so that no row is compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
     return global_importance(explanations.values)
 
 
 def _fold_masks(train: FeatureTable, fitter: Fitter) -> list[Mask]:
-    """Return which rows each fold has: two folds, or one for each of three groups."""
+    """Return the rows of each fold: two folds, or one for each of three groups."""
     groups = len(np.unique(train.groups))
-    # with one group to learn from, nothing that needs folds of its own fits
+    # aggregators that need folds themselves cannot learn from a single group
     return fold_masks(train.groups, 3 if groups == 3 else 2, seed=fitter.seed)
 
 
 def importance(unseen: Unseen, fitter: Fitter) -> Json:
-    """Return what people value.
+    """Return the importance of the features for people's ratings.
 
     Permutation importance and mean size of Shapley values, on rows that were not learned from.
     """
@@ -218,7 +219,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             few.rows,
             few.rows.human,
             [(fold.choice.aggregator, fold.inside) for fold in few.repeats[0]],
-            # all rows exchange more than a held-out part, which is usually half of them
+            # fewer repeats over all rows than over a held-out part, which is usually half of them
             repeats=5 if few.is_fixed else 3,
             seed=fitter.seed,
             threads=fitter.threads,
@@ -227,7 +228,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
     except DataError as error:
         content["permutation"] = {"failed": str(error)}
     rng, rows = np.random.default_rng(fitter.seed), unseen.rows
-    # contributions of a few hundred rows give the means well enough, and sampled ones are slow
+    # a few hundred rows suffice for the means, and sampled contributions are slow
     drawn = np.zeros(len(rows.ids), bool)
     drawn[rng.permutation(len(rows.ids))[:300]] = True
 
@@ -235,8 +236,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
         return explain(
             fold.choice.aggregator,
             rows.features[fold.inside & drawn],
-            # training rows are the background: contributions are then relative to what the
-            # evaluator learned from
+            # training rows are the background, so that contributions are relative to them
             fold.train.features,
             systems=list(compress(rows.systems, fold.inside & drawn)),
             samples=16,
@@ -285,7 +285,7 @@ def format_span(span: Floats) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What one juror adds to the jury that it is in."""
+    """The gain of one juror in its jury."""
 
     juror: str = field(metadata=column("juror"))
     """Name of the juror."""
@@ -293,12 +293,13 @@ class Worth:
     """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
     undefined."""
     right: float | None = field(metadata=column("right alone", "number"))
-    """Share of the choices in which it is right, ties shared; `None` if people chose nothing."""
+    """Share of right choices, ties shared; `None` without choices by people."""
     gain: float = field(
         metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
     )
-    """Growth of the squared error without it, in variances of the ratings, averaged over the
-    aspects."""
+    """Increase of the squared error without it, in variances of the ratings, averaged over the
+    aspects.
+    """
     low: float
     """Lower end of its interval over sources."""
     high: float
@@ -314,15 +315,15 @@ class Worth:
             cell=lambda one: Estimate(one.per_dollar, *(one.per_dollar_interval or ())),
         )
     )
-    """US dollars per rated text; `None` if not known."""
+    """US dollars per rated text; `None` if unknown."""
     leave_out: bool = field(
         metadata=column("leave out", cell=lambda one: Alert("yes") if one.leave_out else "")
     )
-    """Whether the jury is no worse without it, as far as the rows can show."""
+    """Whether the jury is not shown to be worse without it."""
 
     @property
     def per_dollar(self) -> float | None:
-        """Gain per dollar for a thousand texts; `None` if the cost is not known or 0."""
+        """Gain per dollar for a thousand texts; `None` if the cost is unknown or 0."""
         return self.gain / (1000 * self.cost) if self.cost else None
 
     @property
@@ -341,20 +342,20 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class JuryAgreement(ResultRow):
-    """How well the jurors together agree with people, on the texts that all of them scored."""
+    """Agreement of the whole jury with people, on the texts that all jurors scored."""
 
     name: str = field(metadata=column("jury"))
-    """How their scores become one."""
+    """How their scores are combined."""
     r: float | None = field(metadata=column("r", "number"))
     """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
     right: Estimate = field(metadata=column("right", "interval"))
-    """Share of the choices in which it is right, ties shared; no value if people chose nothing."""
+    """Share of right choices, ties shared; no value without choices by people."""
 
 
 def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> list[Table]:
-    """Return what each juror adds, who can be left out, and what the jurors reach together."""
+    """Return the gain of each juror, the jurors to leave out, and the jury's agreement."""
     kept = [one.juror for one in found if not one.leave_out]
-    advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
+    advice = f"A jury of {', '.join(kept)} is not shown to be worse by these ratings."
     if len(kept) == len(found):
         advice = "Every juror adds something."
     meaning = (
@@ -370,7 +371,7 @@ def jury_tables(found: Sequence[Worth], together: Sequence[JuryAgreement]) -> li
 
 
 def _lead(found: Sequence[Worth]) -> Iterator[str]:
-    """Yield by how much a juror leads, and what a plain mean of jurors is worth then."""
+    """Yield by how much the best juror leads, and whether a plain mean is likely to be better."""
     by_choice = [(one.right, one.juror) for one in found if one.right is not None]
     by_r = [(one.alone, one.juror) for one in found if one.alone is not None]
     measure, scale, known = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
@@ -382,13 +383,13 @@ def _lead(found: Sequence[Worth]) -> Iterator[str]:
     # lost with one above .2; on RewardBench 2 it gained in 16 of 16 with a lead below 5 points of
     # accuracy, and lost in 7 of 7 with one above 10
     if lead < 0.1:
-        verdict = "where jurors are so close, a plain mean nearly always beats the best"
+        verdict = "with jurors this close, a plain mean nearly always beats the best"
     elif lead < 0.2:
         verdict = "with such a lead a plain mean may help or hurt"
     else:
         verdict = (
-            "a leader by so much is better alone, asked several times at a temperature above 0, or"
-            " with learned weights"
+            "with such a lead, use the best juror alone, asked several times at a temperature "
+            "above 0, or learned weights"
         )
     yield f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one: {verdict}."
 
@@ -396,11 +397,11 @@ def _lead(found: Sequence[Worth]) -> Iterator[str]:
 def juries(
     table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()
 ) -> tuple[JuryAgreement, ...]:
-    """Return how well the best juror, means of all, and learned weights agree with people.
+    """Return the agreement of the best juror, of means of all, and of learned weights with people.
 
     Weights are not negative, and learned from other sources (cross-fitted). `pairs` are the ids of
-    comparisons of two texts. Where judges are asked by several prompts (jurors `JUDGE/PROMPT`),
-    their means are averaged, too: a judge with many prompts should not outvote another one.
+    comparisons of two texts. If judges have several prompts (jurors `JUDGE/PROMPT`), the mean of
+    each judge's mean is added, in which a judge with many prompts has no more weight than others.
     """
     members = jurors_in(table.names, table.aspects)
     plain = _means(table, members)
@@ -415,7 +416,8 @@ def juries(
             [_means(table, own) for own in prompts.values()], axis=0
         )
     ways["learned weights, none negative"] = _predict_unseen(table, fitter, members)
-    # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
+    # a text that a juror left unscored is left out: means of fewer jurors are not scores of the
+    # jury
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
     return tuple(
         JuryAgreement(name, _mean_r(values, table), _share_right(values, table, pairs))
@@ -424,7 +426,7 @@ def juries(
 
 
 def _means(table: FeatureTable, members: Collection[str]) -> Floats:
-    """Return the mean score of these jurors, shape (n, aspects); NaN if one of them gave none."""
+    """Return the mean score of these jurors, shape (n, aspects); NaN if one of them is missing."""
     means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
         own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
@@ -441,7 +443,7 @@ def _mean_r(values: Floats, table: FeatureTable) -> float | None:
 
 
 def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estimate:
-    """Return the share of right choices between the texts of pairs, or of sources with one best."""
+    """Return the share of right choices between the texts of pairs, or of sources."""
     columns, groups, units = list[Floats](), list[Hashable | None](), list[Hashable | None]()
     for at, (scores, ratings) in enumerate(zip(values.T, table.human.T, strict=True)):
         rated = ~np.isnan(ratings)
@@ -454,7 +456,7 @@ def _share_right(values: Floats, table: FeatureTable, pairs: Set[str]) -> Estima
             units += one.units
     if not columns:
         return Estimate(None)
-    # of all aspects together, since the choices of one source are not independent
+    # over all aspects together, since the choices of one source are not independent
     found = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
     right = found.shares[0]
     if not len(right):
@@ -471,12 +473,11 @@ def worths(
 ) -> list[Worth]:
     """Return what each juror adds to a jury without negative weights, and which to leave out.
 
-    `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts.
-    Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
-
-    Jurors are left out one at a time, of those whose gain may be 0 the one that costs most (or
-    gains least, if costs are not known), until all that are left add something: two jurors that
-    say the same are not both needed, but one of them is.
+    `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts. Ordered by
+    gain per dollar, or by gain if the cost of a juror is unknown or 0. Among the jurors whose gain
+    may be 0, the most expensive one (or the one with the least gain, if costs are unknown) is left
+    out, one at a time, until all remaining jurors have a gain: of two similar jurors, one is
+    needed.
     """
     members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
@@ -504,22 +505,22 @@ def worths(
         own = _means(table, [name])
         alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
         found.append(Worth(name, alone, right, *first[name], known[name], name in out))
-    # a juror without a price cannot be ranked beside others by gain per dollar
+    # a juror without a price cannot be ranked by gain per dollar
     by_price = all(one.per_dollar is not None for one in found)
     value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
     return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
-    """Return the jurors that features named `ASPECT/JUROR` or `JUROR/ASPECT` are of, in order."""
+    """Return the jurors of features named `ASPECT/JUROR` or `JUROR/ASPECT`, in order."""
     found = (juror_of(name, aspects) for name in names)
     return tuple(dict.fromkeys(juror for juror in found if juror))
 
 
 def juror_of(name: str, aspects: Iterable[str]) -> str:
-    """Return what a score's name says beside its aspect; empty without an aspect.
+    """Return the part of a score's name besides its aspect; empty without an aspect.
 
-    An aspect may hold slashes itself, such as `topics/refund`: the longest one counts.
+    An aspect may contain slashes, such as `topics/refund`: the longest match counts.
     """
     plain = name.casefold()
     for aspect in sorted(map(str.casefold, aspects), key=len, reverse=True):
@@ -548,7 +549,7 @@ def _gains(
 def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
     """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
     predicted = _predict_unseen(table, fitter, members)
-    # where no member rated a row, or none rises with the ratings, the mean is all that is known
+    # without a rating by a member, or a member that rises with the ratings, the mean is predicted
     predicted = np.where(np.isnan(predicted), np.nanmean(table.human, axis=0), predicted)
     squared = (predicted - table.human) ** 2 / np.nanvar(table.human, axis=0)
     rated = ~np.isnan(squared)
@@ -556,9 +557,9 @@ def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floa
 
 
 def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
-    """Return what a jury without negative weights predicts, learned from other sources.
+    """Return the predictions of a jury without negative weights, learned from other sources.
 
-    NaN for an aspect of which no member rises with the ratings: all weights would be 0.
+    NaN for an aspect on which no member rises with the ratings: all weights would be 0.
     """
     own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
     part = table.with_features(
