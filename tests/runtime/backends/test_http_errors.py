@@ -116,9 +116,7 @@ REFUSALS = [
      "documentation at https://docs.claude.com/en/docs#max-tokens-and-context-window-size",
      Refusal("room", "max_tokens")),
     (404, "This model is only supported in v1/responses and not in v1/chat/completions.",
-     Refusal("api", "model", instead="/v1/responses")),
-    (404, "This is a chat model and not supported in the v1/completions endpoint. Did you mean to "
-     "use v1/chat/completions?", Refusal("api", "model", instead="/v1/chat/completions")),
+     Refusal("api", "model")),
 ]
 # fmt: on
 
@@ -249,6 +247,13 @@ def test_pages_are_quoted_by_their_title(page):
 def test_the_text_of_an_error_page_still_distinguishes_errors():
     page = "<html><title>Forbidden</title><body>Your request was flagged by a <b>filter</b>."
     assert isinstance(read(403, page), errors.ContentRefused)
+
+
+def test_a_page_refuses_no_parameter():
+    page = "<html><title>Blocked</title><body>temperature: not allowed in this text</body>"
+    error = http_errors.from_status(400, {}, page, SERVER, {"temperature": 0.5})
+    assert isinstance(error, errors.RequestRefused)
+    assert error.refusal is None
 
 
 @pytest.mark.parametrize("status", [409, 425, 499])

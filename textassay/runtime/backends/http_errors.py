@@ -294,7 +294,8 @@ def _of_status(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
         )
-    refused = request_refused(message, status, body, sent)
+    # a page of a firewall or gateway refuses no parameter, whatever its words
+    refused = request_refused(message, status, body, {} if page else sent)
     if refused.refusal:
         return refused
     if status in (400, 403, 422) and FAULTS["filter"].search(both):

@@ -22,9 +22,8 @@ from contextvars import ContextVar, Token
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
-    CapabilityError,
     ConfigurationError,
-    ModelError,
+    TextassayError,
     TimedOut,
 )
 from textassay.runtime.images import IMAGE_TOKENS
@@ -84,8 +83,8 @@ class MeteredModel(Wrapper):
         """Answer and count the usage; a failed request counts with its unusable answers."""
         try:
             response = await ask(call)
-        except (ModelError, BudgetReached) as error:
-            # providers bill unusable answers (cut off, filtered, not JSON)
+        except TextassayError as error:
+            # providers bill unusable answers (cut off, filtered, not JSON, without probabilities)
             if error.usage is not None:
                 self._count(error.usage)
             raise
@@ -400,7 +399,7 @@ class BudgetedModel(Wrapper):
         if not self.budget.is_capped:
             try:
                 answer = self._add_cost(await ask(call))
-            except (ModelError, CapabilityError) as error:
+            except TextassayError as error:
                 self._price_failure(error)
                 raise
             self.budget.spent += answer.usage.cost or 0.0
@@ -418,7 +417,7 @@ class BudgetedModel(Wrapper):
         async with self.budget.reserve(most):
             try:
                 answer = self._add_cost(await ask(call))
-            except (ModelError, CapabilityError) as error:
+            except TextassayError as error:
                 self.budget.spent += self._cost_of_failure(request, error)
                 raise
             cost = answer.usage.cost
@@ -446,7 +445,7 @@ class BudgetedModel(Wrapper):
         cached = min(answer.usage.cached_prompt_tokens, prompt)
         return share * self._cost(prompt, written, cached)
 
-    def _cost_of_failure(self, request: AnyRequest, error: ModelError | CapabilityError) -> float:
+    def _cost_of_failure(self, request: AnyRequest, error: TextassayError) -> float:
         """Return the assumed cost of a failed request: 0 if the server refused it."""
         self._price_failure(error)
         cost = error.usage.cost if error.usage else None
@@ -456,7 +455,7 @@ class BudgetedModel(Wrapper):
         least = self._cost(prompt, 0) if self.price else prompt * self._dearest_token
         return max(cost or 0.0, least)
 
-    def _price_failure(self, error: ModelError | CapabilityError) -> None:
+    def _price_failure(self, error: TextassayError) -> None:
         """Add the cost to the usage of an unusable answer."""
         usage = error.usage
         if usage is None or usage.cost is not None or not self.price:

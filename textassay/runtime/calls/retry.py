@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, cast
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     AnswerUnfinished,
-    BudgetReached,
     ConnectionFailed,
     FatalModelError,
     MalformedResponse,
@@ -32,6 +31,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     ServerFailed,
     ServerUnusable,
+    TextassayError,
     TimedOut,
     TransientError,
 )
@@ -222,13 +222,13 @@ class RetryingModel(Wrapper):
                         if number == 1:  # tenacity begins with the attempt that was made
                             raise first
                         answer = await ask(call)
-                    except (ModelError, BudgetReached) as error:
+                    except TextassayError as error:
                         # the error that is raised in the end has the cost of all attempts
                         spent, error.usage = spent + (error.usage or NO_USAGE), None
                         if isinstance(error, TransientError):
                             self.on_failure(error)
                         raise
-        except (ModelError, BudgetReached) as error:
+        except TextassayError as error:
             # other errors end a request whatever the number of attempts
             if isinstance(error, TransientError):
                 _say_attempts(error, number)
