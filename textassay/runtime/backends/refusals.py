@@ -153,12 +153,12 @@ def _is_other_fault(error: ErrorBody, text: str) -> bool:
 def _other_api(text: str) -> Refusal | None:
     """Return the refusal of a model that is served through the Responses API only."""
     # is only supported in v1/responses and not in v1/chat/completions   send it to /v1/responses
-    told = (
+    served = (
         r"\b(?:only|use|mean|via|through|try|switch|send|available)\b"
         r"(?:(?!\bnot\b|n't|instead of|rather than).){0,40}"
         r"\b(?:v1/responses|responses (?:api|endpoint))\b"
     )
-    return Refusal("api", "model") if re.search(told, text) else None
+    return Refusal("api", "model") if re.search(served, text) else None
 
 
 def _level(first: _Mention, text: str) -> Refusal | None:

@@ -200,9 +200,9 @@ class Adaptation:
 
     def probe_without(self, names: Sequence[str], call: Call) -> Call:
         """Return a harmless question with the parameters of a call but for these."""
-        asked: Any = call.request
+        request: Any = call.request
         question: Any = probe_like(call).request
-        system = [message for message in asked.messages if message.role == "system"]
+        system = [message for message in request.messages if message.role == "system"]
         shown = question.model_copy(update={"messages": (*system, *question.messages)})
         traits = self.learned.learn(unsent=(*self.learned.unsent, *names))
         return fit(traits, call.about(shown))
