@@ -216,9 +216,6 @@ class TokenForecast:
             self._unlimited.add(usage.completion_tokens / samples)
 
 
-CERTAIN = 0.5
-"""Share of an estimate that a true number of tokens exceeds: tokenizers differ by less."""
-
 ROUNDING = 1e-9
 """Share of the cap by which sums of floats may exceed it."""
 
@@ -378,7 +375,7 @@ class BudgetedModel(Wrapper):
     that reports neither counts with the reserved cost. Without a price, the first request goes
     alone, and the highest cost of a token so far is the price.
 
-    Reported usage is not trusted blindly: an answer counts with at least `CERTAIN` of the estimated
+    Reported usage is not trusted blindly: an answer counts with at least half of the estimated
     cost of its prompt and text, or with all of it if no prompt tokens are reported. Unusable
     answers count as well, and so does the prompt of a request that timed out, as providers bill
     both. Other failed requests cost nothing.
@@ -439,8 +436,8 @@ class BudgetedModel(Wrapper):
         """Return the lowest cost that an answer can have, whatever the server reports."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
-        # a reported prompt may be shorter than estimated, as tokenizers differ
-        share = CERTAIN if answer.usage.prompt_tokens else 1.0
+        # a reported prompt may be shorter than estimated: tokenizers differ, but by less than half
+        share = 0.5 if answer.usage.prompt_tokens else 1.0
         prompt = self._forecast.prompt(request)
         cached = min(answer.usage.cached_prompt_tokens, prompt)
         return share * self._cost(prompt, written, cached)

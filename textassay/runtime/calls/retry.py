@@ -147,7 +147,6 @@ MAX_WAIT = 60.0
 """Upper bound of any wait, in seconds, unless the server asks for a longer one."""
 
 _log = logging.getLogger(__name__)
-_DEFAULTS = Settings()
 
 
 class RetryingModel(Wrapper):
@@ -164,8 +163,8 @@ class RetryingModel(Wrapper):
         self,
         wrapped: Model,
         *,
-        attempts: int = _DEFAULTS.attempts,
-        total_timeout: float = _DEFAULTS.total_timeout,
+        attempts: int = Settings.model_fields["attempts"].default,
+        total_timeout: float = Settings.model_fields["total_timeout"].default,
         on_failure: Callable[[ModelError], None] = lambda error: None,
         gives_up: Callable[[BaseException], bool] = lambda error: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
