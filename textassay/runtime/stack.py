@@ -256,8 +256,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
-                quiet=min(PollPolicy.quiet, 4 * settings.batch_poll),
-                interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
                 outage=settings.outage_wait,
             ),
