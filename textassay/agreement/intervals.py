@@ -9,8 +9,8 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
   resamples that miss the few large groups vary too little. If nearly all ratings are equal, and few
   groups have others, the interval is too narrow all the same, and a note says so.
 - `group`: Student's t over the coefficients of the groups, which are independent of each other,
-  and at least Jeffreys' interval for as many hits and misses as would vary as much: of groups of
-  two all coefficients are 1 or -1.
+  and at least the interval of their mean with half a group more at either end of the range: where
+  a judge agrees in most groups, few are drawn in which it does not.
 - `system`: systems are the points, however many rows each has, so the interval is that of
   as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
   noise to means that hold noise already. The end away from 0 allows for the agreement that this
@@ -27,6 +27,8 @@ References:
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6, 8, 12 and 13.
     Fieller, Hartley and Pearson, "Tests for rank correlation coefficients", Biometrika 44 (1957),
     for the standard errors of rank coefficients on the z scale. Spearman (1904) for attenuation.
+    Ferguson, "A Bayesian analysis of some nonparametric problems", Annals of Statistics 1 (1973),
+    for the mean of a bounded distribution.
 """
 
 from __future__ import annotations
@@ -329,24 +331,22 @@ def _around_mean(coefficients: Floats) -> Interval:
     groups, mean = len(coefficients), float(coefficients.mean())
     error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
     half = t_quantile(groups - 1, CONFIDENCE) * error
-    low, high = mean - half, mean + half
-    # of small groups most coefficients are 1 and few are -1, as hits and misses
-    share = (mean + 1) / 2
-    # coefficients that differ by rounding alone are equal
-    is_equal = error <= _PRECISE
-    number = float(groups) if is_equal else share * (1 - share) / (error / 2) ** 2
-    # the mean of more misses is as good as normal
-    if min(share, 1 - share) * number < 30:
-        below, above = jeffreys(share, number)
-        low, high = min(low, 2 * below - 1), max(high, 2 * above - 1)
-    return max(-1.0, low), min(1.0, high)
+    # a judge that agrees in nearly all groups disagrees in some that were not drawn: the posterior
+    # of a mean with half a group more at either end, which of 1 and -1 alone is Jeffreys'
+    values = np.append((1 + coefficients) / 2, (0.0, 1.0))
+    weights = np.append(np.ones(groups), (0.5, 0.5))
+    share = float(np.average(values, weights=weights))
+    variance = float(np.average((values - share) ** 2, weights=weights)) / (groups + 2)
+    # as a Beta distribution of its mean and variance
+    number = share * (1 - share) / variance - 1
+    below, above = beta_interval(share * number, (1 - share) * number)
+    return max(-1.0, min(mean - half, 2 * below - 1)), min(1.0, max(mean + half, 2 * above - 1))
 
 
-def jeffreys(share: float, number: float) -> Interval:
-    """Return Jeffreys' interval of a share among so many independent cases."""
+def beta_interval(hits: float, misses: float) -> Interval:
+    """Return the interval of a Beta distribution; Jeffreys' of a share has .5 more of both."""
     from scipy.special import betaincinv  # heavy, so on first use
 
-    hits, misses = share * number + 0.5, (1 - share) * number + 0.5
     low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     return float(low), float(high)
 
