@@ -28,8 +28,8 @@ from textassay.agreement.intervals import (
     CONFIDENCE,
     FEWEST,
     Interval,
+    beta_interval,
     effective_number,
-    jeffreys,
     t_quantile,
 )
 from textassay.agreement.labels import Measure
@@ -294,7 +294,7 @@ def share_interval(values: Floats, units: Codes) -> Interval | None:
     number = min(number, float(len(values)))
     # a rule of thumb: with fewer hits, or misses, a share is not normally distributed
     if min(share, 1 - share) * number < 10:
-        below, above = jeffreys(share, number)
+        below, above = beta_interval(share * number + 0.5, (1 - share) * number + 0.5)
         low, high = min(low, below), max(high, above)
     return max(0.0, min(low, share)), min(1.0, max(high, share))
 

@@ -10,8 +10,8 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
   nearly all ratings are equal, and few groups contain other ratings, the interval is still too
   narrow, and a note says so.
 - `group`: Student's t over the coefficients of the groups, which are independent of each other, and
-  at least Jeffreys' interval for the number of hits and misses that has the same variance: in
-  groups of two rows, all coefficients are 1 or -1.
+  at least the interval of their mean with half a group added at -1 and at 1: if a judge agrees in
+  nearly all groups, few of the groups in which it does not agree are drawn.
 - `system`: systems are the points, however many rows each has, so the interval is computed for that
   number of points (Fisher's z). Resampling documents says nothing about other systems, and adds
   noise to means that are noisy already. The end away from 0 allows for the agreement that this
@@ -28,6 +28,8 @@ References:
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6, 8, 12 and 13.
     Fieller, Hartley and Pearson, "Tests for rank correlation coefficients", Biometrika 44 (1957),
     for the standard errors of rank coefficients on the z scale. Spearman (1904) for attenuation.
+    Ferguson, "A Bayesian analysis of some nonparametric problems", Annals of Statistics 1 (1973),
+    for the mean of a bounded distribution.
 """
 
 from __future__ import annotations
@@ -341,24 +343,22 @@ def _around_mean(coefficients: Floats) -> Interval:
     groups, mean = len(coefficients), float(coefficients.mean())
     error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
     half = t_quantile(groups - 1, CONFIDENCE) * error
-    low, high = mean - half, mean + half
-    # in small groups most coefficients are 1 and few are -1, like hits and misses
-    share = (mean + 1) / 2
-    # coefficients that differ only by rounding count as equal
-    is_equal = error <= 1e-14
-    number = float(groups) if is_equal else share * (1 - share) / (error / 2) ** 2
-    # with more misses the mean is close to normal
-    if min(share, 1 - share) * number < 30:
-        below, above = jeffreys(share, number)
-        low, high = min(low, 2 * below - 1), max(high, 2 * above - 1)
-    return max(-1.0, low), min(1.0, high)
+    # a judge that agrees in nearly all groups disagrees in some that were not drawn: the posterior
+    # of a mean with half a group more at either end, which of 1 and -1 alone is Jeffreys'
+    values = np.append((1 + coefficients) / 2, (0.0, 1.0))
+    weights = np.append(np.ones(groups), (0.5, 0.5))
+    share = float(np.average(values, weights=weights))
+    variance = float(np.average((values - share) ** 2, weights=weights)) / (groups + 2)
+    # as a Beta distribution of its mean and variance
+    number = share * (1 - share) / variance - 1
+    below, above = beta_interval(share * number, (1 - share) * number)
+    return max(-1.0, min(mean - half, 2 * below - 1)), min(1.0, max(mean + half, 2 * above - 1))
 
 
-def jeffreys(share: float, number: float) -> Interval:
-    """Return Jeffreys' interval of a share among a number of independent cases."""
+def beta_interval(hits: float, misses: float) -> Interval:
+    """Return the interval of a Beta distribution. With 0.5 more of both it is Jeffreys' of a share."""
     from scipy.special import betaincinv  # heavy, so on first use
 
-    hits, misses = share * number + 0.5, (1 - share) * number + 0.5
     low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     return float(low), float(high)
 
