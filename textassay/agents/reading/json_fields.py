@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from textassay.agents.reading.grammar import readings_of
@@ -54,10 +55,10 @@ _MAX_IN_WORDS = 40
 _NAME = lazy_pattern(
     r"(?s)(?:(?:(?P<stage>final|revised|overall|total)|the|my|judge|gpt|llm|corrected|updated"
     r"|adjusted|(?:score|rating) (?:of|for)) )*"
-    r"(?:(?P<rating>(?:(?:the)?score|rating|grade|mark|point)s?)"
+    r"(?:(?P<rating>(?:(?:the)?score|rating|grade|mark|point)s?|final|revised|selected|chosen)"
     rf"|(?P<words>{NOUN}|label)"
-    r"|(?P<wrapper>response|output|data|json|arguments|parameters|criteria|aspects|metrics|final"
-    r"|revised)"
+    r"|(?P<wrapper>response|output|data|json|arguments|parameters|criteria|aspects|metrics"
+    r"|dimensions|categories|breakdown|details)"
     rf"|(?P<about>.*?)(?: (?P<noun>{NOUN}|points))?)"
 )
 
@@ -77,38 +78,50 @@ def fields_of(
     """
     if isinstance(value, str) and value.startswith("{"):  # the arguments of a call
         value = [part.value for part in find_json(value)]
-    objects = [one for one in _items_of(value) if isinstance(one, JsonObject)]
-    for one in objects if len(above.objects) < _DEEPEST else ():
-        here, subject = (above.kind, above.about), subject_of(one)
-        if subject is not None and (above.kind != "other" or isinstance(value, list)):
-            here = ("own" if is_asked(subject) else "other"), subject
-        elif len(objects) > 1:
-            here = "other", ""
-        for key, held in (*one.items(), *one.contradicted.items()):
-            words = _words_of(key)
-            name = _NAME.fullmatch(words)
-            assert name is not None  # the pattern takes any name
-            asked = [one for one in (words, name["about"] or "") if one and is_asked(one)]
-            if asked and above.kind != "other":
-                kind, about = "own", asked[0]
-            elif name["about"] is None or here[0] == "other":
-                kind, about = here
-            else:
-                kind, about = "other", key
-            if kind == "other" and here[0] == "own":
-                continue  # said of a thing beside its rating
-            is_rating = name.lastgroup in ("rating", "words", "noun")
-            stage = name["stage"] or above.stage
-            field = JsonField(key, held, kind, about, stage, is_rating, (one, *above.objects))
-            inside = list(fields_of(held, is_asked, field))
-            yield from inside
-            is_text = name["words"] and isinstance(held, str) and len(held) > _MAX_IN_WORDS
-            if all(one.kind == "other" for one in inside) and not name["wrapper"] and not is_text:
-                yield field
+    items = value if isinstance(value, list) else [value]
+    objects = [one for one in items if isinstance(one, JsonObject)]
+    if len(above.objects) >= _DEEPEST:
+        return
+    parts = [list(_fields_in(one, is_asked, above, isinstance(value, list))) for one in objects]
+    # items of a list that are all rated are several things
+    is_several = sum(any(one.kind == above.kind for one in part) for part in parts) > 1
+    for field in chain(*parts):
+        is_item = is_several and field.kind == above.kind
+        yield field._replace(kind="other") if is_item else field
 
 
-def _items_of(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _fields_in(
+    held: JsonObject, is_asked: Callable[[str], object], above: JsonField, is_item: bool
+) -> Iterator[JsonField]:
+    kind_here, about_here, subject = above.kind, above.about, subject_of(held)
+    if subject is not None and (above.kind != "other" or is_item):
+        kind_here, about_here = ("own" if is_asked(subject) else "other"), subject
+    for key, value in (*held.items(), *held.contradicted.items()):
+        words = _words_of(key)
+        name = _NAME.fullmatch(words)
+        assert name is not None  # the pattern takes any name
+        kind, about = kind_here, about_here
+        asked = [one for one in (words, name["about"] or "") if one and is_asked(one)]
+        if asked and above.kind != "other":
+            kind, about = "own", asked[0]
+        elif name["about"] is not None and kind == "own":
+            continue  # said of the aspect beside its rating
+        elif name["about"] is not None and kind == "plain" and not _is_table(value, is_asked):
+            kind, about = "other", key
+        is_rating = name.lastgroup in ("rating", "words", "noun")
+        stage = name["stage"] or above.stage
+        field = JsonField(key, value, kind, about, stage, is_rating, (held, *above.objects))
+        inside = list(fields_of(value, is_asked, field))
+        yield from inside
+        is_text = name["words"] and isinstance(value, str) and len(value) > _MAX_IN_WORDS
+        if all(one.kind == "other" for one in inside) and not name["wrapper"] and not is_text:
+            yield field
+
+
+def _is_table(value: object, is_asked: Callable[[str], object]) -> bool:
+    """Return whether an object has several asked names, and so wraps them under any name."""
+    names = value if isinstance(value, JsonObject) else ()
+    return sum(bool(is_asked(_words_of(name))) for name in names) > 1
 
 
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -86,58 +86,58 @@ def _read_strictly(text: str, start: int) -> FoundJson | None:
 
 
 _TOKEN = lazy_pattern(
-    # a comment, and a comma with nothing behind it, are read like spaces
-    r"(?P<space>(?:\s|//[^\n]*|,(?=(?:\s|//[^\n]*)*[}\]]))+)"
-    r"|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)"
+    # comments, and a comma with nothing behind it, are read like spaces
+    r"(?P<space>(?:\s|//[^\n]*|/\*[^*]*\*/|,(?=(?:\s|//[^\n]*)*[}\]]))+)"
     # quotation marks in a text end it only before a sign: "It is "good""
     r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")"
     r"|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
     r"|(?P<python>(?:True|False|None)\b)"
     # names without quotation marks, and 4/5
     r"|(?P<bare>[^\W\d]\w*(?=\s*:)|\d+(?:\.\d+)?\s?/\s?\d+(?=[\s,}\]]))"
-    r"|(?P<strict>:|-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"|[{\[}\],:]|-?\d+(?:\.\d+)?(?=[\s,}\]]|\Z)|(?:true|false|null)\b"
 )
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_STRICT: dict[str | None, Callable[[str], str]] = {
+    "double": lambda text: re.sub(r'(?<!\A)(?<!\\)"(?!\Z)', r"\"", text),
+    "single": lambda text: json.dumps(text[1:-1].replace("\\'", "'")),
+    "python": {"True": "true", "False": "false", "None": "null"}.__getitem__,
+    "bare": json.dumps,
+}
+_CLOSING = {"{": "}", "[": "]"}
 # a text or a number that nothing ends
-_CUT_OFF = lazy_pattern(r"[\"'][^\"]*\Z|-?[\d.]*\Z|\w*\Z")
+_CUT_OFF = lazy_pattern(r"\s*(?:[\"'][^\"]*|-?[\d.]*|\w*)\Z")
 
 
 def _read_leniently(text: str, start: int) -> FoundJson | None:
     """Return the object that begins here, read from strict JSON that is made of its tokens."""
-    pieces, closing = list[str](), list[str]()
-    complete: tuple[int, list[str]] = 0, []
-    at = start
+    pieces, opened, comma, at = list[str](), 0, 0, start
     while token := _TOKEN.match(text, at):
-        written, at = token[0], token.end()
-        match token.lastgroup:
-            case "space":
-                continue
-            case "open":
-                at += text.startswith("{{", token.start())  # as in a template
-                closing.append("}" if written == "{" else "]")
-            case "close":
-                closing.pop()
-            case "comma":
-                complete = len(pieces), closing.copy()
-            case "double":
-                written = '"' + re.sub(r"(?<!\\)\"", r"\"", written[1:-1]) + '"'
-            case "single":
-                written = json.dumps(written[1:-1].replace("\\'", "'"))
-            case "python":
-                written = _PYTHON[written]
-            case "bare":
-                written = json.dumps(written)
-        pieces.append(written)
-        if not closing:
+        # {{"score": 4}}, as in a template
+        at = token.end() + text.startswith("{{", token.start())
+        if token.lastgroup == "space":
+            continue
+        pieces.append(_STRICT.get(token.lastgroup, str)(token[0]))
+        opened += (pieces[-1] in _CLOSING) - (pieces[-1] in _CLOSING.values())
+        if pieces[-1] == ",":
+            comma = len(pieces) - 1
+        if not opened:
             end = at + (text.startswith("{{", start) and text.startswith("}", at))
-            break
-    else:
-        kept, closing = complete
-        if not kept or not _CUT_OFF.match(text, at):
-            return None
-        pieces, end = [*pieces[:kept], *reversed(closing)], len(text)
-    found = _read_strictly("".join(pieces), 0)
-    return found and FoundJson(found.value, start, end)
+            return _decode(pieces, start, end)
+    if not _CUT_OFF.match(text, at):
+        return None
+    whole = _decode(pieces, start, len(text))
+    return whole or (_decode(pieces[:comma], start, len(text)) if comma else None)
+
+
+def _decode(pieces: list[str], start: int, end: int) -> FoundJson | None:
+    """Return the object that tokens make, with brackets that are open at its end closed."""
+    closing = list[str]()
+    for piece in pieces:
+        if piece in _CLOSING:
+            closing.append(_CLOSING[piece])
+        elif closing and piece == closing[-1]:
+            closing.pop()
+    found = _read_strictly("".join([*pieces, *reversed(closing)]), 0)
+    return found._replace(start=start, end=end) if found else None
 
 
 def object_schema(**fields: Json) -> Json:
