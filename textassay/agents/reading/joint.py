@@ -139,7 +139,7 @@ class _JointReader:
     def read_json(self, text: str) -> Iterator[_Entry]:
         """Yield the ratings of the JSON in an answer, and the other numbers in it under names."""
         for part in find_json(text, lenient=True) if "{" in text else ():
-            for field in fields_of(part.value, self.aspect_of):
+            for field in fields_of(JsonField("", part.value), self.aspect_of):
                 name = field.about or field.key
                 aspect = self.aspect_of(name) if field.kind == "own" else None
                 rating = self._rating_in(field, aspect)

@@ -51,7 +51,7 @@ _DEEPEST = 8
 """Objects in each other below which nothing is looked for."""
 _MAX_IN_WORDS = 40
 """Characters of an `assessment` in words; a longer one is an explanation."""
-# final overall score   fluency rating   arguments
+# final overall score   arguments   fluency rating   errors
 _NAME = lazy_pattern(
     r"(?s)(?:(?:(?P<stage>final|revised|overall|total)|the|my|judge|gpt|llm|corrected|updated"
     r"|adjusted|(?:score|rating) (?:of|for)) )*"
@@ -59,30 +59,25 @@ _NAME = lazy_pattern(
     rf"|(?P<words>{NOUN}|label)"
     r"|(?P<wrapper>response|output|data|json|arguments|parameters|criteria|aspects|metrics"
     r"|dimensions|categories|breakdown|details)"
-    rf"|(?P<about>.*?)(?: (?P<noun>{NOUN}|points))?)"
+    rf"|(?P<rated>(?!max|min|mean|average|confidence|previous|initial).*) (?:{NOUN}|points)"
+    r"|(?P<other>.*))"
 )
 
 
-_TOP = JsonField("", None)
-
-
-def fields_of(
-    value: object, is_asked: Callable[[str], object], above: JsonField = _TOP
-) -> Iterator[JsonField]:
-    """Yield the fields in the objects of a JSON value, however deep, by what they rate.
+def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[JsonField]:
+    """Yield the fields in the objects of a field's value, however deep, by what they rate.
 
     Args:
-        value: The JSON value.
-        is_asked: Whether a name, in lower case with spaces, is that of an asked aspect.
         above: The field that the value is in.
+        is_asked: Whether a name, in lower case with spaces, is that of an asked aspect.
     """
+    value = above.value
     if isinstance(value, str) and value.startswith("{"):  # the arguments of a call
         value = [part.value for part in find_json(value)]
-    items = value if isinstance(value, list) else [value]
-    objects = [one for one in items if isinstance(one, JsonObject)]
+    objects = [one for one in _items_of(value) if isinstance(one, JsonObject)]
     if len(above.objects) >= _DEEPEST:
         return
-    parts = [list(_fields_in(one, is_asked, above, isinstance(value, list))) for one in objects]
+    parts = [list(_fields_in(one, above, is_asked)) for one in objects]
     # items of a list that are all rated are several things
     is_several = sum(any(one.kind == above.kind for one in part) for part in parts) > 1
     for field in chain(*parts):
@@ -90,28 +85,33 @@ def fields_of(
         yield field._replace(kind="other") if is_item else field
 
 
+def _items_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _fields_in(
-    held: JsonObject, is_asked: Callable[[str], object], above: JsonField, is_item: bool
+    held: JsonObject, above: JsonField, is_asked: Callable[[str], object]
 ) -> Iterator[JsonField]:
-    kind_here, about_here, subject = above.kind, above.about, subject_of(held)
-    if subject is not None and (above.kind != "other" or is_item):
-        kind_here, about_here = ("own" if is_asked(subject) else "other"), subject
+    about, subject = (above.kind, above.about), subject_of(held)
+    if subject is not None and (above.kind != "other" or isinstance(above.value, list)):
+        about = ("own" if is_asked(subject) else "other"), subject
     for key, value in (*held.items(), *held.contradicted.items()):
         words = _words_of(key)
         name = _NAME.fullmatch(words)
         assert name is not None  # the pattern takes any name
-        kind, about = kind_here, about_here
-        asked = [one for one in (words, name["about"] or "") if one and is_asked(one)]
+        kind, what = about
+        named = name["rated"] or name["other"] or ""
+        asked = [one for one in (words, named) if is_asked(one)]
         if asked and above.kind != "other":
-            kind, about = "own", asked[0]
-        elif name["about"] is not None and kind == "own":
+            kind, what = "own", asked[0]
+        elif named and kind == "own":
             continue  # said of the aspect beside its rating
-        elif name["about"] is not None and kind == "plain" and not _is_table(value, is_asked):
-            kind, about = "other", key
-        is_rating = name.lastgroup in ("rating", "words", "noun")
+        elif named and kind == "plain" and not _is_table(value, is_asked):
+            kind, what = "other", key
         stage = name["stage"] or above.stage
-        field = JsonField(key, value, kind, about, stage, is_rating, (held, *above.objects))
-        inside = list(fields_of(value, is_asked, field))
+        is_rating = name.lastgroup not in ("wrapper", "other")
+        field = JsonField(key, value, kind, what, stage, is_rating, (held, *above.objects))
+        inside = list(fields_of(field, is_asked))
         yield from inside
         is_text = name["words"] and isinstance(value, str) and len(value) > _MAX_IN_WORDS
         if all(one.kind == "other" for one in inside) and not name["wrapper"] and not is_text:
@@ -160,7 +160,7 @@ def read_json_fields(
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[RatingField]()
     for value, start, end in find_json(plain, lenient=True) if "{" in plain else ():
-        if isinstance(value, list) and not any(isinstance(one, JsonObject) for one in value):
+        if not any(isinstance(one, JsonObject) for one in _items_of(value)):
             continue  # [[4]] is a mark of the rating
         fields.append(RatingField(start, end))
         counts = _is_answer(plain, start, own)
@@ -172,7 +172,7 @@ def read_json_fields(
         for field, number in found:
             if number is not None:
                 statement = Statement(number, None, _place(plain, field, start, end), end)
-                other = other_scale_beside(field, scale, own)
+                other = other_scale_beside(field, scale)
                 fields.append(RatingField(start, end, statement, counts, other))
             elif "own" not in kinds and not (kinds and _is_remark(field.value)):
                 return _no_rating_in(field)
@@ -185,22 +185,15 @@ def _rating_fields(value: object, own: str) -> list[JsonField]:
     A final rating replaces others. An overall one is left out beside a rating of the aspect, or
     beside those of other aspects, if it is not asked for.
     """
-    found = list(fields_of(value, re.compile(own or "(?!)").fullmatch))
-    has_own = any(field.kind == "own" for field in found)
-    others = [field for field in found if field.kind == "other" and field.is_rating]
+    found = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
+    has_own = any(one.kind == "own" for one in found)
+    has_other = any(one.kind == "other" and one.is_rating for one in found)
     is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
-    without = ("overall", "total") if has_own or (others and not is_of_all) else ()
-    kept = [
-        field
-        for field in found
-        if field.kind == "own" or (field.kind == "plain" and field.stage not in without)
-    ]
-    final = [
-        field
-        for field in kept
-        if field.stage in ("final", "revised") and has_own == (field.kind == "own")
-    ]
-    return final or kept
+    left_out = ("overall", "total") if has_own or (has_other and not is_of_all) else ()
+    plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
+    mine = [*plain, *(one for one in found if one.kind == "own")]
+    final = [one for one in mine if one.stage in ("final", "revised")]
+    return [one for one in final if one.kind == "own" or not has_own] or mine
 
 
 def _is_remark(value: object) -> bool:
@@ -250,12 +243,12 @@ _RATED = any_of("score rating value marks? points? of the grading")
 _SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 
 
-def other_scale_beside(field: JsonField, scale: tuple[float, float], own: str = "") -> str:
+def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     """Return the field that names another scale than the asked one; empty for none."""
     for holder in field.objects:
         for key, value in holder.items():
             name, numbers = _words_of(key), numbers_of(value)
-            if not numbers or not _SCALE_NAME.fullmatch(name) or (own and re.fullmatch(own, name)):
+            if key == field.key or not numbers or not _SCALE_NAME.fullmatch(name):
                 continue
             is_sum = "total" in name and numbers == [sum(numbers_of(holder)) - numbers[0]]
             asked = (scale[0], scale[0]) if re.search(r"\b(?:min|lowest)", name) else scale
