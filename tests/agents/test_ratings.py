@@ -133,7 +133,7 @@ NOT_READ = {
                                   '{"reason": "Rating: 5"}', '{"scale": 5}'],
     "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"n": 4}}',
                               '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
-                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
+                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4.',
                               '{"rating": null}\nRating: 4'],
 }  # fmt: skip
 

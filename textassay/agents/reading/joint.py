@@ -10,6 +10,7 @@ twice and differently has none.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from textassay.agents.reading.json_fields import (
     rating_of_field,
 )
 from textassay.agents.reading.json_in_prose import find_json
+from textassay.agents.reading.lists import slugs_of
 from textassay.agents.reading.notation import plain_text
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
 from textassay.agents.reading.ratings import MAX_ANSWER, parse_rating
@@ -91,12 +93,6 @@ class _Entry(NamedTuple):
     rating: Rating | NoRating
 
 
-# Fluency (1-3): 2
-_PARENTHESES = lazy_pattern(r"\([^()]{0,60}\)")
-# ## 1. **Fluency
-_MARKS = lazy_pattern(r"\A[\s#>*_`|(\[•–-]*(?:\(?\d{1,3}[.):]\s*)?")
-# score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
-_AFFIX = lazy_pattern(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
 _ANY_NUMBER = (-1e6, 1e6)
 """The scale of what nobody asked for."""
 _ABOUT_SCALE = lazy_pattern(r"(?i)scale|max|min|out.?of|range|total|overall.?comment")
@@ -121,20 +117,15 @@ class _JointReader:
 
     def __init__(self, aspects: tuple[Aspect, ...], form: RatingForm) -> None:
         self._form: RatingForm = form
-        short = [slug(_PARENTHESES.sub(" ", aspect.name)) for aspect in aspects]
+        # without parentheses, too, if no other aspect is called so
+        short = Counter(slugs_of(aspect.name)[2] for aspect in aspects)
         self._by_slug = {
-            name: aspect
-            for name, aspect in zip(short, aspects, strict=True)
-            if short.count(name) == 1
+            name: aspect for aspect in aspects if short[name := slugs_of(aspect.name)[2]] == 1
         } | {slug(aspect.name): aspect for aspect in aspects}
 
     def aspect_of(self, name: str) -> Aspect | None:
         """Return the aspect that an answer means by a name."""
-        plain = _MARKS.sub("", name)
-        # Judges copy "(1-3)" from the prompt, or leave it out.
-        short = slug(_PARENTHESES.sub(" ", plain))
-        known = (self._by_slug.get(one) for one in (short, slug(plain), _AFFIX.sub("", short)))
-        return next(filter(None, known), None)
+        return next((self._by_slug[one] for one in slugs_of(name) if one in self._by_slug), None)
 
     def read_json(self, text: str) -> Iterator[_Entry]:
         """Yield the ratings of the JSON in an answer, and the other numbers in it under names."""

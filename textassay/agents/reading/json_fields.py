@@ -101,7 +101,7 @@ def _fields_in(
         assert name is not None  # the pattern takes any name
         kind, what = about
         named = name["rated"] or name["other"] or ""
-        asked = [one for one in (words, named) if is_asked(one)]
+        asked = [one for one in (words, named) if one and is_asked(one)]
         if asked and above.kind != "other":
             kind, what = "own", asked[0]
         elif named and kind == "own":
