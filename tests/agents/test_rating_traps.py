@@ -108,7 +108,8 @@ TRAPS = {
     ],
     "JSON about something else": [
         '{"previous": {"rating": 5}}', "{'example': {'rating': 5}}", "{errors: 3}",
-        '{"rating": 4.', '{"rating": "4', '{"rating": "3 or 4", "reason": "cut', "{'rating': null, 'errors': 3}",
+        '{"rating": 4.', '{"rating": "4', '{"rating": "3 or 4", "reason": "cut',
+        "{'rating': null, 'errors': 3}",
         'The text holds {"rating": 5}.', 'For example: {"rating": 4}', "{{max_rating: 5}}",
         '{"rating": 4, "max_rating": 10,}', "{'rating': 3, 'rating': 4}", '{"rating": , "n": 3}',
     ],
