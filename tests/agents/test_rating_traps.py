@@ -112,6 +112,11 @@ TRAPS = {
         "{'rating': null, 'errors': 3}",
         'The text holds {"rating": 5}.', 'For example: {"rating": 4}', "{{max_rating: 5}}",
         '{"rating": 4, "max_rating": 10,}', "{'rating': 3, 'rating': 4}", '{"rating": , "n": 3}',
+        '{"style": {"score": 4}, "tone": {"score": 4}}', '[{"score": 4}, {"score": 4}]',
+        '{"errors": {"fluency": 4}}', '{"aspect": "style", "result": {"score": 4}}',
+        '{"style_score": 4, "overall_score": 4}', '{"claims": [{"score": 4}]}',
+        '{"scores": {"style": 4}, "score": 4}', '{"score": 4, "final_score": null}',
+        '{"name": "rate", "arguments": "{\\"aspect\\": \\"style\\", \\"rating\\": 3}"}',
     ],
     "withdrawn and repeated": [
         "Rating: 4\n\nPlease disregard the above score.", "Rating: 4. Ignore that rating.",
@@ -298,6 +303,23 @@ READ = {
                 '{"evaluation": {"fluency": 3, "style": 5}}', '{"reason": "a "b" c", "score": 3}',
                 'My verdict is {"fluency": 3}, for it drags.', '{"score": 3/5}',
                 '{"list": [{"name": "fluency", "score": 3}, {"name": "style", "score": 5}]}'],
+    "objects that are damaged or cut off": [
+        '{"reason": "It drags.", "score": 3', '{"fluency": 3, "max_sc', '{"score": 3 // fair\n}',
+        '{"fluency": {"rating": 3 /* two slips */, "slips": 2}}', '{"score": 3, // fair\n}',
+        '{"n": 5 "score": 3}', '{"style": "fine"\n"score": 3}',
+        '{"reason": "It drags.\n  "score": 3\n}', "{'score': '3', 'ok': True,}"],
+    "names and records in objects": [
+        '{"evaluation": {"criterion": "fluency", "n": 2, "final": {"value": 3, "out_of": 5}}}',
+        '{"result": {"evaluations": [{"criterion": "fluency", "score": 3, "max_score": 5}]}}',
+        '{"parts": [{"name": "plot"}, {"name": "end"}], "fluency": {"rating": 3, "out_of": 5}}',
+        '[{"sentence": 1, "ok": true}, {"sentence": 2, "ok": false}, {"final_rating": 3}]',
+        '{"id": 17, "fluency": 3, "errors": [{"span": "the", "category": "article", "n": 1}]}',
+        '{"dimensions": {"fluency": 3, "style": 5}}', '[{"fluency": 3}, {"style": 5}]',
+        '{"rubric": {"1": "dull", "5": "fluent"}, "selected": 3}', '{"n": 2, "chosen_score": 3}',
+        '{"fluency_score": 3, "overall_score": 4}', '{"overall_score": 3, "confidence_score": 5}',
+        '{"previous_score": 5, "revised_score": 3}', '{"score": 3, "rating": "fair"}',
+        '{"name": "rate", "arguments": "{\\"aspect\\": \\"fluency\\", \\"rating\\": 3}"}',
+        'Here is my rating in JSON format: {"fluency": 3} Thank you.'],
 }  # fmt: skip
 
 

@@ -214,13 +214,16 @@ def test_ratings_are_read_on_the_scale_that_was_asked(scale, answer, value):
         ("It flows.\n**Score**: **3**", "3"),
         ('{"score": 3}', "3"),
         ('{"reason": "3 faults", "score": "3"}', "3"),
+        ('{"score": 3, "max_score": 5}', "3"),
+        ('{"max score": 5, "score": 3', "3"),
+        ('{"tone": {"score": 4}, "flow": {"score": 3}, "style": {"score": 5}}', "3"),
         ("It flows, resulting in a score of 3.", "3"),
         ("Score:\n\n$\\boxed{3}$", "3"),
         ("Score: three", "three"),
     ],
 )
 def test_the_place_of_a_rating_holds_it(answer, said):
-    found = parse_rating(answer, scale=FIVE)
+    found = parse_rating(answer, scale=FIVE, aspect="flow")
     assert isinstance(found, Rating)
     assert (found.value, answer[slice(*found.span)]) == (3, said)
 

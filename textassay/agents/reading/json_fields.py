@@ -47,21 +47,28 @@ class JsonField(NamedTuple):
     """Objects that it is in, its own first."""
 
 
-_DEEPEST = 8
-"""Objects in each other below which nothing is looked for."""
 _MAX_IN_WORDS = 40
 """Characters of an `assessment` in words; a longer one is an explanation."""
 # final overall score   arguments   fluency rating   errors
 _NAME = lazy_pattern(
     r"(?s)(?:(?:(?P<stage>final|revised|overall|total)|the|my|judge|gpt|llm|corrected|updated"
-    r"|adjusted|(?:score|rating) (?:of|for)) )*"
-    r"(?:(?P<rating>(?:(?:the)?score|rating|grade|mark|point)s?|final|revised|selected|chosen)"
-    rf"|(?P<words>{NOUN}|label)"
+    r"|adjusted|selected|chosen|assigned|(?:score|rating) (?:of|for)) )*"
+    r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
+    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label))"
+    r"|final|revised|selected|chosen"
     r"|(?P<wrapper>response|output|data|json|arguments|parameters|criteria|aspects|metrics"
     r"|dimensions|categories|breakdown|details)"
-    rf"|(?P<rated>(?!max|min|mean|average|confidence|previous|initial).*) (?:{NOUN}|points)"
     r"|(?P<other>.*))"
 )
+
+
+@lru_cache(maxsize=1024)
+def _name_of(key: str) -> re.Match[str]:
+    """Return the match of a key's words, with spaces between them: `max score` of `maxScore`."""
+    words = normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
+    name = _NAME.fullmatch(words)
+    assert name is not None  # the pattern takes any name
+    return name
 
 
 def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[JsonField]:
@@ -75,8 +82,6 @@ def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[J
     if isinstance(value, str) and value.startswith("{"):  # the arguments of a call
         value = [part.value for part in find_json(value)]
     objects = [one for one in _items_of(value) if isinstance(one, JsonObject)]
-    if len(above.objects) >= _DEEPEST:
-        return
     parts = [list(_fields_in(one, above, is_asked)) for one in objects]
     # items of a list that are all rated are several things
     is_several = sum(any(one.kind == above.kind for one in part) for part in parts) > 1
@@ -96,12 +101,10 @@ def _fields_in(
     if subject is not None and (above.kind != "other" or isinstance(above.value, list)):
         about = ("own" if is_asked(subject) else "other"), subject
     for key, value in (*held.items(), *held.contradicted.items()):
-        words = _words_of(key)
-        name = _NAME.fullmatch(words)
-        assert name is not None  # the pattern takes any name
+        name = _name_of(key)
         kind, what = about
         named = name["rated"] or name["other"] or ""
-        asked = [one for one in (words, named) if one and is_asked(one)]
+        asked = [one for one in (name.string, named) if one and is_asked(one)]
         if asked and above.kind != "other":
             kind, what = "own", asked[0]
         elif named and kind == "own":
@@ -109,7 +112,7 @@ def _fields_in(
         elif named and kind == "plain" and not _is_table(value, is_asked):
             kind, what = "other", key
         stage = name["stage"] or above.stage
-        is_rating = name.lastgroup not in ("wrapper", "other")
+        is_rating = not name["wrapper"] and name["other"] is None
         field = JsonField(key, value, kind, what, stage, is_rating, (held, *above.objects))
         inside = list(fields_of(field, is_asked))
         yield from inside
@@ -121,7 +124,7 @@ def _fields_in(
 def _is_table(value: object, is_asked: Callable[[str], object]) -> bool:
     """Return whether an object has several asked names, and so wraps them under any name."""
     names = value if isinstance(value, JsonObject) else ()
-    return sum(bool(is_asked(_words_of(name))) for name in names) > 1
+    return sum(bool(is_asked(_name_of(name).string)) for name in names) > 1
 
 
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
@@ -135,11 +138,6 @@ def subject_of(held: JsonObject) -> str | None:
         if normalize_key(key) in _SUBJECT and isinstance(value, str):
             return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
     return None
-
-
-def _words_of(key: str) -> str:
-    """Return the words of a key with spaces between them: `max score` of `maxScore`."""
-    return normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
 
 
 class RatingField(NamedTuple):
@@ -247,12 +245,13 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     """Return the field that names another scale than the asked one; empty for none."""
     for holder in field.objects:
         for key, value in holder.items():
-            name, numbers = _words_of(key), numbers_of(value)
-            if key == field.key or not numbers or not _SCALE_NAME.fullmatch(name):
+            name = _name_of(key).string
+            if key == field.key or not _SCALE_NAME.fullmatch(name):
                 continue
-            is_sum = "total" in name and numbers == [sum(numbers_of(holder)) - numbers[0]]
+            numbers = numbers_of(value)
+            is_sum = "total" in name and [2 * n for n in numbers] == [sum(numbers_of(holder))]
             asked = (scale[0], scale[0]) if re.search(r"\b(?:min|lowest)", name) else scale
-            if not is_sum and not is_scale(numbers, asked):
+            if numbers and not is_sum and not is_scale(numbers, asked):
                 return f"{key}: {value}"
     return ""
 
@@ -260,7 +259,7 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
 # Here is the JSON:   record_evaluation({...})
 _ANNOUNCED = lazy_pattern(
     rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
-    r"|\A[\w. ]{2,60}\(\Z|\A(?:json)?\Z"
+    r"|\A[\w. ]{2,60}\(\Z"
 )
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|(?<!json\s)format|template|form|text|summary)\b")
 # Example:
@@ -274,9 +273,9 @@ def _is_answer(plain: str, start: int, own: str) -> bool:
     line = plain.rfind("\n", 0, start) + 1
     before = plain[line:start].strip()[-WINDOW:]
     above = plain[max(0, line - WINDOW) : line]
-    if _EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above):
+    if above and (_EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above)):
         return False
-    if _ANNOUNCED.search(before) and not _SHOWN.search(before):
+    if before.lower() in ("", "json") or (_ANNOUNCED.search(before) and not _SHOWN.search(before)):
         return True
     # My verdict is {...}
     readings = readings_of(f"{before} 1", "number", own, 1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from textassay.runtime.model import Json
 _MAX_STARTS = 64
 """Brackets at which reading is tried; prose with more of them holds no JSON for us."""
 _MAX_DIGITS = 300
+_DEEPEST = 50
+"""Values in each other; deeper ones would exhaust the stack of the functions that walk through
+them."""
 
 _OPENING = lazy_pattern(r"[\[{]")
 # `{"`, `[{`, `{}`: what begins like JSON, in contrast to `[1]`, `{x}`, `[see above]`
@@ -82,14 +86,18 @@ def _read_strictly(text: str, start: int) -> FoundJson | None:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return FoundJson(value, start, end)
+    brackets = re.findall(r"[\[{}\]]", text[start:end])
+    depth = max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets))
+    return FoundJson(value, start, end) if depth <= _DEEPEST else None
 
 
 _TOKEN = lazy_pattern(
     # comments, and a comma with nothing behind it, are read like spaces
-    r"(?P<space>(?:\s|//[^\n]*|/\*[^*]*\*/|,(?=(?:\s|//[^\n]*)*[}\]]))+)"
-    # quotation marks in a text end it only before a sign: "It is "good""
-    r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")"
+    r"(?P<space>(?:\s|//[^\n]*|/[* ][^/\n]*[* ]/|,(?=(?:\s|//[^\n]*)*[}\]]))+)"
+    # quotation marks in a text end it only before a sign: "It is "good""; without one, the line
+    # above another field ends it
+    r"|(?P<double>\"(?:(?!\n\s{0,40}\"[\w ]{1,60}\"\s?:)[^\"\\]|\\.|\"(?!\s*[,}\]:]))*"
+    r"(?:\"|(?=\n\s{0,40}\"[\w ]{1,60}\"\s?:)))"
     r"|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
     r"|(?P<python>(?:True|False|None)\b)"
     # names without quotation marks, and 4/5
@@ -97,7 +105,7 @@ _TOKEN = lazy_pattern(
     r"|[{\[}\],:]|-?\d+(?:\.\d+)?(?=[\s,}\]]|\Z)|(?:true|false|null)\b"
 )
 _STRICT: dict[str | None, Callable[[str], str]] = {
-    "double": lambda text: re.sub(r'(?<!\A)(?<!\\)"(?!\Z)', r"\"", text),
+    "double": lambda text: '"' + re.sub(r'(?<!\\)"', r"\"", text[1:].removesuffix('"')) + '"',
     "single": lambda text: json.dumps(text[1:-1].replace("\\'", "'")),
     "python": {"True": "true", "False": "false", "None": "null"}.__getitem__,
     "bare": json.dumps,
@@ -115,10 +123,13 @@ def _read_leniently(text: str, start: int) -> FoundJson | None:
         at = token.end() + text.startswith("{{", token.start())
         if token.lastgroup == "space":
             continue
-        pieces.append(_STRICT.get(token.lastgroup, str)(token[0]))
-        opened += (pieces[-1] in _CLOSING) - (pieces[-1] in _CLOSING.values())
-        if pieces[-1] == ",":
-            comma = len(pieces) - 1
+        piece = _STRICT.get(token.lastgroup, str)(token[0])
+        if pieces and pieces[-1] not in "{[,:" and piece not in "}],:":
+            pieces.append(",")
+        if piece == ",":
+            comma = len(pieces)
+        pieces.append(piece)
+        opened += (piece in _CLOSING) - (piece in _CLOSING.values())
         if not opened:
             end = at + (text.startswith("{{", start) and text.startswith("}", at))
             return _decode(pieces, start, end)
