@@ -52,12 +52,12 @@ _MAX_IN_WORDS = 40
 # final overall score   arguments   fluency rating   errors
 _NAME = lazy_pattern(
     r"(?s)(?:(?:(?P<stage>final|revised|overall|total)|the|my|judge|gpt|llm|corrected|updated"
-    r"|adjusted|selected|chosen|assigned|(?:score|rating) (?:of|for)) )*"
+    r"|adjusted|selected|chosen|assigned|evaluation|(?:score|rating) (?:of|for)) )*"
     r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
     rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label))"
     r"|final|revised|selected|chosen"
-    r"|(?P<wrapper>response|output|data|json|arguments|parameters|criteria|aspects|metrics"
-    r"|dimensions|categories|breakdown|details)"
+    r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
+    r"|action input|criteria|aspects|metrics|dimensions|categories|breakdown|details)"
     r"|(?P<other>.*))"
 )
 
@@ -127,15 +127,15 @@ def _is_table(value: object, is_asked: Callable[[str], object]) -> bool:
     return sum(bool(is_asked(_name_of(name).string)) for name in names) > 1
 
 
-_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
+_SUBJECT = lazy_pattern(r"(?:aspect|criterion|dimension|metric)(?:_name)?|category|name")
 
 
 def subject_of(held: JsonObject) -> str | None:
     """Return the name of the aspect that an object says it is about; `None` if it does not say."""
-    if any(normalize_key(key) in ("arguments", "parameters") for key in held):
+    if any(normalize_key(key) in ("arguments", "args", "parameters") for key in held):
         return None  # the name is a tool's
     for key, value in held.items():
-        if normalize_key(key) in _SUBJECT and isinstance(value, str):
+        if isinstance(value, str) and _SUBJECT.fullmatch(normalize_key(key)):
             return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
     return None
 
@@ -204,7 +204,7 @@ def _whole_value(form: RatingForm) -> re.Pattern[str]:
     """Return the pattern of a JSON field's text: the value, and words about it without a number."""
     value = value_pattern(form).pattern.removeprefix("(?i)")
     return re.compile(
-        rf"(?i)[\s(\[\"*]{{0,4}}(?:{value})[)\]\"]{{0,2}}\.?"
+        rf"(?i)[\s(\[\"*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"]{{0,2}}\.?"
         r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
     )
 
