@@ -55,9 +55,8 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "numb
     read: dict[str, list[_Entry]] = {aspect.id: [] for aspect in aspects}
     invented: list[Json] = []
     for entry in list(reader.read_json(reply)) or reader.read_lines(reply):
-        aspect = reader.aspect_of(entry.name)
-        if aspect is not None:
-            read[aspect.id].append(entry)
+        if entry.aspect is not None:
+            read[entry.aspect.id].append(entry)
         elif isinstance(entry.rating, Rating):
             shown = f"{entry.name.strip()}: {entry.text}"[:_QUOTED]
             invented.append({"text": shown, "problem": "it was not requested"})
@@ -87,6 +86,8 @@ def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRatin
 class _Entry(NamedTuple):
     """What an answer says under one name."""
 
+    aspect: Aspect | None
+    """The one that is meant; `None` if it was not requested."""
     name: str
     text: str
     """What stands beside and below the name."""
@@ -136,7 +137,7 @@ class _JointReader:
                 rating = self._rating_in(field, aspect)
                 is_named = field.is_rating or name == field.key
                 if aspect or (is_named and not _ABOUT_SCALE.search(name)):
-                    yield _Entry(name, str(field.value), rating)
+                    yield _Entry(aspect, name, str(field.value), rating)
 
     def _rating_in(self, field: JsonField, aspect: Aspect | None) -> Rating | NoRating:
         scale = aspect.scale if aspect else _ANY_NUMBER
@@ -198,7 +199,7 @@ class _JointReader:
             other = without_scales(f"{above}\nScore {brackets}:\n{below}", scale, "")[1]
             if other:
                 rating = _other_scale(other)
-        return _Entry(name, f"{first}\n{below}".strip(), rating)
+        return _Entry(aspect, name, f"{first}\n{below}".strip(), rating)
 
 
 def _other_scale(other: str) -> NoRating:

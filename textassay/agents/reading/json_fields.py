@@ -83,11 +83,10 @@ def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[J
         value = [part.value for part in find_json(value)]
     objects = [one for one in _items_of(value) if isinstance(one, JsonObject)]
     parts = [list(_fields_in(one, above, is_asked)) for one in objects]
-    # items of a list that are all rated are several things
-    is_several = sum(any(one.kind == above.kind for one in part) for part in parts) > 1
-    for field in chain(*parts):
-        is_item = is_several and field.kind == above.kind
-        yield field._replace(kind="other") if is_item else field
+    # items of a list that are all rated are several things, of which none is the asked one
+    rated = sum(any(one.kind == above.kind for one in part) for part in parts)
+    left_out = above.kind if rated > 1 and above.kind != "other" else ""
+    yield from (field for field in chain(*parts) if field.kind != left_out)
 
 
 def _items_of(value: object) -> list[Any]:
