@@ -51,11 +51,12 @@ _MAX_IN_WORDS = 40
 """Characters of an `assessment` in words; a longer one is an explanation."""
 # final overall score   arguments   fluency rating   errors
 _NAME = lazy_pattern(
-    r"(?s)(?:(?:(?P<stage>final|revised|overall|total)|the|my|judge|gpt|llm|corrected|updated"
-    r"|adjusted|selected|chosen|assigned|evaluation|(?:score|rating) (?:of|for)) )*"
+    r"(?s)(?:(?P<stage>(?:final|revised)(?: |\Z)|(?:overall|total) )|(?:the|my|judge|gpt|llm"
+    r"|corrected|updated|adjusted|selected|chosen|assigned|evaluation|score of|rating of|score for"
+    r"|rating for) )*"
     r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
     rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label))"
-    r"|final|revised|selected|chosen"
+    r"|selected|chosen"
     r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
     r"|action input|criteria|aspects|metrics|dimensions|categories|breakdown|details)"
     r"|(?P<other>.*))"
@@ -96,23 +97,23 @@ def _items_of(value: object) -> list[Any]:
 def _fields_in(
     held: JsonObject, above: JsonField, is_asked: Callable[[str], object]
 ) -> Iterator[JsonField]:
-    about, subject = (above.kind, above.about), subject_of(held)
+    here, subject = (above.kind, above.about), subject_of(held)
     if subject is not None and (above.kind != "other" or isinstance(above.value, list)):
-        about = ("own" if is_asked(subject) else "other"), subject
+        here = ("own" if is_asked(subject) else "other"), subject
     for key, value in (*held.items(), *held.contradicted.items()):
         name = _name_of(key)
-        kind, what = about
+        kind, about = here
         named = name["rated"] or name["other"] or ""
         asked = [one for one in (name.string, named) if one and is_asked(one)]
         if asked and above.kind != "other":
-            kind, what = "own", asked[0]
+            kind, about = "own", asked[0]
         elif named and kind == "own":
             continue  # said of the aspect beside its rating
         elif named and kind == "plain" and not _is_table(value, is_asked):
-            kind, what = "other", key
-        stage = name["stage"] or above.stage
+            kind, about = "other", key
+        stage = (name["stage"] or above.stage).strip()
         is_rating = not name["wrapper"] and name["other"] is None
-        field = JsonField(key, value, kind, what, stage, is_rating, (held, *above.objects))
+        field = JsonField(key, value, kind, about, stage, is_rating, (held, *above.objects))
         inside = list(fields_of(field, is_asked))
         yield from inside
         is_text = name["words"] and isinstance(value, str) and len(value) > _MAX_IN_WORDS
