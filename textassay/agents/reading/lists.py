@@ -78,9 +78,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
     """
     # unpaired surrogates are replaced: UTF-16 pairs whole ones up
     reply = text[:MAX_ANSWER].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    items = _from_json(reply)
-    if items is None:
-        items = _from_table(reply) or _from_lines(reply)
+    items = _from_json(reply) or _from_table(reply) or _from_lines(reply)
     entries: list[ListItem] = []
     dropped: list[Json] = []
     problems = {slug(name): "the criterion itself" for name in unwanted}
@@ -124,22 +122,28 @@ _NAME_KEYS = (
 _DEFINITION_KEYS = ("definition", "description", "explanation", "meaning", "question")
 
 
-def _from_json(text: str) -> list[tuple[str, str]] | None:
-    """Return the entries of the first JSON in an answer that lists any; `None` if none does."""
+def _from_json(text: str) -> list[tuple[str, str]]:
+    """Return the entries of the first JSON in an answer that lists any."""
     objects: list[tuple[str, str]] = []
     for part in find_json(text):
-        value = part.value
-        for _ in range(3):  # {"result": {"aspects": [...]}}
-            if isinstance(value, dict) and len(value) == 1:
-                (inner,) = value.values()
-                value = inner if isinstance(inner, list | dict) else value
+        value = _unwrap(part.value)
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return [_json_entry(item) for item in value]
         if isinstance(value, dict):
             if _field(value, _NAME_KEYS) is None:
                 return [(key, _text(held)) for key, held in value.items()]
             objects.append(_json_entry(value))  # one object per line
-    return objects or None
+    return objects
+
+
+def _unwrap(value: Any) -> Any:
+    """Return the list or object in fields without siblings: `{"result": {"aspects": [...]}}`."""
+    while isinstance(value, dict) and len(value) == 1:
+        (inner,) = value.values()
+        if not isinstance(inner, list | dict):
+            break
+        value = inner
+    return value
 
 
 def _json_entry(item: Any) -> tuple[str, str]:
@@ -280,12 +284,11 @@ def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
 
 def _statements_from_json(reply: str) -> list[str] | None:
     """Return the texts of the last JSON list of texts; `None` if there is none."""
-    lists: list[list[str] | None] = [None]
-    for part in find_json(reply):
-        value = part.value
-        if isinstance(value, dict) and len(value) == 1:  # {"claims": [...]}
-            value = next(iter(value.values()))
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            lists.append(value)
+    values = [_unwrap(part.value) for part in find_json(reply)]
+    lists = [
+        value
+        for value in values
+        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ]
     # reasoning models draft a list before they decide
-    return lists[-1]
+    return lists[-1] if lists else None
