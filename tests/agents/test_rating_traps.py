@@ -116,6 +116,9 @@ TRAPS = {
         '{"errors": {"fluency": 4}}', '{"aspect": "style", "result": {"score": 4}}',
         '{"style_score": 4, "overall_score": 4}', '{"claims": [{"score": 4}]}',
         '{"scores": {"style": 4}, "score": 4}', '{"score": 4, "final_score": null}',
+        '{"fluency": "", "score": 4}', '{"fluency": "N/A", "score": 4}', '{"score": 4 (of 10)}',
+        '{"score": 1-5}', '{"score": <1-5>}', '{"rating_out_of_10": 4}', '{"score (0-10)": 4}',
+        '{"score": 4 errors}', '{"score_1": 4, "score_2": 4}', 'The format is: {"score": 4}',
         '{"name": "rate", "arguments": "{\\"aspect\\": \\"style\\", \\"rating\\": 3}"}',
     ],
     "withdrawn and repeated": [
@@ -307,7 +310,9 @@ READ = {
         '{"reason": "It drags.", "score": 3', '{"fluency": 3, "max_sc', '{"score": 3 // fair\n}',
         '{"fluency": {"rating": 3 /* two slips */, "slips": 2}}', '{"score": 3, // fair\n}',
         '{"n": 5 "score": 3}', '{"style": "fine"\n"score": 3}',
-        '{"reason": "It drags.\n  "score": 3\n}', "{'score': '3', 'ok': True,}"],
+        '{"reason": "It drags.\n  "score": 3\n}', "{'score': '3', 'ok': True,}",
+        '{"score": 3 (fair), ...}', '{"score": three, "style": dull and long}', '{"score": 3 / 5}',
+        '{"score": “3”}', '{"score": 3 out of 5}'],
     "names and records in objects": [
         '{"evaluation": {"criterion": "fluency", "n": 2, "final": {"value": 3, "out_of": 5}}}',
         '{"result": {"evaluations": [{"criterion": "fluency", "score": 3, "max_score": 5}]}}',
@@ -319,7 +324,11 @@ READ = {
         '{"fluency_score": 3, "overall_score": 4}', '{"overall_score": 3, "confidence_score": 5}',
         '{"previous_score": 5, "revised_score": 3}', '{"score": 3, "rating": "fair"}',
         '{"name": "rate", "arguments": "{\\"aspect\\": \\"fluency\\", \\"rating\\": 3}"}',
-        'Here is my rating in JSON format: {"fluency": 3} Thank you.'],
+        'Here is my rating in JSON format: {"fluency": 3} Thank you.',
+        'Here is my rating in the specified format: {"fluency": 3}', '{"Fluency (1-5)": 3}',
+        '{"rating_out_of_5": 3, "rating_label": "fair"}', '{"numeric_score": 3, "grade": "C"}',
+        '{"score_value": 3}', '{"fluency_eval": 3}', '{"tool": "rate", "args": {"score": 3}}',
+        '{"fluency": "Score: 3"}'],
 }  # fmt: skip
 
 

@@ -49,17 +49,18 @@ class JsonField(NamedTuple):
 
 _MAX_IN_WORDS = 40
 """Characters of an `assessment` in words; a longer one is an explanation."""
-# final overall score   arguments   fluency rating   errors
+# final overall score   arguments   fluency rating   errors   rating (1-5)
 _NAME = lazy_pattern(
     r"(?s)(?:(?P<stage>(?:final|revised)(?: |\Z)|(?:overall|total) )|(?:the|my|judge|gpt|llm"
-    r"|corrected|updated|adjusted|selected|chosen|assigned|evaluation|score of|rating of|score for"
-    r"|rating for) )*"
+    r"|corrected|updated|adjusted|selected|chosen|assigned|numeric(?:al)?|evaluation"
+    r"|(?:score|rating)(?: of| for)?) )*"
     r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
-    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label))"
+    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label|eval))"
     r"|selected|chosen"
     r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
     r"|action input|criteria|aspects|metrics|dimensions|categories|breakdown|details)"
-    r"|(?P<other>.*))"
+    r"|(?P<other>.*?))"
+    r"(?P<scale> ?(?:\(|out of |of )+\d+(?:\W+(?:to )?\d+)?\)?| \(?\d+\W+(?:to )?\d+\)?)?"
 )
 
 
@@ -172,7 +173,7 @@ def read_json_fields(
                 statement = Statement(number, None, _place(plain, field, start, end), end)
                 other = other_scale_beside(field, scale)
                 fields.append(RatingField(start, end, statement, counts, other))
-            elif "own" not in kinds and not (kinds and _is_remark(field.value)):
+            elif "own" not in kinds and not (kinds and _is_remark(field)):
                 return _no_rating_in(field)
     return fields
 
@@ -194,9 +195,10 @@ def _rating_fields(value: object, own: str) -> list[JsonField]:
     return [one for one in final if one.kind == "own" or not has_own] or mine
 
 
-def _is_remark(value: object) -> bool:
-    """Return whether a value beside a rating says the same in words, or holds parts."""
-    return isinstance(value, str | dict | list) and not numbers_of(value)
+def _is_remark(field: JsonField) -> bool:
+    """Return whether a field beside a rating says the same in words, or holds parts."""
+    types = (str, dict, list) if field.kind == "plain" else (dict, list)
+    return isinstance(field.value, types) and not numbers_of(field.value)
 
 
 @lru_cache(maxsize=8)
@@ -204,7 +206,7 @@ def _whole_value(form: RatingForm) -> re.Pattern[str]:
     """Return the pattern of a JSON field's text: the value, and words about it without a number."""
     value = value_pattern(form).pattern.removeprefix("(?i)")
     return re.compile(
-        rf"(?i)[\s(\[\"*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"]{{0,2}}\.?"
+        rf"(?i)[\s(\[\"“*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"”]{{0,2}}\.?"
         r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
     )
 
@@ -243,6 +245,9 @@ _SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*"
 
 def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     """Return the field that names another scale than the asked one; empty for none."""
+    beside_name = _name_of(field.key)["scale"]
+    if beside_name and not is_scale(numbers_of(beside_name), scale):
+        return field.key
     for holder in field.objects:
         for key, value in holder.items():
             name = _name_of(key).string
@@ -261,7 +266,9 @@ _ANNOUNCED = lazy_pattern(
     rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
     r"|\A[\w. ]{2,60}\(\Z"
 )
-_SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|(?<!json\s)format|template|form|text|summary)\b")
+_SHOWN = lazy_pattern(
+    r"(?i)\b(?:example|schema|(?:the|this|output|expected|following)\sformat|template|form|text|summary)\b"
+)
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"

@@ -92,17 +92,18 @@ def _read_strictly(text: str, start: int) -> FoundJson | None:
 
 
 _TOKEN = lazy_pattern(
-    # comments, and a comma with nothing behind it, are read like spaces
-    r"(?P<space>(?:\s|//[^\n]*|/[* ][^/\n]*[* ]/|,(?=(?:\s|//[^\n]*)*[}\]]))+)"
+    # comments, remarks in brackets, and a comma with nothing behind it, are read like spaces
+    r"(?P<space>(?:\s|//[^\n]*|/[* ][^/\n]*[* ]/|\([^()\"\d\n]*\)|\.{3}"
+    r"|,(?=(?:\s|//[^\n]*|\.{3})*[}\]]))+)"
     # quotation marks in a text end it only before a sign: "It is "good""; without one, the line
     # above another field ends it
     r"|(?P<double>\"(?:(?!\n\s{0,40}\"[\w ]{1,60}\"\s?:)[^\"\\]|\\.|\"(?!\s*[,}\]:]))*"
     r"(?:\"|(?=\n\s{0,40}\"[\w ]{1,60}\"\s?:)))"
     r"|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
     r"|(?P<python>(?:True|False|None)\b)"
-    # names without quotation marks, and 4/5
-    r"|(?P<bare>[^\W\d]\w*(?=\s*:)|\d+(?:\.\d+)?\s?/\s?\d+(?=[\s,}\]]))"
-    r"|[{\[}\],:]|-?\d+(?:\.\d+)?(?=[\s,}\]]|\Z)|(?:true|false|null)\b"
+    r"|[{\[}\],:]|-?\d+(?:\.\d+)?(?=\s*[,}\](/\"]|\s*\n|\Z)(?!\s*/\s?\d)|(?:true|false|null)\b"
+    # names and texts without quotation marks
+    r"|(?P<bare>[^\W\d]\w*(?=\s*:)|(?<=[:\s])[^\s\"'{}\[\],:][^\"'{}\[\],:\n]{0,60}(?=[,}\n]))"
 )
 _STRICT: dict[str | None, Callable[[str], str]] = {
     "double": lambda text: '"' + re.sub(r'(?<!\\)"', r"\"", text[1:].removesuffix('"')) + '"',
