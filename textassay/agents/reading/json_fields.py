@@ -105,9 +105,9 @@ def _fields_in(
         name = _name_of(key)
         kind, about = here
         named = name["rated"] or name["other"] or ""
-        asked = [one for one in (name.string, named) if one and is_asked(one)]
-        if asked and above.kind != "other":
-            kind, about = "own", asked[0]
+        own_names = [one for one in (name.string, named) if one and is_asked(one)]
+        if own_names and above.kind != "other":
+            kind, about = "own", own_names[0]
         elif named and kind == "own":
             continue  # said of the aspect beside its rating
         elif named and kind == "plain" and not _is_table(value, is_asked):
@@ -255,8 +255,8 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
                 continue
             numbers = numbers_of(value)
             is_sum = "total" in name and [2 * n for n in numbers] == [sum(numbers_of(holder))]
-            asked = (scale[0], scale[0]) if re.search(r"\b(?:min|lowest)", name) else scale
-            if numbers and not is_sum and not is_scale(numbers, asked):
+            expected = (scale[0], scale[0]) if re.search(r"\b(?:min|lowest)", name) else scale
+            if numbers and not is_sum and not is_scale(numbers, expected):
                 return f"{key}: {value}"
     return ""
 
@@ -306,5 +306,5 @@ def _place(text: str, field: JsonField, start: int, end: int) -> tuple[int, int]
     )
     found = list(re.compile(pattern).finditer(text, start, end))
     # of several fields with the same name, one with this value
-    said = [one for one in found if one["value"] in str(field.value)]
-    return (said or found)[-1].span("value") if found else (start, end)
+    same = [one for one in found if one["value"] in str(field.value)]
+    return (same or found)[-1].span("value") if found else (start, end)
