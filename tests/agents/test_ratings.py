@@ -228,6 +228,22 @@ def test_the_place_of_a_rating_holds_it(answer, said):
     assert (found.value, answer[slice(*found.span)]) == (3, said)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"tone": {"score": 3}, "flow": {"score": 3}, "style": {"score": 3}}',
+        '[{"aspect": "tone", "score": 3}, {"aspect": "flow", "score": 3}, {"aspect": "style",'
+        ' "score": 3}]',
+        "{'tone': 3, 'flow': 3, 'style': 3}",
+    ],
+)
+def test_the_place_of_a_rating_is_its_own_field_among_equal_ones(answer):
+    found = parse_rating(answer, scale=FIVE, aspect="flow")
+    assert isinstance(found, Rating)
+    assert answer.index("flow") < found.span[0] < answer.index("style")
+    assert answer[slice(*found.span)] == "3"
+
+
 def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
     """The same words are another rating, or none, on another scale, in another form and under
     another name."""

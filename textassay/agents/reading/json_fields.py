@@ -163,28 +163,29 @@ def read_json_fields(
             continue  # [[4]] is a mark of the rating
         fields.append(RatingField(start, end))
         counts = _is_answer(plain, start, own)
+        in_order = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
         found = [
             (field, rating_of_field(field.value, scale, form, labels))
-            for field in _rating_fields(value, own)
+            for field in _ratings_among(in_order, own)
         ]
         kinds = {field.kind for field, number in found if number is not None}
         for field, number in found:
             if number is not None:
-                statement = Statement(number, None, _place(plain, field, start, end), end)
+                span = _place(plain, field, in_order, start, end)
                 other = other_scale_beside(field, scale)
+                statement = Statement(number, None, span, end)
                 fields.append(RatingField(start, end, statement, counts, other))
             elif "own" not in kinds and not (kinds and _is_remark(field)):
                 return _no_rating_in(field)
     return fields
 
 
-def _rating_fields(value: object, own: str) -> list[JsonField]:
+def _ratings_among(found: list[JsonField], own: str) -> list[JsonField]:
     """Return the fields that rate the asked aspect.
 
     A final rating replaces others. An overall one is left out beside a rating of the aspect, or
     beside those of other aspects, if it is not asked for.
     """
-    found = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
     has_own = any(one.kind == "own" for one in found)
     has_other = any(one.kind == "other" and one.is_rating for one in found)
     is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
@@ -298,13 +299,17 @@ def _no_rating_in(field: JsonField) -> NoRating:
     )
 
 
-def _place(text: str, field: JsonField, start: int, end: int) -> tuple[int, int]:
-    """Return the place of the value of a JSON field, or of its object."""
+def _place(
+    text: str, field: JsonField, fields: list[JsonField], start: int, end: int
+) -> tuple[int, int]:
+    """Return the place of the value of one of an object's fields, or of the object."""
     pattern = (
         rf"(?:[\"']|[{{,]\s{{0,20}}){re.escape(field.key)}(?:\\?[\"'])?\s{{0,20}}:\s{{0,20}}[\"']?"
         r"(?P<value>[^\s\"',}]{1,40})"
     )
-    found = list(re.compile(pattern).finditer(text, start, end))
-    # of several fields with the same name, one with this value
-    same = [one for one in found if one["value"] in str(field.value)]
-    return (same or found)[-1].span("value") if found else (start, end)
+    places = [one.span("value") for one in re.compile(pattern).finditer(text, start, end)]
+    # in a list of records several fields have the same name
+    alike = [one is field for one in fields if one.key == field.key]
+    if len(places) == len(alike):
+        return places[alike.index(True)]
+    return places[-1] if places else (start, end)
