@@ -166,7 +166,7 @@ def _field(item: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 # | # | Aspect | Definition |
-_HEADER = re.compile(
+_HEADER = lazy_pattern(
     r"(?i)\A\W*(?:#|no\.?|number|name|(?:sub-?)?(?:aspect|criteri(?:on|a)|metric)s?)?\W*\Z"
 )
 
@@ -183,18 +183,18 @@ def _from_table(text: str) -> list[tuple[str, str]]:
 
 
 # "## 1. Fluency", "1) Fluency: ...", "- Fluency: ...", "Fluency: ..."
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"(?P<indent>[ \t]{0,40})(?:(?P<heading>#{1,6}\s{0,3}(?:\(?\d{1,3}[.):]\s{0,3})?)"
     r"|(?P<bold>[*_]{0,2})(?P<number>\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?"
     r"(?P<rest>.*)"
 )
 # **Fluency** whether it reads well   Fluency: whether it reads well   Fluency - whether ...
-_PAIR = re.compile(
+_PAIR = lazy_pattern(
     r"(?P<bold>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__))[ \t]{0,4}(?::[ \t]{0,4})?[:：–—-]?(?P<more>.*)"
     r"|(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：|(?:\s{0,3}:|\s{1,3}[-–—])(?=\s|$))(?P<definition>.*)"
 )
 # "Definition: ..." below a heading defines its entry and is none itself
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"
 )
 

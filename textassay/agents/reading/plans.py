@@ -13,6 +13,7 @@ from typing import Any
 
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.agents.reading.lists import MAX_ANSWER, matching
+from textassay.lazy import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +76,22 @@ def _items(held: Any) -> str:
 # "- ", "## ", "> **", "| ": what Markdown puts before a line's words
 _MARKS = r"[\s>*_`#|•·–—-]{0,12}"
 # "3. Check the facts."   "- Fluency: sum_bleurt"
-_PLAN_LINE = re.compile(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
+_PLAN_LINE = lazy_pattern(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
 # Fluency: sum_bleurt, nli   | Fluency | nli |   Fluency -> nli
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = lazy_pattern(
     r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
 )
 # "## Evaluation Steps:"   "Plan"
-_STEPS = re.compile(
+_STEPS = lazy_pattern(
     r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure"
     r"|instructions)\b[^.!?]{0,60}\W{0,6}$"
 )
 # nli, sum_bleurt and rouge / bertscore
-_AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
+_AND = lazy_pattern(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
 # "nli - it checks facts", "nli because ...", "nli (...)": what follows is not a name
-_WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
+_WHY = lazy_pattern(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
 # none   N/A   no assistant evaluators   keiner   無
-_NONE = re.compile(
+_NONE = lazy_pattern(
     r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?"
     r"|keine?r?|aucune?|ninguno|无|なし)"
     r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
