@@ -132,6 +132,7 @@ def read(answer, form="number"):
         ("number", '{"relevance": 4, "logical_flow": {"reason": "not 5", "score": 3},'
                    ' "tone_voice": "5"}'),
         ("number", '```json\n{"Relevance": 4, "Logical flow": "3/5", "Tone (voice)": 5}\n```'),
+        ("number", '{"note": "3 slips"}\nRelevance: 4\nLogical flow: 3\nTone: 5'),
         ("number", "{'relevance_score': 4, 'logical_flow': {'value': 3, 'errors': 2}, 'tone': 5,}"),
         ("number", '{"my": {"relevance": 4, "tone": 5, "logical flow": [{"score": 3}]}}'),
         ("number", '{"weights": {"tone": 1}, "list": [{"aspect": "Relevance", "score": 4, "n": 2},'

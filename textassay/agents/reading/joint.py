@@ -136,7 +136,8 @@ class _JointReader:
                 aspect = self.aspect_of(name) if field.kind == "own" else None
                 rating = self._rating_in(field, aspect)
                 is_named = field.is_rating or name == field.key
-                if aspect or (is_named and not _ABOUT_SCALE.search(name)):
+                is_rated = isinstance(rating, Rating) and not _ABOUT_SCALE.search(name)
+                if aspect or (is_named and is_rated):
                     yield _Entry(aspect, name, str(field.value), rating)
 
     def _rating_in(self, field: JsonField, aspect: Aspect | None) -> Rating | NoRating:
