@@ -116,6 +116,7 @@ TRAPS = {
         '{"errors": {"fluency": 4}}', '{"aspect": "style", "result": {"score": 4}}',
         '{"style_score": 4, "overall_score": 4}', '{"claims": [{"score": 4}]}',
         '{"scores": {"style": 4}, "score": 4}', '{"score": 4, "final_score": null}',
+        '{"fluency": 4, "score": 3}', '{"fluency": 4, "final_score": 3}',
         '{"fluency": "", "score": 4}', '{"fluency": "N/A", "score": 4}', '{"score": 4 (of 10)}',
         '{"score": 1-5}', '{"score": <1-5>}', '{"rating_out_of_10": 4}', '{"score (0-10)": 4}',
         '{"score": 4 errors}', '{"score_1": 4, "score_2": 4}', 'The format is: {"score": 4}',
@@ -328,7 +329,8 @@ READ = {
         'Here is my rating in the specified format: {"fluency": 3}', '{"Fluency (1-5)": 3}',
         '{"rating_out_of_5": 3, "rating_label": "fair"}', '{"numeric_score": 3, "grade": "C"}',
         '{"score_value": 3}', '{"fluency_eval": 3}', '{"tool": "rate", "args": {"score": 3}}',
-        '{"fluency": "Score: 3"}'],
+        '{"fluency": "Score: 3"}', '{"fluency_score": 3, "style_score": 4, "score": 7}',
+        '{"fluency": {"score": 3}, "style": {"score": 4}, "final_score": 3.5}'],
 }  # fmt: skip
 
 

@@ -184,16 +184,19 @@ def _ratings_among(found: list[JsonField], own: str) -> list[JsonField]:
     """Return the fields that rate the asked aspect.
 
     A final rating replaces others. An overall one is left out beside a rating of the aspect, or
-    beside those of other aspects, if it is not asked for.
+    beside those of other aspects, if it is not asked for; and beside both any one without a name.
     """
-    has_own = any(one.kind == "own" for one in found)
+    own_fields = [one for one in found if one.kind == "own"]
     has_other = any(one.kind == "other" and one.is_rating for one in found)
-    is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
-    left_out = ("overall", "total") if has_own or (has_other and not is_of_all) else ()
-    plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
-    mine = [*plain, *(one for one in found if one.kind == "own")]
+    if own_fields and has_other:
+        plain = []
+    else:
+        is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
+        left_out = ("overall", "total") if own_fields or (has_other and not is_of_all) else ()
+        plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
+    mine = [*plain, *own_fields]
     final = [one for one in mine if one.stage in ("final", "revised")]
-    return [one for one in final if one.kind == "own" or not has_own] or mine
+    return [one for one in final if one.kind == "own" or not own_fields] or mine
 
 
 def _is_remark(field: JsonField) -> bool:
