@@ -356,7 +356,7 @@ def _around_mean(coefficients: Floats) -> Interval:
 
 
 def beta_interval(hits: float, misses: float) -> Interval:
-    """Return the interval of a Beta distribution. With 0.5 more of both it is Jeffreys' of a share."""
+    """Return the interval of a Beta distribution: Jeffreys' of a share, with 0.5 more of both."""
     from scipy.special import betaincinv  # heavy, so on first use
 
     low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
