@@ -27,7 +27,7 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
 )
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, truncation_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
@@ -176,7 +176,7 @@ class Planner:
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
             answer = await self.ask.answer(prompt, read, dry_run_answer=dry_run_answer)
-            text = answer.samples[0].text.strip()
+            text = answer.text
             reading = parse_plan(text, names, tools)
             cut = ("does not come to an end",) if answer.cut else ()
             problems = (*reading.problems, *cut)
@@ -304,23 +304,23 @@ class ToolAverage:
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
         entries, parts = self._map_tools(aspect, assistance, chosen)
         if direct:
-            entries.append({**as_evidence(direct), "text": DIRECT})
+            entries.append(as_evidence(direct, text=DIRECT))
             if isinstance(direct, Score):
                 entries[-1]["mapped"] = direct.unit_value
             parts.append(direct)
-        on_unit = aspect.model_copy(update={"scale": UNIT})
-        average = Average(self.signature, self.required)
-        if not weights:
-            fused = await average(example, on_unit, parts)
-            return fused.model_copy(update={"evidence": tuple(entries)})
-        named = [(entry["text"], part) for entry, part in zip(entries, parts, strict=True)]
-        # a scorer that does not vary with the ratings is not missed either
-        weighed = [(_reverse(part, weights, n), w) for n, part in named if (w := weights.weight(n))]
-        fused = await average(
-            example, on_unit, [part for part, _ in weighed], [w for _, w in weighed]
+        own = [1.0] * len(parts)
+        if weights:
+            for entry in entries:
+                entry["correlation"] = weights.correlations[entry["text"]]
+            named = zip((entry["text"] for entry in entries), parts, strict=True)
+            # a scorer that does not vary with the ratings is not missed either
+            used = [(_reverse(one, weights, n), w) for n, one in named if (w := weights.weight(n))]
+            parts, own = [part for part, _ in used], [weight for _, weight in used]
+        on_unit, average = (
+            aspect.model_copy(update={"scale": UNIT}),
+            Average(self.signature, self.required),
         )
-        evidence = (one | {"correlation": weights.correlations[one["text"]]} for one in entries)
-        return fused.model_copy(update={"evidence": tuple(evidence)})
+        return await average(example, on_unit, parts, own, entries)
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
@@ -433,7 +433,8 @@ class LLMFuser:
         if problem := problem_before(example, assistance, plan):
             return [Score.unscored(**problem, **identity) for identity in identities]
         assert not isinstance(plan, RefusedPlan)
-        answers = await self._answers(self._prompt(example, assistance, plan))
+        answer = await self._ask(self._prompt(example, assistance, plan))
+        answers = (*answer.earlier, answer)
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
         scores = []
@@ -486,7 +487,7 @@ class LLMFuser:
             lines.append(f"Evaluation Summary:\nOverall {_dry_run_rating(self._overall)}")
         return "\n\n".join(lines)
 
-    async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
+    async def _ask(self, prompt: Prompt) -> Parsed[JointAnswer]:
         """Ask for `n` samples; a single incomplete sample is asked for again."""
         request: dict[str, Any] = {
             # a rating with a few sentences for each aspect, and some words around them
@@ -494,9 +495,10 @@ class LLMFuser:
             "dry_run_answer": self._dry_run_answer,
         }
         if self.ask.n > 1:
-            return [await self.ask.answer(prompt, self._read, n=self.ask.n, **request)]
+            return await self.ask.answer(prompt, self._read, n=self.ask.n, **request)
+        remind, retries = remind_of("ratings"), self.parse_retries
         return await self.ask.until_usable(
-            prompt, self._read, self._problem, retries=self.parse_retries, form="ratings", **request
+            prompt, self._read, self._problem, remind, retries=retries, **request
         )
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import EMPTY, UNIT, Average, answer_evidence, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
+from textassay.agents.ask import Ask, refuse_filtered, remind_of, signature_of_parts
 from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
@@ -397,30 +397,26 @@ class ClaimSplitter:
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
         )
-        answers = await self.ask.until_usable(
+        answer = await self.ask.until_usable(
             self.ask.render(self.ask.prepare(alone), count=count),
             _read,
-            _problem,
+            lambda answer: None if answer.read[0] is not None else "NoClaimList",
+            remind_of("list"),
             retries=self.retries,
-            form="list",
             # a short sentence for each claim, and some words around the list
             max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),
         )
-        usage = sum((answer.usage for answer in answers), NO_USAGE)
-        last = answers[-1]
-        found = last.read[0]
+        (found,), usage = answer.read, answer.usage
+        if found:
+            dropped = max(0, len(found) - count)
+            return Claims(items=found[:count], dropped=dropped, usage=usage)
+        kind, message = "NoClaims", "the text states nothing that could be checked"
         if found is None:
-            reply = last.samples[0].text.strip()[:MAX_QUOTED]
-            cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
+            cut = f" (cut after max_tokens={answer.max_tokens})" if answer.cut else ""
+            kind, reply = "NoClaimList", answer.text[:MAX_QUOTED]
             message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
-            return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
-        items = found[:count]
-        nothing = ScoreError(
-            type="NoClaims", message="the text states nothing that could be checked"
-        )
-        problem = None if items else nothing
-        return Claims(items=items, problem=problem, dropped=max(0, len(found) - count), usage=usage)
+        return Claims(problem=ScoreError(type=kind, message=message), usage=usage)
 
 
 async def sentence_claims(example: Example) -> Claims:
@@ -432,10 +428,6 @@ async def sentence_claims(example: Example) -> Claims:
 def _read(sample: Sample) -> tuple[str, ...] | None:
     refuse_filtered(sample, "the list of claims")
     return parse_statements(sample.text, cut=sample.finish_reason == "length")
-
-
-def _problem(answer: Parsed[tuple[str, ...] | None]) -> str | None:
-    return "NoClaimList" if answer.read[0] is None else None
 
 
 def _dry_run_answer(example: Example, count: int) -> str:

@@ -168,9 +168,9 @@ class CoAScore(RatingMethod):
     async def _take_mean(
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
-        score = await self._average(example, aspect, list(ratings.scores))
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
-        return score.model_copy(update={"evidence": evidence, "usage": ratings.usage})
+        score = await self._average(example, aspect, ratings.scores, evidence=evidence)
+        return score.model_copy(update={"usage": ratings.usage})
 
     def _without_knowledge(self, example: Example, aspect: Aspect, ratings: JointScores) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
@@ -250,6 +250,6 @@ def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
 
 def _as_evidence(chain: Decomposition, ratings: JointScores) -> tuple[dict[str, Any], ...]:
     return tuple(
-        {**as_evidence(score), "text": part.name, "definition": part.definition}
+        as_evidence(score, text=part.name, definition=part.definition)
         for part, score in zip(chain.aspects, ratings.scores, strict=True)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from textassay.agents.likelihood import (
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validate_as
-from textassay.methods.method import PromptOptions, Traits
+from textassay.methods.method import PromptOptions
 from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
@@ -112,11 +111,6 @@ class GPTScore(PromptMethod):
     Options = GPTScoreOptions
     options: GPTScoreOptions
 
-    @property
-    def traits(self) -> Traits:
-        """Needs log-probabilities of given texts."""
-        return replace(super().traits, likelihoods_of=self.reader.model)
-
     def prepare(self) -> None:
         """Read the tables, and make the agents that write and read passages."""
         options, profile = self.options, self.profile
@@ -136,6 +130,7 @@ class GPTScore(PromptMethod):
             "mean" if own_words else words.over_references
         )
         self.reader = LikelihoodReader(ask.model)
+        self.likelihoods_of = ask.model
         self.writer = PassageWriter(
             ask.template,
             words=words,

@@ -148,11 +148,9 @@ class HDEval(RatingMethod):
         own = {node.id for node in branch.tree}
         pairs = zip((placed.aspect for placed in criteria), ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
-        score = await self._average(example, aspect, [part for _, part in rated])
-        evidence = tuple(
-            {**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated
-        )
-        return score.model_copy(update={"evidence": (*evidence, *branch.notes)})
+        evidence = [as_evidence(part, text=node.name, id=node.id) for node, part in rated]
+        parts = [part for _, part in rated]
+        return await self._average(example, aspect, parts, evidence=[*evidence, *branch.notes])
 
     @property
     def variant(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -22,7 +21,6 @@ from textassay.methods.method import (
     PromptOptions,
     RatingOptions,
     TaskMethod,
-    Traits,
     model_for,
     model_or_none,
 )
@@ -129,10 +127,6 @@ class PromptMethod(TaskMethod, ABC):
     """Role of the model whose profile counts."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
-    shows_source: ClassVar[bool] = True
-    """Whether the judge is shown the source; see `Traits`, also for the next."""
-    shows_images: ClassVar[bool] = True
-    """Whether the judge is shown the images of an example."""
     labels_prompt: ClassVar[str] = ""
     """Prompt file for aspects that have labels in place of a scale; empty if there is none."""
     asks_yes_or_no: ClassVar[bool] = False
@@ -143,10 +137,6 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
-    most_calls: int | None = None
-    """Most requests for one score, if there may be fewer."""
-    chain: str | None = None
-    """How its questions depend on each other's answers; see `Traits`."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
@@ -286,20 +276,6 @@ class PromptMethod(TaskMethod, ABC):
                 "profile": self.profile,
                 **fields,
             },
-        )
-
-    @property
-    def traits(self) -> Traits:
-        """The properties below, and `check_data`."""
-        return replace(
-            super().traits,
-            shows_source=self.shows_source,
-            shows_images=self.shows_images,
-            most_calls=self.most_calls,
-            chain=self.chain,
-            probabilities=self.probabilities,
-            signatures=self.signatures,
-            check_data=self.check_data,
         )
 
     @property
