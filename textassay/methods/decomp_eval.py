@@ -19,7 +19,6 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
 from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions, model_for
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
-from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, How
@@ -89,6 +88,7 @@ class DecompEval(PromptMethod):
     asks_yes_or_no = True
     Options = DecompEvalOptions
     options: DecompEvalOptions
+    answerer: Answerer
 
     def prepare(self) -> None:
         """Read the questions, and make the agents that ask and answer them."""
@@ -175,11 +175,6 @@ class DecompEval(PromptMethod):
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
         return self.answerer.how
-
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self.answerer.probabilities
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
@@ -31,6 +31,9 @@ from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 from textassay.runtime.model import Model
 from textassay.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from textassay.agents.questions import Answerer
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
@@ -137,6 +140,8 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
+    answerer: Answerer | None = None
+    """Answers its yes/no questions, if it asks any whose probabilities it reads."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
@@ -290,7 +295,7 @@ class PromptMethod(TaskMethod, ABC):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        return None
+        return self.answerer.probabilities if self.answerer else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""
