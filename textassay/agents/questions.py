@@ -36,7 +36,6 @@ from textassay.runtime.concurrency import gather
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
-    Answer,
     Aspect,
     Example,
     How,
@@ -356,12 +355,14 @@ class TypedReply(Message):
     result: TypedAnswer
 
     @property
-    def answer(self) -> Answer | None:
-        """The answer; `None` if there is a problem."""
-        reading = self.result.answer
-        if reading.problem:
-            return None
-        return Answer(question=self.question, p_yes=reading.p_yes, mass=reading.mass)
+    def answer(self) -> QuestionAnswer:
+        """The probabilities of yes and no, or why there are none."""
+        return self.result.answer
+
+    @property
+    def yes(self) -> bool:
+        """Whether an answer is yes; a tie is no."""
+        return self.answer.p_yes > 0.5
 
 
 class Replies(Message):
@@ -372,14 +373,9 @@ class Replies(Message):
     """Replies about each sentence judged by itself, if any; `items` has all of them."""
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
-        """The answers of all replies that have one."""
-        return tuple(answer for reply in self.items if (answer := reply.answer))
-
-    @property
     def unanswered(self) -> QuestionAnswer | None:
         """The first reading without an answer, which says why; `None` if all have one."""
-        return next((r.result.answer for r in self.items if r.result.answer.problem), None)
+        return next((reply.answer for reply in self.items if reply.answer.problem), None)
 
     @property
     def way(self) -> Way:
@@ -426,14 +422,14 @@ class Answerer:
         return self._batcher.reading if is_open else None
 
     async def __call__(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedReply] = ()
     ) -> TypedReply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: A sub-question of the set, or its question.
             question_set: The texts for the answer.
-            earlier: Answers to show before it; a decision model is shown none.
+            earlier: Answered questions to show before it; a decision model is shown none.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices, and written
@@ -459,7 +455,7 @@ class Answerer:
         )
 
     def _wording(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedReply]
     ) -> QuestionWording:
         ahead = self.question_first and question == question_set.question
         book, words = self.book, {True: self.book.yes[-1], False: self.book.no[-1]}
@@ -527,22 +523,20 @@ class AnswersInOrder:
         first = [self.answerer(question, question_set) for question in questions[:at_once]]
         replies = Replies(items=tuple(await gather(first)))
         if at_once < len(questions) and not replies.unanswered:
-            last = await self.answerer(questions[-1], question_set, replies.answers)
+            last = await self.answerer(questions[-1], question_set, replies.items)
             replies = Replies(items=(*replies.items, last))
         return replies
 
     async def _one_by_one(self, question_set: QuestionSet) -> Replies:
-        replies = Replies()
-        questions = question_set.questions
+        replies, questions = list[TypedReply](), question_set.questions
         with chain_requests() as turns:
             for question in questions:
                 # a local model keeps the prompt for the next question, which begins with it
                 turns.has_next = question is not questions[-1]
-                reply = await self.answerer(question, question_set, replies.answers)
-                replies = Replies(items=(*replies.items, reply))
-                if not reply.answer:
+                replies.append(await self.answerer(question, question_set, tuple(replies)))
+                if replies[-1].answer.problem:
                     break
-        return replies
+        return Replies(items=tuple(replies))
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -578,15 +572,15 @@ class YesNoAggregator:
             usage=sum((reply.result.usage for reply in replies.items), NO_USAGE),
         )
         if way.samples:
-            about["samples"] = min(reply.result.answer.usable for reply in replies.items)
+            about["samples"] = min(reply.answer.usable for reply in replies.items)
         if missing := question_set.missing:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # no score if a question has no answer: a mean over the others would describe another text
         if problem := replies.unanswered:
             return unanswered(problem, **about)
-        answers = replies.answers
+        answers = [reply.answer for reply in replies.items]
         if replies.parts:  # each sentence's own question counts, which follows its sub-question
-            answers = tuple(part.answers[-1] for part in replies.parts)
+            answers = [part.items[-1].answer for part in replies.parts]
         elif question_set.questions[-1] == question_set.question:
             last = answers[-1]
             about |= _spread(answers[-1:], replies)
@@ -601,7 +595,9 @@ class YesNoAggregator:
         return Score(value=min(value, highest), mass=mass, **about)
 
 
-def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
+def _spread(
+    answers: Sequence[QuestionAnswer], replies: Replies, count: int = 1
+) -> dict[str, float]:
     """Return the standard deviation of a score, if each answer is estimated by samples."""
     if not replies.way.samples:
         return {}
@@ -612,7 +608,7 @@ def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict
 def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if it was judged by itself."""
     # the notes of the last answer, which counts most
-    notes = replies.items[-1].result.answer.notes if replies.items else ()
+    notes = replies.items[-1].answer.notes if replies.items else ()
     pieces = [
         _as_evidence(reply) | ({"sentence": reply.question.sentence} if replies.parts else {})
         for reply in replies.items
@@ -623,16 +619,16 @@ def _evidence(replies: Replies) -> tuple[Json, ...]:
 def _as_evidence(reply: TypedReply) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
     piece: Json = {"text": reply.question.text}
-    reading, way, _, truncated_tokens = reply.result
-    if answer := reply.answer:
-        word = "yes" if answer.yes else "no"
+    answer, way, _, truncated_tokens = reply.result
+    if not answer.problem:
+        word = "yes" if reply.yes else "no"
         piece |= {"answer": word, "p_yes": answer.p_yes, "mass": answer.mass}
     if way.samples:
-        piece["samples"] = f"{reading.usable} of {way.samples} usable"
-    if reading.problem:
-        piece["problem"] = reading.problem.type
-    if reading.unreported:
-        piece["unreported"] = reading.unreported[0]
+        piece["samples"] = f"{answer.usable} of {way.samples} usable"
+    if answer.problem:
+        piece["problem"] = answer.problem.type
+    if answer.unreported:
+        piece["unreported"] = answer.unreported[0]
     if truncated_tokens:
         piece["truncated_tokens"] = truncated_tokens
     return piece
