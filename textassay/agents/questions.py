@@ -582,27 +582,17 @@ class YesNoAggregator:
         if replies.parts:  # each sentence's own question counts, which follows its sub-question
             answers = [part.items[-1].answer for part in replies.parts]
         elif question_set.questions[-1] == question_set.question:
-            last = answers[-1]
-            about |= _spread(answers[-1:], replies)
-            return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
+            answers = answers[-1:]
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
         is_sum = bool(question_set.form and question_set.form.value == "sum")
         value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
         about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]
         mass = math.fsum(masses) / count if len(masses) == count else None
-        about |= _spread(answers, replies, 1 if is_sum else count)
+        if way.samples:  # each answer is an estimate
+            variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
+            about["spread"] = math.sqrt(variance) / (1 if is_sum else count)
         return Score(value=min(value, highest), mass=mass, **about)
-
-
-def _spread(
-    answers: Sequence[QuestionAnswer], replies: Replies, count: int = 1
-) -> dict[str, float]:
-    """Return the standard deviation of a score, if each answer is estimated by samples."""
-    if not replies.way.samples:
-        return {}
-    variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
-    return {"spread": math.sqrt(variance) / count}
 
 
 def _evidence(replies: Replies) -> tuple[Json, ...]:

@@ -1,6 +1,6 @@
 """Answers yes/no questions in words, each with a quotation; another agent looks the quotation up.
 
-`QuotedAnswerer` asks a model one question, `JointAnswerer` several at once. `score_quoted` asks no
+`QuotedAnswerer` asks a model one question, or several at once. `score_quoted` asks no
 model: an answer whose quotation is not in the texts is abstained (RULERS, arXiv 2601.08654:
 verdicts are bound to evidence that can be checked).
 """
@@ -76,13 +76,17 @@ class _QuotedReading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _AsksForQuotations:
+class QuotedAnswerer:
+    """Asks yes/no questions about an example, and for the passage that decides each."""
+
     ask: Ask
     """Model and prompt, which is given `question`, or `items` (the questions) and `is_rubric`."""
     retries: int = 1
     """How often unusable or missing answers are asked for again."""
     question_counts: bool = True
     """Whether the source is evidence even where there are passages."""
+    is_rubric: bool = False
+    """Whether questions that are asked together are criteria, which are met or not."""
 
     def _schema(self, schema: Json) -> Json | None:
         """Return the schema if the model is known to follow one; else lines are read."""
@@ -112,13 +116,8 @@ class _AsksForQuotations:
 
         return cache(with_notes)
 
-
-@dataclass(frozen=True)
-class QuotedAnswerer(_AsksForQuotations):
-    """Asks one yes/no question about an example, and for the passage that decides it."""
-
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
-        """Return the answer, or why it cannot be read."""
+        """Return the answer to one question, or why it cannot be read."""
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
@@ -135,22 +134,17 @@ class QuotedAnswerer(_AsksForQuotations):
         fields["notes"] = thought_note(answer.samples)
         return _to_answer(question, answer.read[0], answer).model_copy(update=fields)
 
-
-@dataclass(frozen=True)
-class JointAnswerer(_AsksForQuotations):
-    """Asks several yes/no questions about an example at once, for a reason and a passage each.
-
-    Questions without an answer are asked again, without the others. Answers are read by their
-    numbers.
-    """
-
-    is_rubric: bool = False
-    """Whether the questions are criteria, which are met or not."""
-
-    async def __call__(
+    async def answer_all(
         self, example: Example, questions: tuple[Aspect, ...]
     ) -> tuple[QuotedAnswer, ...]:
-        """Return an answer to each question, or why it cannot be read; the first has the usage."""
+        """Ask several questions at once, for a reason and a passage each.
+
+        Questions without an answer are asked again, without the others. Answers are read by their
+        numbers.
+
+        Returns:
+            An answer to each question, or why it cannot be read; the first has the usage.
+        """
         numbered = object_schema(number={"type": "integer"}, reason={"type": "string"}, **_ANSWER)
         schema = object_schema(answers={"type": "array", "items": numbered})
         example = self.ask.prepare(example)

@@ -22,7 +22,6 @@ from textassay.agents.questions import (
 )
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
-    JointAnswerer,
     QuotedAnswer,
     QuotedAnswerer,
     question_of,
@@ -191,18 +190,19 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
-            fields = (self._ask, self.options.parse_retries, self._question_counts)
+            retries, is_rubric = self.options.parse_retries, self.reads_rubrics
+            answerer = QuotedAnswerer(self._ask, retries, self._question_counts, is_rubric)
             # the check is a node of its own, as a judge cannot check its own quotation
             if self._asks_jointly:
-                joint = JointAnswerer(*fields, self.reads_rubrics)
                 return [
                     Node("batches", self._batches, questions=questions),
-                    Node("answers", joint, example=example, questions=each("batches")),
+                    Node("answers", answerer.answer_all, example=example,
+                         questions=each("batches")),
                     Node(output, self._check_batches, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
-                Node("answers", QuotedAnswerer(*fields), example=example, question=question),
+                Node("answers", answerer, example=example, question=question),
                 Node(output, self._check, example=example, answer=each("answers")),
             ]
         self._prepared = SentenceQuestions(
