@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,6 +52,21 @@ def common_fields(
 def aspect_fields(aspect: Aspect, *, how: How, signature: str = "") -> dict[str, Any]:
     """Return the fields that the scores of all examples on an aspect share."""
     return {"aspect": aspect.label, "scale": aspect.scale, "how": how, "signature": signature}
+
+
+def unscored_all(
+    example: Example, aspects: Iterable[Aspect], problem: Mapping[str, Any], **shared: Any
+) -> list[Score]:
+    """Return a score without a value for each aspect, for one reason.
+
+    Args:
+        example: The example.
+        aspects: The aspects.
+        problem: Arguments of `Score.unscored`.
+        shared: Further fields, as `common_fields` takes them.
+    """
+    fields = (common_fields(example, aspect, **shared) for aspect in aspects)
+    return [Score.unscored(**problem, **one) for one in fields]
 
 
 def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:

@@ -26,6 +26,7 @@ from textassay.agents.aggregation import (
     as_evidence,
     common_fields,
     from_samples,
+    unscored_all,
 )
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
@@ -425,20 +426,18 @@ class LLMFuser:
             plan: How to judge; `None` for no plan.
         """
         example = self.ask.prepare(example)
-        identities = [
-            common_fields(example, aspect, how=self.how, signature=self.signature)
-            for aspect in aspects
-        ]
+        shared: Json = {"how": self.how, "signature": self.signature}
         # before the judge is asked: its answer would be paid for and thrown away
         if problem := problem_before(example, assistance, plan):
-            return [Score.unscored(**problem, **identity) for identity in identities]
+            return unscored_all(example, aspects, problem, **shared)
         assert not isinstance(plan, RefusedPlan)
         answer = await self._ask(self._prompt(example, assistance, plan))
         answers = (*answer.earlier, answer)
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
         scores = []
-        for identity, aspect in zip(identities, aspects, strict=True):
+        for aspect in aspects:
+            identity = common_fields(example, aspect, **shared)
             evidence = assistance_on(aspect, assistance, plan)
             scores.append(self._score(identity, self._place(aspect), samples, read, evidence))
         invented = _count_notes([note for joint in read for note in joint.invented])
@@ -592,12 +591,7 @@ class TypedFuser:
         """
         if problem := problem_before(self.scorer.ask.prepare(example), assistance, plan):
             how, signature = self.scorer.how_now, self.scorer.signature
-            return [
-                Score.unscored(
-                    **problem, **common_fields(example, aspect, how=how, signature=signature)
-                )
-                for aspect in aspects
-            ]
+            return unscored_all(example, aspects, problem, how=how, signature=signature)
         assert not isinstance(plan, RefusedPlan)
         measured = {
             f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"

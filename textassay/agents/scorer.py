@@ -22,6 +22,7 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
     from_text,
+    unscored_all,
 )
 from textassay.agents.ask import (
     REMINDER,
@@ -551,8 +552,7 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            about = [common_fields(example, aspect, how="text") for aspect in aspects]
-            empty = (Score(outcome="abstained", error=EMPTY, **fields) for fields in about)
+            empty = unscored_all(example, aspects, EMPTY.model_dump(), how="text")
             return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
