@@ -16,7 +16,7 @@ from textassay.agents.questions import (
     YesNoAggregator,
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
-from textassay.methods.library.toml import read_toml, validate_as
+from textassay.methods.library.toml import read_as
 from textassay.methods.method import PromptOptions, model_for
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
@@ -198,5 +198,4 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     file = Path(path) if path else table_file("decomp_eval")
     if path in REPHRASINGS:
         file = rephrasing_file(path)
-    table = read_toml(file)
-    return validate_as(file, table.content, QuestionTable), table.digest
+    return read_as(file, QuestionTable)

@@ -23,7 +23,7 @@ from textassay.agents.likelihood import (
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
-from textassay.methods.library.toml import read_toml, validate_as
+from textassay.methods.library.toml import read_as
 from textassay.methods.method import PromptOptions
 from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
@@ -211,19 +211,12 @@ class GPTScore(PromptMethod):
 
 def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
-    words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
-    protocols, qualities = read_toml(words), read_toml(aspects)
+    protocols, digest = read_as(table_file("gptscore"), Protocols)
+    qualities, more = read_as(table_file("gptscore_aspects"), Qualities)
     loaded = [tasks.load(name) for name in TASKS if name not in READY_TASKS]
     # definitions of the built-in tasks: the paper's words apply only if the user kept them
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
-    in_words = validate_as(aspects, qualities.content, Qualities).model_copy(
-        update={"definitions": known}
-    )
-    return (
-        validate_as(words, protocols.content, Protocols),
-        in_words,
-        protocols.digest + qualities.digest,
-    )
+    return protocols, qualities.model_copy(update={"definitions": known}), digest + more
 
 
 def read_demonstrations(
