@@ -54,7 +54,7 @@ def aspect_fields(aspect: Aspect, *, how: How, signature: str = "") -> dict[str,
     return {"aspect": aspect.label, "scale": aspect.scale, "how": how, "signature": signature}
 
 
-def unscored_all(
+def leave_unscored(
     example: Example, aspects: Iterable[Aspect], problem: Mapping[str, Any], **shared: Any
 ) -> list[Score]:
     """Return a score without a value for each aspect, for one reason.

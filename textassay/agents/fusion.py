@@ -26,7 +26,7 @@ from textassay.agents.aggregation import (
     as_evidence,
     common_fields,
     from_samples,
-    unscored_all,
+    leave_unscored,
 )
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
@@ -429,7 +429,7 @@ class LLMFuser:
         shared: Json = {"how": self.how, "signature": self.signature}
         # before the judge is asked: its answer would be paid for and thrown away
         if problem := problem_before(example, assistance, plan):
-            return unscored_all(example, aspects, problem, **shared)
+            return leave_unscored(example, aspects, problem, **shared)
         assert not isinstance(plan, RefusedPlan)
         answer = await self._ask(self._prompt(example, assistance, plan))
         answers = (*answer.earlier, answer)
@@ -591,7 +591,7 @@ class TypedFuser:
         """
         if problem := problem_before(self.scorer.ask.prepare(example), assistance, plan):
             how, signature = self.scorer.how_now, self.scorer.signature
-            return unscored_all(example, aspects, problem, how=how, signature=signature)
+            return leave_unscored(example, aspects, problem, how=how, signature=signature)
         assert not isinstance(plan, RefusedPlan)
         measured = {
             f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"

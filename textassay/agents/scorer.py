@@ -22,7 +22,7 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
     from_text,
-    unscored_all,
+    leave_unscored,
 )
 from textassay.agents.ask import (
     REMINDER,
@@ -552,7 +552,7 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            empty = unscored_all(example, aspects, EMPTY.model_dump(), how="text")
+            empty = leave_unscored(example, aspects, EMPTY.model_dump(), how="text")
             return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from operator import mul
 from typing import Any, NamedTuple
 
-from textassay.agents.aggregation import EMPTY, aspect_fields, unscored_all
+from textassay.agents.aggregation import EMPTY, aspect_fields, leave_unscored
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
@@ -220,7 +220,7 @@ class QuestionScorer:
         example, signature = self.ask.prepare(example), self.signature
         if not example.output.strip():
             shared: dict[str, Any] = {"how": "decision", "signature": signature}
-            return unscored_all(example, aspects, EMPTY.model_dump(), **shared)
+            return leave_unscored(example, aspects, EMPTY.model_dump(), **shared)
         material = {label: text for _, label, text in material_texts(self.ask.task, example)}
         texts = name_texts(self.ask.task, material)
         results = await self._batcher.ask_all(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from textassay.agents.aggregation import broken_part, common_fields, unscored_all, usage_of
+from textassay.agents.aggregation import broken_part, common_fields, leave_unscored, usage_of
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -100,7 +100,7 @@ class FittedScorer:
         if all(map(math.isnan, features)):
             message = "the example has none of the evaluator's features"
             problem = {"type": "NoFeatures", "message": message, "outcome": "abstained"}
-            return unscored_all(example, aspects, problem, **shared)
+            return leave_unscored(example, aspects, problem, **shared)
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._predict((features, example.system, source))
         scores = []
@@ -357,7 +357,9 @@ class LearnedTree(_FittedMethod):
         # with a mean: a failure of the network must not become a part of a score
         if error := broken_part(ratings):
             problem = {**error.model_dump(), "outcome": "error"}
-            scores = unscored_all(example, aspects, problem, how="fused", signature=self.signature)
+            scores = leave_unscored(
+                example, aspects, problem, how="fused", signature=self.signature
+            )
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
