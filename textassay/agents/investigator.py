@@ -65,17 +65,6 @@ class FinalVerdict(Action):
     """The score."""
 
 
-class LookupStep(Message):
-    """One step of a judge that looks things up."""
-
-    text: str
-    """The action in words, such as `read turn 4`."""
-    shown: tuple[str, ...] = ()
-    """Places that the judge was shown."""
-    problem: str = ""
-    """Why the step failed; empty if it did not."""
-
-
 class Inquiry(Message):
     """How a judge came to its verdict on one aspect, or why it came to none."""
 
@@ -89,8 +78,9 @@ class Inquiry(Message):
     """Parts of the material that the judge was shown, word for word."""
     absent: tuple[str, ...] = ()
     """Texts that the judge searched for and that the material does not contain."""
-    steps: tuple[LookupStep, ...] = ()
-    """Steps of the judge, in order."""
+    steps: tuple[Json, ...] = ()
+    """Steps of the judge, in order: `text` has the action in words, `shown` the places that the
+    judge was shown, and `problem` why the step failed."""
     text: str = ""
     """The last answer as it was written."""
     notes: tuple[Json, ...] = ()
@@ -99,23 +89,15 @@ class Inquiry(Message):
     """Cost of all steps."""
 
 
-class Citation(NamedTuple):
-    """The place of a finding's evidence."""
-
-    found_in: str | None
-    """Name of the section, `nowhere` for a text that a search did not find, `None` for a text that
-    was not read."""
-    characters: tuple[int, ...] = ()
-    """First character and the one after the last, in the section; empty for a whole section."""
-
-
 class Checked(NamedTuple):
     """A verdict whose citations were looked up."""
 
     value: float | None
     """The score on the aspect's scale; `None` if there is a problem with it."""
-    citations: tuple[Citation, ...]
-    """One for each finding."""
+    citations: tuple[Json, ...]
+    """The place of each finding's evidence: `found_in` is the section, `nowhere` for a text that a
+    search did not find, `None` for a text that was not read; `characters` are the first one and the
+    one after the last, in the section."""
     problem: ScoreError | None
     """Why the verdict does not count."""
 
@@ -137,7 +119,7 @@ def verify(
         error = ScoreError(type="NoFindings", message="the verdict has no findings")
         return Checked(value, cited, error)
     pairs = zip(verdict.findings, cited, strict=True)
-    lacking = [finding for finding, citation in pairs if citation.found_in is None]
+    lacking = [finding for finding, citation in pairs if citation["found_in"] is None]
     problem = _not_read(lacking[0], material) if lacking else None
     return Checked(value, cited, problem)
 
@@ -158,16 +140,17 @@ class CitationCheck:
         aspect = inquiry.aspect
         about = common_fields(example, aspect, how="text", signature=self.signature)
         about |= {"usage": inquiry.usage, "explanation": inquiry.text or None}
-        steps = tuple(
-            step.model_dump(mode="json", exclude_defaults=True) | {"text": f"step {n}: {step.text}"}
-            for n, step in enumerate(inquiry.steps, start=1)
-        )
+        numbered = enumerate(inquiry.steps, start=1)
+        steps = tuple({**step, "text": f"step {n}: {step['text']}"} for n, step in numbered)
         about["evidence"] = (*steps, *inquiry.notes)
         verdict = inquiry.verdict
         if not verdict:
             return Score.unscored(inquiry.problem.type, inquiry.problem.message, **about)
         checked = verify(verdict, aspect, material, inquiry.excerpts, inquiry.absent)
-        findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
+        findings = (
+            {"text": finding.finding, "quote": finding.quote, **citation}
+            for finding, citation in zip(verdict.findings, checked.citations, strict=True)
+        )
         about |= {
             "explanation": verdict.reason or inquiry.text,
             "evidence": (*findings, *about["evidence"]),
@@ -180,13 +163,6 @@ class CitationCheck:
             label = list(aspect.labels)[int(checked.value)]
             about["evidence"] = ({"text": label}, *about["evidence"])
         return Score(value=checked.value, **about)
-
-
-def _as_evidence(finding: Finding, citation: Citation) -> Json:
-    piece: Json = {"text": finding.finding, "quote": finding.quote, "found_in": citation.found_in}
-    if citation.characters:
-        piece["characters"] = list(citation.characters)
-    return piece
 
 
 def _value(score: bool | float | str | None, aspect: Aspect) -> float | ScoreError:
@@ -222,26 +198,26 @@ def _not_read(finding: Finding, material: SectionIndex) -> ScoreError:
 
 def _locate(
     finding: Finding, material: SectionIndex, spans: Sequence[Excerpt], absent: set[str]
-) -> Citation:
+) -> Json:
     """Return the place of a finding's evidence in the excerpts."""
     quote, where = finding.quote.strip(), finding.where.strip()
     if where.casefold() in ("find", "search", "nowhere"):
-        return Citation("nowhere" if plain(quote) in absent else None)
+        return {"found_in": "nowhere" if plain(quote) in absent else None}
     named = material.within(where) if where else []
     if not quote:
         whole = bool(named) and all(has_read(spans, section) for section in named)
-        return Citation(where if whole else None)
+        return {"found_in": where if whole else None}
     # the section that the judge names comes first, as several may contain the words
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
     place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
     if not place:
-        return Citation(None)
+        return {"found_in": None}
     span = ordered[int(place)]
     literal = re.compile(r"\s+".join(map(re.escape, quote.split())), re.IGNORECASE)
     exact = literal.search(span.text)
     first, last = exact.span() if exact else (0, len(span.text))
-    return Citation(span.section, (span.start + first, span.start + last))
+    return {"found_in": span.section, "characters": [span.start + first, span.start + last]}
 
 
 def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
@@ -393,7 +369,7 @@ class _Loop:
         self._judge, self._material, self._aspect = judge, material, aspect
         self._excerpts: list[Excerpt] = []
         self._absent: list[str] = []
-        self._steps: list[LookupStep] = []
+        self._steps: list[Json] = []
         self._usage = NO_USAGE
         self._unread = 0
         """Answers in a row that are no action."""
@@ -431,17 +407,17 @@ class _Loop:
         if isinstance(action, FinalVerdict):
             checked = verify(action, self._aspect, self._material, self._excerpts, self._absent)
             if not checked.problem or not left:
-                self._steps.append(LookupStep(text="verdict"))
+                self._steps.append({"text": "verdict"})
                 return self._end(answer, verdict=action)
             problem = checked.problem.message
-            self._steps.append(LookupStep(text="verdict", problem=problem))
+            self._steps.append({"text": "verdict", "problem": problem})
             return Found(f"The verdict does not count yet: {problem}. Mend it.")
         found = action.look(self._material)
         if found.is_absent and isinstance(action, FindAction) and not action.within:
             self._absent.append(action.text)
         self._excerpts += found.excerpts
-        places = tuple(excerpt.place for excerpt in found.excerpts)
-        self._steps.append(LookupStep(text=action.in_words, shown=places))
+        places = [excerpt.place for excerpt in found.excerpts]
+        self._steps.append({"text": action.in_words} | ({"shown": places} if places else {}))
         if left:
             return found
         steps = self._judge.max_steps
@@ -458,7 +434,7 @@ class _Loop:
             action = NoAction(problem="CutOff", note=note)
         self._unread += 1
         text = answer.text[:MAX_QUOTED]
-        self._steps.append(LookupStep(text=text, problem=action.problem))
+        self._steps.append({"text": text, "problem": action.problem})
         if left and action.problem != DECLINED and self._unread <= self._judge.retries:
             return Found(action.note)
         wrong = f" ({action.wrong})" if action.wrong else ""

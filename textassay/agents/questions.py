@@ -348,27 +348,10 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     return ScoreError(type=f"Missing{kind}", message=message)
 
 
-class TypedReply(Message):
-    """The answer of a model to a yes/no question about an output, or why there is none."""
-
-    question: SubQuestion
-    result: TypedAnswer
-
-    @property
-    def answer(self) -> QuestionAnswer:
-        """The probabilities of yes and no, or why there are none."""
-        return self.result.answer
-
-    @property
-    def yes(self) -> bool:
-        """Whether an answer is yes; a tie is no."""
-        return self.answer.p_yes > 0.5
-
-
 class Replies(Message):
-    """Replies to questions in order; after one without an answer no more are asked."""
+    """Answers to the first questions of a set, in order; after a problem no more are asked."""
 
-    items: tuple[TypedReply, ...] = ()
+    items: tuple[TypedAnswer, ...] = ()
     parts: tuple[Replies, ...] = ()
     """Replies about each sentence judged by itself, if any; `items` has all of them."""
 
@@ -380,7 +363,7 @@ class Replies(Message):
     @property
     def way(self) -> Way:
         """How the answers were obtained; by log-probabilities if nothing was asked."""
-        return self.items[0].result.way if self.items else Way(how="logprob")
+        return self.items[0].way if self.items else Way(how="logprob")
 
 
 @dataclass(frozen=True)
@@ -422,26 +405,24 @@ class Answerer:
         return self._batcher.reading if is_open else None
 
     async def __call__(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedReply] = ()
-    ) -> TypedReply:
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedAnswer] = ()
+    ) -> TypedAnswer:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: A sub-question of the set, or its question.
             question_set: The texts for the answer.
-            earlier: Answered questions to show before it; a decision model is shown none.
+            earlier: Answers to the first questions of the set, to show before it; a decision model
+                is shown none.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices, and written
                 answers may not replace them.
         """
         if self.ask.model.capabilities.only_decides:
-            result = await self._decided(question, question_set)
-        else:
-            result = await self._batcher.ask_in_words(
-                self._wording(question, question_set, earlier), may_sample=self.reading == "auto"
-            )
-        return TypedReply(question=question, result=result)
+            return await self._decided(question, question_set)
+        wording = self._wording(question, question_set, earlier)
+        return await self._batcher.ask_in_words(wording, may_sample=self.reading == "auto")
 
     async def _decided(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
         words = self.ask.template.render(
@@ -455,11 +436,14 @@ class Answerer:
         )
 
     def _wording(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedReply]
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedAnswer]
     ) -> QuestionWording:
         ahead = self.question_first and question == question_set.question
-        book, words = self.book, {True: self.book.yes[-1], False: self.book.no[-1]}
-        answered = [{"question": one.question.text, "word": words[one.yes]} for one in earlier]
+        book, words = self.book, {"yes": self.book.yes[-1], "no": self.book.no[-1]}
+        answered = [
+            {"question": asked.text, "word": words[_word_of(one.answer)]}
+            for asked, one in zip(question_set.questions, earlier, strict=False)
+        ]
         messages = self.ask.template.render_messages(
             question_set.bare,
             instruction=book.instruction,
@@ -502,7 +486,7 @@ at the same time, so that a decision model is asked in one request."""
 class AnswersInOrder:
     """Answers yes/no questions: the sub-questions first, the question about the whole last."""
 
-    answerer: Callable[..., Awaitable[TypedReply]]
+    answerer: Callable[..., Awaitable[TypedAnswer]]
     """An `Answerer`, or what is called like one."""
     order: AnswerOrder = "chain"
     """Which questions wait for the answers to others."""
@@ -528,7 +512,7 @@ class AnswersInOrder:
         return replies
 
     async def _one_by_one(self, question_set: QuestionSet) -> Replies:
-        replies, questions = list[TypedReply](), question_set.questions
+        replies, questions = list[TypedAnswer](), question_set.questions
         with chain_requests() as turns:
             for question in questions:
                 # a local model keeps the prompt for the next question, which begins with it
@@ -568,8 +552,8 @@ class YesNoAggregator:
             how=way.how,
             signature=way.sign(self.signature),
             scale=UNIT,
-            evidence=_evidence(replies),
-            usage=sum((reply.result.usage for reply in replies.items), NO_USAGE),
+            evidence=_evidence(question_set, replies),
+            usage=sum((reply.usage for reply in replies.items), NO_USAGE),
         )
         if way.samples:
             about["samples"] = min(reply.answer.usable for reply in replies.items)
@@ -595,24 +579,29 @@ class YesNoAggregator:
         return Score(value=min(value, highest), mass=mass, **about)
 
 
-def _evidence(replies: Replies) -> tuple[Json, ...]:
+def _word_of(answer: QuestionAnswer) -> str:
+    return "yes" if answer.p_yes > 0.5 else "no"  # a tie is no
+
+
+def _evidence(question_set: QuestionSet, replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if it was judged by itself."""
     # the notes of the last answer, which counts most
     notes = replies.items[-1].answer.notes if replies.items else ()
+    parts = zip(question_set.parts or (question_set,), replies.parts or (replies,), strict=True)
     pieces = [
-        _as_evidence(reply) | ({"sentence": reply.question.sentence} if replies.parts else {})
-        for reply in replies.items
+        _as_evidence(question, reply) | ({"sentence": question.sentence} if replies.parts else {})
+        for asked, answered in parts
+        for question, reply in zip(asked.questions, answered.items, strict=False)
     ]
     return (*pieces, *notes)
 
 
-def _as_evidence(reply: TypedReply) -> Json:
+def _as_evidence(question: SubQuestion, reply: TypedAnswer) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
-    piece: Json = {"text": reply.question.text}
-    answer, way, _, truncated_tokens = reply.result
+    piece: Json = {"text": question.text}
+    answer, way, _, truncated_tokens = reply
     if not answer.problem:
-        word = "yes" if reply.yes else "no"
-        piece |= {"answer": word, "p_yes": answer.p_yes, "mass": answer.mass}
+        piece |= {"answer": _word_of(answer), "p_yes": answer.p_yes, "mass": answer.mass}
     if way.samples:
         piece["samples"] = f"{answer.usable} of {way.samples} usable"
     if answer.problem:
