@@ -202,30 +202,13 @@ MIN_RATED = 3
 """Fewest examples with a score and a rating from which a correlation is computed."""
 
 
-class ScorerWeights(Message):
-    """Weights of the scorers on one aspect."""
-
-    aspect: str
-    """Name of the aspect."""
-    correlations: dict[str, float | None]
-    """Correlation with the ratings by scorer; `None`, and so weight 0, for a scorer that does not
-    vary or has too few scores."""
-    rated: int
-    """Number of examples with a rating of the aspect."""
-
-    def weight(self, scorer: str) -> float:
-        """Return the weight of a scorer, 0 or above."""
-        return abs(self.correlations[scorer] or 0.0)
-
-    def is_turned(self, scorer: str) -> bool:
-        """Whether a scorer's values fall as ratings rise."""
-        return (self.correlations[scorer] or 0.0) < 0
-
-
-def weights_from(
+def correlate_scorers(
     aspect: str, scores: Mapping[str, Sequence[float | None]], ratings: Sequence[float | None]
-) -> ScorerWeights:
-    """Return weights for one aspect."""
+) -> dict[str, float | None]:
+    """Return the correlation of each scorer with the ratings of an aspect, by name.
+
+    It is `None` for a scorer that does not vary or has too few scores.
+    """
     rated = sum(rating is not None for rating in ratings)
     if rated < MIN_RATED:
         raise DataError(
@@ -237,7 +220,7 @@ def weights_from(
             f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
             " rate more examples, or use fusion=avg"
         )
-    return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
+    return correlations
 
 
 def _correlation(values: Sequence[float | None], ratings: Sequence[float | None]) -> float | None:
@@ -284,7 +267,7 @@ class ToolAverage:
         assistance: list[Score],
         plan: Plan | RefusedPlan | None = None,
         direct: Score | Failure | None = None,
-        weights: ScorerWeights | None = None,
+        weights: dict[str, float | None] | None = None,
     ) -> Score:
         """Return the mean on a scale from 0 to 1.
 
@@ -294,7 +277,8 @@ class ToolAverage:
             assistance: The tools' scores, in the order of `assistants`.
             plan: The plan whose choice of tools counts (LLMSel); `None` for all of them (AVG).
             direct: A judge's own score, which is averaged in.
-            weights: Weight of each scorer (CorrW); `None` for equal weights.
+            weights: Correlation of each scorer with ratings (CorrW), whose size is its weight;
+                `None` for equal weights.
         """
         about = common_fields(example, aspect, how="fused", signature=self.signature, scale=UNIT)
         if problem := problem_before(example, [], plan):
@@ -312,10 +296,14 @@ class ToolAverage:
         own = [1.0] * len(parts)
         if weights:
             for entry in entries:
-                entry["correlation"] = weights.correlations[entry["text"]]
+                entry["correlation"] = weights[entry["text"]]
             named = zip((entry["text"] for entry in entries), parts, strict=True)
             # a scorer that does not vary with the ratings is not missed either
-            used = [(_reverse(one, weights, n), w) for n, one in named if (w := weights.weight(n))]
+            used = [
+                (_reverse(part) if r < 0 else part, abs(r))
+                for name, part in named
+                if (r := weights[name])
+            ]
             parts, own = [part for part, _ in used], [weight for _, weight in used]
         on_unit, average = (
             aspect.model_copy(update={"scale": UNIT}),
@@ -340,9 +328,9 @@ class ToolAverage:
         return entries, parts
 
 
-def _reverse(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
-    """Return a score reversed within its scale, if its scorer's values fall as ratings rise."""
-    if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
+def _reverse(part: Score | Failure) -> Score | Failure:
+    """Return a score reversed within its scale."""
+    if isinstance(part, Failure) or part.value is None:
         return part
     low, high = part.scale or UNIT
     return part.model_copy(update={"value": low + high - part.value})

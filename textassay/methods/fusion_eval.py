@@ -18,11 +18,10 @@ from textassay.agents.fusion import (
     LLMFuser,
     Planner,
     RefusedPlan,
-    ScorerWeights,
     ToolAverage,
     TypedFuser,
+    correlate_scorers,
     is_overall,
-    weights_from,
 )
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_questions import QuestionScorer
@@ -37,6 +36,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, Example, How, Plan, Scale, Score
+from textassay.runtime.model import Json
 from textassay.tools import Tool, ToolScorer
 from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
@@ -303,7 +303,7 @@ class FusionEval(PromptMethod):
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights:
-            return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
+            return {"weights.json": self.weights.as_json()} if self.weights.learned else {}
         # a plan that was refused names something that does not exist
         if not self._write_plan or not isinstance(self.plan, Plan):
             return {}
@@ -379,21 +379,20 @@ class RatedWeights:
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in aspects}
         self._learn = once(self._learn_weights)
-        self.weights: dict[str, ScorerWeights] = {}
+        self.learned: dict[str, Json] = {}
+        """Correlations and number of rated examples by id of the aspect, once they are learned."""
 
-    async def __call__(self, aspect: Aspect) -> ScorerWeights:
-        """Return the weights for an aspect."""
+    async def __call__(self, aspect: Aspect) -> dict[str, float | None]:
+        """Return the correlation of each scorer with the ratings of an aspect."""
         # `once`: examples that are judged at the same time wait for the same learning
         await self._learn()
-        return self.weights[aspect.id]
+        correlations: dict[str, float | None] = self.learned[aspect.id]["correlations"]
+        return correlations
 
     def as_json(self) -> str:
         """Return the learned weights, as a file for the run folder."""
-        content: dict[str, Any] = {"format": 1, "ratings": self.ratings, "digest": self.digest}
-        content["aspects"] = {
-            one.aspect: {"rated": one.rated, "correlations": one.correlations}
-            for one in self.weights.values()
-        }
+        content: Json = {"format": 1, "ratings": self.ratings, "digest": self.digest}
+        content["aspects"] = {aspect.name: self.learned[aspect.id] for aspect in self._aspects}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     async def _learn_weights(self) -> None:
@@ -407,15 +406,16 @@ class RatedWeights:
         scored = await gather(map(self._average.run, work), limit=64)
         rows = [_read_values(*pair) for pair in zip(rated, scored, strict=True)]
         # any weights in a dry run, which counts calls and throws values away
-        equal = dict.fromkeys(self._scorers, 1.0)
+        equal, learned = dict.fromkeys(self._scorers, 1.0), dict[str, Json]()
         for at, aspect in enumerate(self._aspects):
             values = {name: [row[at].get(name) for row in rows] for name in self._scorers}
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
-            self.weights[aspect.id] = (
-                ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
-                if self._is_dry
-                else weights_from(aspect.name, values, ratings)
+            correlations = (
+                equal if self._is_dry else correlate_scorers(aspect.name, values, ratings)
             )
+            count = sum(rating is not None for rating in ratings)
+            learned[aspect.id] = {"rated": count, "correlations": correlations}
+        self.learned = learned
 
 
 def _read_values(example: Example, scores: list[Score]) -> list[dict[str, float | None]]:
