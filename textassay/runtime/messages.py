@@ -654,22 +654,6 @@ class SubQuestion(Message):
     """Position of the sentence in the output, from 0."""
 
 
-class Answer(Message):
-    """The answer to a sub-question."""
-
-    question: SubQuestion
-    """What was asked."""
-    p_yes: float = Field(ge=0, le=1)
-    """P(yes) / (P(yes) + P(no)) (DecompEval, equation 3)."""
-    mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
-    """P(yes) + P(no) as the model gave them; `None` if the answer was read from text."""
-
-    @property
-    def yes(self) -> bool:
-        """Whether the answer is yes; a tie is no."""
-        return self.p_yes > 0.5
-
-
 class Assignment(Message):
     """What one run of a method's graph is given: an example and the aspects to judge it on."""
 
