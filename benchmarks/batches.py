@@ -27,7 +27,7 @@ def main(count: int) -> None:
             sys.executable, "-m", "textassay", "score", str(data), "--method", "g-eval", "--task",
             "summarization",
             "--aspects", "coherence", "--model", "direct/mock", "--api-base", server.url, "--batch",
-            "--set", "batch_poll=0.2", "--progress", "none", "--out", str(run),
+            "--progress", "none", "--out", str(run),
         ]  # fmt: skip
         began = time.monotonic()
         subprocess.run(command, check=True)

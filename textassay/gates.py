@@ -68,8 +68,6 @@ __all__ = [
 
 SHOWN = 3
 """Texts that a message names."""
-MAX_REGRESSED = 20
-"""Ids of worse texts that a summary lists."""
 MAX_UNSCORED = 0.05
 """Share of texts without a score up to which a check decides on the others."""
 Baseline = Run | str | Path
@@ -123,7 +121,7 @@ class GateCheck:
     worse: int = 0
     """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
-    """Ids of these, the largest losses first, at most `MAX_REGRESSED`."""
+    """Ids of these, the largest losses first, at most 20."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""
@@ -428,7 +426,7 @@ def _check(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, up * (row.a - row.b), gain.low,
         gain.high, -by, confidence, verdict,
         () if verdict == "holds" else lines,
-        worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
+        worse=len(worse), regressed=tuple(worse[:20]),
     )  # fmt: skip
 
 

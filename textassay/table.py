@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 ColumnKind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
 """What a column holds; a share is printed in percent, and only HTML shows pictures (SVG)."""
-DIGITS: dict[ColumnKind, int] = {"number": 3, "interval": 3, "p": 4, "share": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -617,7 +616,9 @@ def format_cell(cell: Cell, column: Column) -> str:
         return "-"
     if isinstance(cell, str):
         return " ".join(cell.split())
-    digits = DIGITS.get(column.kind, 0) if column.digits is None else column.digits
+    digits = column.digits
+    if digits is None:
+        digits = {"number": 3, "interval": 3, "p": 4}.get(column.kind, 0)
     if not isinstance(cell, int | float):
         value, low, high = (format_cell(end, column) for end in (cell.value, cell.low, cell.high))
         return f"{value} [{low}, {high}]" if cell.ends else value

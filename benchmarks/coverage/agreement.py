@@ -163,10 +163,10 @@ def designs() -> Iterator[Design]:
         run = partial(correlations, world, documents, level)
         yield Design("agreement", how, run, span=(0.93, 1.0 if level == "system" else 0.97))
         yield Design("compare, agreement", how, partial(equal_judges, world, documents, level))
-    for groups, texts in product((16, 20, 30, 40, 80), (2, 3, 4, 6)):
-        run = partial(correlations, World(systems=texts), groups, "group")
-        span = (0.93, 1.0) if texts == 2 else (0.93, 0.97)
-        yield Design("agreement", f"group, {groups} groups of {texts}", run, span=span)
+    for alike, groups, texts in product((0.5, 3.0), (16, 20, 30, 40, 80), (2, 3, 4, 6)):
+        run = partial(correlations, World(systems=texts, alike=alike), groups, "group")
+        how = f"group, {groups} groups of {texts}, alike by {alike}"
+        yield Design("agreement", how, run, span=(0.93, 1.0))
     for spread, (documents, systems) in product(
         (0.1, 0.15, 0.2, 0.25, 0.4), ((40, 6), (40, 8), (40, 10), (100, 16))
     ):
@@ -188,6 +188,9 @@ def designs() -> Iterator[Design]:
     for (how, draw), sources in product(uneven.items(), (12, 20, 40)):
         run = partial(correlations, draw, sources)
         yield Design("agreement", f"data set, {how}, {sources} sources", run)
+        # a third to all of these sources have a coefficient
+        run = partial(correlations, draw, 3 * sources, "group")
+        yield Design("agreement", f"group, {how}, {3 * sources} sources", run, span=(0.93, 1.0))
     for sources in (12, 20, 40):
         run = partial(equal_judges, Uneven(None), sources)
         yield Design("compare, agreement", f"heavy sizes, {sources} sources", run)

@@ -133,7 +133,7 @@ NOT_READ = {
                                   '{"reason": "Rating: 5"}', '{"scale": 5}'],
     "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"n": 4}}',
                               '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
-                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
+                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4.',
                               '{"rating": null}\nRating: 4'],
 }  # fmt: skip
 
@@ -214,15 +214,34 @@ def test_ratings_are_read_on_the_scale_that_was_asked(scale, answer, value):
         ("It flows.\n**Score**: **3**", "3"),
         ('{"score": 3}', "3"),
         ('{"reason": "3 faults", "score": "3"}', "3"),
+        ('{"score": 3, "max_score": 5}', "3"),
+        ('{"max score": 5, "score": 3', "3"),
+        ('{"tone": {"score": 4}, "flow": {"score": 3}, "style": {"score": 5}}', "3"),
         ("It flows, resulting in a score of 3.", "3"),
         ("Score:\n\n$\\boxed{3}$", "3"),
         ("Score: three", "three"),
     ],
 )
 def test_the_place_of_a_rating_holds_it(answer, said):
-    found = parse_rating(answer, scale=FIVE)
+    found = parse_rating(answer, scale=FIVE, aspect="flow")
     assert isinstance(found, Rating)
     assert (found.value, answer[slice(*found.span)]) == (3, said)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"tone": {"score": 3}, "flow": {"score": 3}, "style": {"score": 3}}',
+        '[{"aspect": "tone", "score": 3}, {"aspect": "flow", "score": 3}, {"aspect": "style",'
+        ' "score": 3}]',
+        "{'tone': 3, 'flow': 3, 'style': 3}",
+    ],
+)
+def test_the_place_of_a_rating_is_its_own_field_among_equal_ones(answer):
+    found = parse_rating(answer, scale=FIVE, aspect="flow")
+    assert isinstance(found, Rating)
+    assert answer.index("flow") < found.span[0] < answer.index("style")
+    assert answer[slice(*found.span)] == "3"
 
 
 def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.work import grows_linearly
 from textassay.agents.reading.joint import parse_joint
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
-from textassay.agents.reading.lists import ListItem, parse_listing, parse_statements
+from textassay.agents.reading.lists import ListItem, matching, parse_listing, parse_statements
 from textassay.agents.reading.outcomes import NoRating
-from textassay.agents.reading.plans import matching, parse_plan
+from textassay.agents.reading.plans import parse_plan
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
 
@@ -25,6 +25,8 @@ TOOLS = ("nli", "bleurt", "sum_bleurt")
 HOSTILE = {
     "JSON": (lambda text: list(find_json(text)), 2_500,
              ["[", "{", '{"a":', '[{"', "[1,", "{x}", '{"a":1}', "[[1],"]),
+    "damaged JSON": (lambda text: list(find_json("{'a': " + text, lenient=True)), 1_000,
+                     ["\n", '"\n', '" ', "// ", "/ ", ", ", "/* x */", '{"a": ', "{{", "'a', "]),
     "ratings": (lambda text: parse_joint(text, ASPECTS), 1_000,
                 ["Relevance: ", "a: 3, ", "1. ", "| 4 ", "{", "a: 4\n", " \n", "Relevance\n", "★"]),
     "lists": (parse_listing, 1_000,
@@ -75,6 +77,7 @@ def test_json_is_found_anywhere_in_the_answer(held, between):
         ("no JSON", []), ("{x} [a] (b)", []), ('{"a": {"b": 1}, "c": ', []),
         ('{"a": NaN}', [{"a": None}]), ('{"a": 1' + "0" * 5000 + "}", [{"a": 1e299}]),
         ('{"a": "two\nlines"}', [{"a": "two\nlines"}]),
+        ('{"a": ' + "[" * 900 + "]" * 900 + "}", []),
     ],
 )  # fmt: skip
 def test_json_that_cannot_be_read_gives_nothing_and_no_parts(text, values):
@@ -129,6 +132,11 @@ def read(answer, form="number"):
         ("number", '{"relevance": 4, "logical_flow": {"reason": "not 5", "score": 3},'
                    ' "tone_voice": "5"}'),
         ("number", '```json\n{"Relevance": 4, "Logical flow": "3/5", "Tone (voice)": 5}\n```'),
+        ("number", '{"note": "3 slips"}\nRelevance: 4\nLogical flow: 3\nTone: 5'),
+        ("number", "{'relevance_score': 4, 'logical_flow': {'value': 3, 'errors': 2}, 'tone': 5,}"),
+        ("number", '{"my": {"relevance": 4, "tone": 5, "logical flow": [{"score": 3}]}}'),
+        ("number", '{"weights": {"tone": 1}, "list": [{"aspect": "Relevance", "score": 4, "n": 2},'
+                   ' {"name": "Logical flow", "rating": 3}, {"metric": "tone", "result": 5}]}'),
         ("letters", "Relevance: D\nLogical flow: C.\nTone (voice): (E)"),
         ("stars", "Relevance: 4 stars\nLogical flow: ★★★\nTone (voice): 5"),
     ],
@@ -341,5 +349,7 @@ def test_names_match_whatever_their_case_and_hyphens_and_a_long_plan_takes_no_lo
     assert matching("SUM-BLEURT", TOOLS) == "sum_bleurt"
     assert matching("rougel", ["rougeL"]) == "rougeL"
     assert matching("sum", TOOLS) is None
+    assert matching("2. **Bleurt** (0-1) score", TOOLS) == "bleurt"
+    assert matching("Tone (voice)", ["Tone", "Tone (voice)"]) == "Tone (voice)"
     long = "- Coherence: " + "nli and " * 20_000 + "\n" * 20_000 + "1. " * 20_000
     assert set(parse_plan(long, CRITERIA, TOOLS).assistants["coherence"]) <= {"nli"}

@@ -296,6 +296,15 @@ def test_intervals_over_groups_of_two_hold_the_truth(groups):
     assert missed <= 14
 
 
+@pytest.mark.parametrize("draw", [World(3, alike=3.0), World(4, alike=3.0), Uneven(None)])
+def test_intervals_over_groups_in_which_a_judge_nearly_always_agrees_hold_the_truth(draw):
+    """Student's t alone holds it in 88 to 93 %, since few groups are drawn that disagree."""
+    found = tally(correlations(draw, 45, "group"), 200)
+    for name in COEFFICIENTS:
+        assert found[name].draws > 150, name
+        assert found[name].share >= 0.915, name
+
+
 @pytest.mark.parametrize(
     ("world", "documents"),
     [(World(6, spread=0.25), 40), (World(10, spread=0.2), 40), (World(16, spread=0.1), 100)],

@@ -152,7 +152,7 @@ def test_rows_without_the_field_of_the_subsets_are_counted(tmp_path):
 def test_a_field_that_no_row_has_and_one_with_a_value_a_row_are_refused():
     rows = pairs([(1, 1, "x")] * 120)
     scores = {"better": {row["id"]: 1.0 for row in rows}}
-    with pytest.raises(ConfigurationError, match="no example has a field of that name"):
+    with pytest.raises(ConfigurationError, match="names a field that no example has"):
         agreement.agreement_table(scores, rows, by="kind")
     for at, row in enumerate(rows):
         row["number"] = at

@@ -355,7 +355,7 @@ def test_texts_on_which_labels_are_split_are_left_out_and_counted():
 
 def test_a_table_without_a_header_is_refused(tmp_path):
     table = written(tmp_path / "a.csv", ["4", "5"], lambda t: (t.judge, t.raters[0]))
-    with pytest.raises(DataError, match="holds values and no names"):
+    with pytest.raises(DataError, match="contains values instead of names"):
         textassay.check(table)
 
 

@@ -84,7 +84,7 @@ def test_a_judge_that_favors_systems_is_found_out_only_by_their_names():
     assert "the wrong way round" in assess(seen).uses["compare"].why
     unseen = draw(kind, (100, 4), np.random.default_rng(0), systems=False)
     assert assess(unseen).uses["compare"].answer == "corrected"
-    assert "No column says who wrote each text" in assess(unseen).uses["compare"].why
+    assert "No column names the system of each text" in assess(unseen).uses["compare"].why
 
 
 @pytest.mark.parametrize(

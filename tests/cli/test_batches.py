@@ -29,10 +29,7 @@ from textassay import connect, evaluate
 from textassay.methods.by_name import build
 from textassay.runtime.errors import ConfigurationError
 
-QUICK = ("--set", "batch_poll=0.05")
-
-
-BATCH = ("--batch", *QUICK)
+BATCH = ("--batch",)
 
 
 def flags(data, run, server, *more, **named):
@@ -98,7 +95,7 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
         '[models.scorer]\nmodel = "direct/mock"\nbatch = true\n'
     )
     with batches_served(Faults(hold=True)) as server:
-        more = ("--config", config, "--temperature", "0", "--submit-only", *QUICK)
+        more = ("--config", config, "--temperature", "0", "--submit-only")
         done = textassay(*flags(data, run, server, *more, method="g-eval"))
         assert done.code == 3, done.err
         assert "12 requests to direct/mock are submitted in 1 batch" in done.err
@@ -230,7 +227,7 @@ def test_killed_processes_find_their_batches(run, tmp_path):
 
 def test_the_doctor_probes_batches():
     with batches_served() as server:
-        asked = ("doctor", "direct/mock", "--api-base", server.url, "--batch", "--json", *QUICK)
+        asked = ("doctor", "direct/mock", "--api-base", server.url, "--batch", "--json")
         done = textassay(*asked)
         rows = {row["ability"]: row["verdict"] for row in json.loads(done.out)["rows"]}
         assert rows["batch chat"] == rows["batch n"] == rows["batch logprobs"] == "yes"
@@ -264,11 +261,11 @@ def test_fit_asks_through_batches_too(run, tmp_path, by_role):
         )  # fmt: skip
 
     with batches_served(Faults(hold=True)) as server:
-        done = fit(run, *how, "--submit-only", *QUICK)
+        done = fit(run, *how, "--submit-only")
         assert done.code == 3, done.err
         assert "24 requests to direct/mock are submitted in 1 batch" in done.err
         server.faults.hold = False
-        fit(run, *how, *QUICK).ok()
+        fit(run, *how).ok()
         # two layers, and between them a decomposition, which another role asks for
         assert (len(server.batches), server.counters.requests) == ((2, 1) if by_role else (3, 0))
         assert set(server.billed.values()) == {1}
@@ -299,7 +296,7 @@ def test_what_batches_of_a_model_lack_leaves_no_folder(data, run, monkeypatch):
         for dry in ((), ("--dry-run",)):
             done = textassay(
                 "score", data, "--method", method, *options, "--model", "groq/x",
-                "--aspects", "fluency", "--batch", *QUICK, "--out", run, *dry,
+                "--aspects", "fluency", "--batch", "--out", run, *dry,
             )  # fmt: skip
             assert (done.code, run.exists()) == (2, False)
             assert "log-probabilit" in done.err

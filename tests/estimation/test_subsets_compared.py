@@ -111,7 +111,7 @@ def test_runs_with_data_of_their_own_are_divided_each_by_its_own():
 
 @pytest.mark.parametrize(
     ("field", "with_data", "says"),
-    [("absent", True, "no example has a field"), ("topic", False, "give DATA")],
+    [("absent", True, "a field that no example has"), ("topic", False, "give DATA")],
 )
 def test_a_field_that_divides_nothing_is_refused(files, field, with_data, says):
     *runs, data, _ = files

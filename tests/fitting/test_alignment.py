@@ -272,7 +272,7 @@ def test_what_people_rated_must_be_defined_somewhere(tmp_path):
     planted = Planted(60)
     for row in planted.rows:
         row["human"] = {"wit": row["human"]["fluency"]}
-    with pytest.raises(ConfigurationError, match="no task defines what people rated"):
+    with pytest.raises(ConfigurationError, match="no task defines the aspects that people rated"):
         alignment(planted, tmp_path / "ev", task=None)
 
 

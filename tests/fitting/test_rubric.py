@@ -47,7 +47,7 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
     assert all(low > 0 for low, _ in kept.values())
     message = report_text(found.report)
     assert re.search(r"coherence/shape +new +every text has the same rating", message)
-    assert "nothing new helps: the rubric is finished" in message
+    assert "no new criterion helps: the rubric is finished" in message
     pearson = found.report["held_out"]["mean"]
     assert pearson["evaluator"]["pearson"] > 0.7
     run = await evaluate(dated.rows[:6], method=str(tmp_path / "ev"), model=dated.model())

@@ -228,7 +228,7 @@ def write_folder(folder: Path, url: str) -> None:
     (folder / "judge.toml").write_text(
         f'method = "llm-score"\ntask = "summarization"\nmodel = "direct/judge"\n'
         f'api_base = "{url}"\n'
-        'aspects = "fluency"\nbatch_poll = 0.02\n',
+        'aspects = "fluency"\n',
         encoding="utf-8",
     )
     done = textassay(

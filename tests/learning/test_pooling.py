@@ -11,8 +11,7 @@ from tests.benchmark_data import benchmark
 from textassay.agreement import pearson, spearman
 from textassay.learning import Aggregator, Pool, explain, group_codes, split_rows
 from textassay.learning.pooling import (
-    MIN_ROWS_OF_SOURCE,
-    MIN_ROWS_OF_SYSTEM,
+    FEWEST,
     PooledMeans,
 )
 
@@ -61,7 +60,7 @@ def test_too_few_rows_systems_or_sources_are_not_used():
         aggregator = Aggregator("forest").fit(x, y, **own)
         assert not aggregator.pools_systems
         assert "systems" not in aggregator.notes_["aspect_0"]
-    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
+    for arguments in ({"rows": FEWEST.of_source - 1}, {"sources": 3, "rows": 20}):
         x, y, sources = texts_of_sources(**arguments)
         aggregator = Aggregator("ridge").fit(x, y, sources=sources)
         assert not aggregator.pools_sources
@@ -209,7 +208,7 @@ def test_sources_that_judges_rate_alike_are_not_used():
 def test_means_are_shrunk_by_how_few_rows_there_are():
     """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
     rng = np.random.default_rng(0)
-    many, few = 400, MIN_ROWS_OF_SYSTEM
+    many, few = 400, FEWEST.of_system
     others = [f"s{i % 6}" for i in range(120)]
     base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
     centered = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]

@@ -128,7 +128,7 @@ def test_without_ratings_systems_are_compared_by_scores(files, tmp_path):
     best = "the best of 3 systems is M2 (M2 is above M0 by 2.00 ["
     assert f"On coherence, by the judge's scores alone: {best}" in said
     assert "differences of the judge's mean scores, by source" in said
-    assert "there are no ratings by people beside these scores" in said
+    assert "There are no ratings by people beside these scores" in said
     done = textassay("compare", tmp_path / "run", data, "--systems", "M0", "M2", "--json").ok()
     assert '"difference": -2.0' in done.out
 

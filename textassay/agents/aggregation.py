@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from textassay.runtime.messages import (
     Scale,
     Score,
     ScoreError,
+    Usage,
 )
 from textassay.runtime.model import Json, Sample
 from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisites
@@ -51,6 +52,21 @@ def common_fields(
 def aspect_fields(aspect: Aspect, *, how: How, signature: str = "") -> dict[str, Any]:
     """Return the fields that the scores of all examples on an aspect share."""
     return {"aspect": aspect.label, "scale": aspect.scale, "how": how, "signature": signature}
+
+
+def leave_unscored(
+    example: Example, aspects: Iterable[Aspect], problem: Mapping[str, Any], **shared: Any
+) -> list[Score]:
+    """Return a score without a value for each aspect, for one reason.
+
+    Args:
+        example: The example.
+        aspects: The aspects.
+        problem: Arguments of `Score.unscored`.
+        shared: Further fields, as `common_fields` takes them.
+    """
+    fields = (common_fields(example, aspect, **shared) for aspect in aspects)
+    return [Score.unscored(**problem, **one) for one in fields]
 
 
 def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
@@ -163,16 +179,18 @@ class Average:
         self,
         example: Example,
         aspect: Aspect,
-        parts: list[Score | Failure],
-        weights: list[float] | None = None,
+        parts: Sequence[Score | Failure],
+        weights: Sequence[float] = (),
+        evidence: Iterable[Json] = (),
     ) -> Score:
-        """Return the mean with its parts as evidence; its usage is theirs.
+        """Return the mean; its usage is that of its parts.
 
         Args:
             example: The example.
             aspect: The aspect of the mean.
             parts: The scores to average.
             weights: Weight of each part, 0 or above; equal if not given.
+            evidence: Evidence of the score; by default its parts.
 
         Raises:
             ConfigurationError: There are no parts, or one of them has no scale.
@@ -180,8 +198,8 @@ class Average:
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
         about = common_fields(example, aspect, how="fused", signature=self.signature)
-        about["usage"] = sum((part.usage for part in parts if isinstance(part, Score)), NO_USAGE)
-        about["evidence"] = tuple(as_evidence(part) for part in parts)
+        about["usage"] = usage_of(parts)
+        about["evidence"] = tuple(evidence) or tuple(map(as_evidence, parts))
         # Before anything is averaged: an error may go away, and a mean without this part would be
         # kept.
         if error := broken_part(parts):
@@ -203,11 +221,17 @@ class Average:
         return Score(value=mean, **about)
 
 
-def as_evidence(part: Score | Failure) -> Json:
-    """Return one part of a fused score as evidence."""
+def usage_of(parts: Iterable[Score | Failure]) -> Usage:
+    """Return the cost of all parts."""
+    return sum((part.usage for part in parts if isinstance(part, Score)), NO_USAGE)
+
+
+def as_evidence(part: Score | Failure, **facts: Any) -> Json:
+    """Return one part of a fused score as evidence, with further facts, such as another `text`."""
     if isinstance(part, Failure):
         problem = f"{part.type}: {part.message}"
-        return {"text": part.node, "value": None, "outcome": "error", "problem": problem}
+        failed = {"text": part.node, "value": None, "outcome": "error", "problem": problem}
+        return failed | facts
     evidence: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
     if part.scale:
         evidence["scale"] = list(part.scale)
@@ -218,7 +242,7 @@ def as_evidence(part: Score | Failure) -> Json:
         evidence["thought"] = thought
     if part.error:
         evidence["problem"] = f"{part.error.type}: {part.error.message}"
-    return evidence
+    return evidence | facts
 
 
 def answer_evidence(
@@ -296,7 +320,7 @@ class RubricTotal:
     ) -> Score:
         """Return the score, with each criterion, its verdict, points and reason as evidence."""
         about = common_fields(example, aspect, how="fused", signature=self.signature)
-        about["usage"] = sum((v.usage for v in verdicts if isinstance(v, Score)), NO_USAGE)
+        about["usage"] = usage_of(verdicts)
         if self.total == "raw":
             about["scale"] = None
         rubric = example.rubric

@@ -64,6 +64,13 @@ class Parsed(NamedTuple, Generic[R]):
     server_limit: int = 0
     """Tokens after which the server ended a cut answer although more were allowed; 0 if it did
     not."""
+    earlier: tuple[Parsed[R], ...] = ()
+    """Unusable answers before this one, whose cost is part of `usage`."""
+
+    @property
+    def text(self) -> str:
+        """The first sample."""
+        return self.samples[0].text.strip()
 
 
 @dataclass(frozen=True)
@@ -184,38 +191,34 @@ class Ask:
         prompt: Prompt,
         read: Callable[[Sample], R],
         problem: Callable[[Parsed[R]], str | None],
+        again: Callable[[Prompt, Parsed[R]], Prompt],
         *,
         retries: int,
-        form: str,
-        labels: tuple[str, ...] = (),
         **request: Any,
-    ) -> list[Parsed[R]]:
+    ) -> Parsed[R]:
         """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
-
-        The chat goes on with the unusable answer and a reminder of the form that is wanted.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
             problem: Returns the problem of an answer; `None` if it is usable.
+            again: Returns the prompt after an unusable answer, such as `remind_of(form)`.
             retries: How often an unusable answer is asked for again.
-            form: Form that the reminder asks for: `number`, `letters`, `stars`, `ratings`,
-                `json` or `list`.
-            labels: The ratings or choices that it offers.
             request: Further arguments of `answer`.
 
         Returns:
-            All answers; only the last one can be usable.
+            The last answer; the others are its `earlier` ones.
         """
-        answers: list[Parsed[R]] = []
-        for _ in range(retries + 1):
-            answers.append(await self.answer(prompt, read, **request))
+        answer = await self.answer(prompt, read, **request)
+        for _ in range(retries):
             # a judge that declines has answered; asking until it gives in would bias the scores
-            if problem(answers[-1]) in (None, DECLINED):
+            if problem(answer) in (None, DECLINED):
                 break
-            answer = answers[-1].samples[0].text.strip()
-            prompt = prompt.append_turn(answer, REMINDER, form=form, labels=labels)
-        return answers
+            prompt, earlier = again(prompt, answer), (*answer.earlier, answer)
+            answer = await self.answer(prompt, read, **request)
+            usage = earlier[-1].usage + answer.usage
+            answer = answer._replace(usage=usage, earlier=earlier)
+        return answer
 
     def wording(
         self,
@@ -322,6 +325,18 @@ def _server_limit(response: Response, limit: int) -> int:
     is_asked = response.usage.calls > 0 and response.usage.cached_calls == 0
     is_clipped = is_asked and 0 < written < limit * len(response.samples)
     return written // len(response.samples) if is_clipped else 0
+
+
+def remind_of(form: str, labels: tuple[str, ...] = ()) -> Callable[[Prompt, Parsed[Any]], Prompt]:
+    """Return how a chat goes on after an unusable answer: with a reminder of the wanted form.
+
+    Args:
+        form: `number`, `letters`, `stars`, `ratings`, `json` or `list`.
+        labels: The ratings or choices that the reminder offers.
+    """
+    return lambda prompt, answer: prompt.append_turn(
+        answer.text, REMINDER, form=form, labels=labels
+    )
 
 
 def never_cut(sample: Sample, read: object = None) -> bool:

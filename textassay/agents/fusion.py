@@ -26,8 +26,9 @@ from textassay.agents.aggregation import (
     as_evidence,
     common_fields,
     from_samples,
+    leave_unscored,
 )
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, truncation_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
@@ -176,7 +177,7 @@ class Planner:
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
             answer = await self.ask.answer(prompt, read, dry_run_answer=dry_run_answer)
-            text = answer.samples[0].text.strip()
+            text = answer.text
             reading = parse_plan(text, names, tools)
             cut = ("does not come to an end",) if answer.cut else ()
             problems = (*reading.problems, *cut)
@@ -201,30 +202,13 @@ MIN_RATED = 3
 """Fewest examples with a score and a rating from which a correlation is computed."""
 
 
-class ScorerWeights(Message):
-    """Weights of the scorers on one aspect."""
-
-    aspect: str
-    """Name of the aspect."""
-    correlations: dict[str, float | None]
-    """Correlation with the ratings by scorer; `None`, and so weight 0, for a scorer that does not
-    vary or has too few scores."""
-    rated: int
-    """Number of examples with a rating of the aspect."""
-
-    def weight(self, scorer: str) -> float:
-        """Return the weight of a scorer, 0 or above."""
-        return abs(self.correlations[scorer] or 0.0)
-
-    def is_turned(self, scorer: str) -> bool:
-        """Whether a scorer's values fall as ratings rise."""
-        return (self.correlations[scorer] or 0.0) < 0
-
-
-def weights_from(
+def correlate_scorers(
     aspect: str, scores: Mapping[str, Sequence[float | None]], ratings: Sequence[float | None]
-) -> ScorerWeights:
-    """Return weights for one aspect."""
+) -> dict[str, float | None]:
+    """Return the correlation of each scorer with the ratings of an aspect, by name.
+
+    It is `None` for a scorer that does not vary or has too few scores.
+    """
     rated = sum(rating is not None for rating in ratings)
     if rated < MIN_RATED:
         raise DataError(
@@ -236,7 +220,7 @@ def weights_from(
             f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
             " rate more examples, or use fusion=avg"
         )
-    return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
+    return correlations
 
 
 def _correlation(values: Sequence[float | None], ratings: Sequence[float | None]) -> float | None:
@@ -283,7 +267,7 @@ class ToolAverage:
         assistance: list[Score],
         plan: Plan | RefusedPlan | None = None,
         direct: Score | Failure | None = None,
-        weights: ScorerWeights | None = None,
+        weights: dict[str, float | None] | None = None,
     ) -> Score:
         """Return the mean on a scale from 0 to 1.
 
@@ -293,7 +277,8 @@ class ToolAverage:
             assistance: The tools' scores, in the order of `assistants`.
             plan: The plan whose choice of tools counts (LLMSel); `None` for all of them (AVG).
             direct: A judge's own score, which is averaged in.
-            weights: Weight of each scorer (CorrW); `None` for equal weights.
+            weights: Correlation of each scorer with ratings (CorrW), whose size is its weight;
+                `None` for equal weights.
         """
         about = common_fields(example, aspect, how="fused", signature=self.signature, scale=UNIT)
         if problem := problem_before(example, [], plan):
@@ -304,23 +289,27 @@ class ToolAverage:
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
         entries, parts = self._map_tools(aspect, assistance, chosen)
         if direct:
-            entries.append({**as_evidence(direct), "text": DIRECT})
+            entries.append(as_evidence(direct, text=DIRECT))
             if isinstance(direct, Score):
                 entries[-1]["mapped"] = direct.unit_value
             parts.append(direct)
-        on_unit = aspect.model_copy(update={"scale": UNIT})
-        average = Average(self.signature, self.required)
-        if not weights:
-            fused = await average(example, on_unit, parts)
-            return fused.model_copy(update={"evidence": tuple(entries)})
-        named = [(entry["text"], part) for entry, part in zip(entries, parts, strict=True)]
-        # a scorer that does not vary with the ratings is not missed either
-        weighed = [(_reverse(part, weights, n), w) for n, part in named if (w := weights.weight(n))]
-        fused = await average(
-            example, on_unit, [part for part, _ in weighed], [w for _, w in weighed]
+        own = [1.0] * len(parts)
+        if weights:
+            for entry in entries:
+                entry["correlation"] = weights[entry["text"]]
+            named = zip((entry["text"] for entry in entries), parts, strict=True)
+            # a scorer that does not vary with the ratings is not missed either
+            used = [
+                (_reverse(part) if r < 0 else part, abs(r))
+                for name, part in named
+                if (r := weights[name])
+            ]
+            parts, own = [part for part, _ in used], [weight for _, weight in used]
+        on_unit, average = (
+            aspect.model_copy(update={"scale": UNIT}),
+            Average(self.signature, self.required),
         )
-        evidence = (one | {"correlation": weights.correlations[one["text"]]} for one in entries)
-        return fused.model_copy(update={"evidence": tuple(evidence)})
+        return await average(example, on_unit, parts, own, entries)
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
@@ -339,9 +328,9 @@ class ToolAverage:
         return entries, parts
 
 
-def _reverse(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
-    """Return a score reversed within its scale, if its scorer's values fall as ratings rise."""
-    if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
+def _reverse(part: Score | Failure) -> Score | Failure:
+    """Return a score reversed within its scale."""
+    if isinstance(part, Failure) or part.value is None:
         return part
     low, high = part.scale or UNIT
     return part.model_copy(update={"value": low + high - part.value})
@@ -425,19 +414,18 @@ class LLMFuser:
             plan: How to judge; `None` for no plan.
         """
         example = self.ask.prepare(example)
-        identities = [
-            common_fields(example, aspect, how=self.how, signature=self.signature)
-            for aspect in aspects
-        ]
+        shared: Json = {"how": self.how, "signature": self.signature}
         # before the judge is asked: its answer would be paid for and thrown away
         if problem := problem_before(example, assistance, plan):
-            return [Score.unscored(**problem, **identity) for identity in identities]
+            return leave_unscored(example, aspects, problem, **shared)
         assert not isinstance(plan, RefusedPlan)
-        answers = await self._answers(self._prompt(example, assistance, plan))
+        answer = await self._ask(self._prompt(example, assistance, plan))
+        answers = (*answer.earlier, answer)
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
         scores = []
-        for identity, aspect in zip(identities, aspects, strict=True):
+        for aspect in aspects:
+            identity = common_fields(example, aspect, **shared)
             evidence = assistance_on(aspect, assistance, plan)
             scores.append(self._score(identity, self._place(aspect), samples, read, evidence))
         invented = _count_notes([note for joint in read for note in joint.invented])
@@ -486,7 +474,7 @@ class LLMFuser:
             lines.append(f"Evaluation Summary:\nOverall {_dry_run_rating(self._overall)}")
         return "\n\n".join(lines)
 
-    async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
+    async def _ask(self, prompt: Prompt) -> Parsed[JointAnswer]:
         """Ask for `n` samples; a single incomplete sample is asked for again."""
         request: dict[str, Any] = {
             # a rating with a few sentences for each aspect, and some words around them
@@ -494,9 +482,10 @@ class LLMFuser:
             "dry_run_answer": self._dry_run_answer,
         }
         if self.ask.n > 1:
-            return [await self.ask.answer(prompt, self._read, n=self.ask.n, **request)]
+            return await self.ask.answer(prompt, self._read, n=self.ask.n, **request)
+        remind, retries = remind_of("ratings"), self.parse_retries
         return await self.ask.until_usable(
-            prompt, self._read, self._problem, retries=self.parse_retries, form="ratings", **request
+            prompt, self._read, self._problem, remind, retries=retries, **request
         )
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
@@ -590,12 +579,7 @@ class TypedFuser:
         """
         if problem := problem_before(self.scorer.ask.prepare(example), assistance, plan):
             how, signature = self.scorer.how_now, self.scorer.signature
-            return [
-                Score.unscored(
-                    **problem, **common_fields(example, aspect, how=how, signature=signature)
-                )
-                for aspect in aspects
-            ]
+            return leave_unscored(example, aspects, problem, how=how, signature=signature)
         assert not isinstance(plan, RefusedPlan)
         measured = {
             f"{one.name} score": f"{reading_of(score)} ({one.description}; {one.range})"

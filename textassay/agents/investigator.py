@@ -65,17 +65,6 @@ class FinalVerdict(Action):
     """The score."""
 
 
-class LookupStep(Message):
-    """One step of a judge that looks things up."""
-
-    text: str
-    """The action in words, such as `read turn 4`."""
-    shown: tuple[str, ...] = ()
-    """Places that the judge was shown."""
-    problem: str = ""
-    """Why the step failed; empty if it did not."""
-
-
 class Inquiry(Message):
     """How a judge came to its verdict on one aspect, or why it came to none."""
 
@@ -89,8 +78,9 @@ class Inquiry(Message):
     """Parts of the material that the judge was shown, word for word."""
     absent: tuple[str, ...] = ()
     """Texts that the judge searched for and that the material does not contain."""
-    steps: tuple[LookupStep, ...] = ()
-    """Steps of the judge, in order."""
+    steps: tuple[Json, ...] = ()
+    """Steps of the judge, in order: `text` has the action in words, `shown` the places that the
+    judge was shown, and `problem` why the step failed."""
     text: str = ""
     """The last answer as it was written."""
     notes: tuple[Json, ...] = ()
@@ -99,23 +89,15 @@ class Inquiry(Message):
     """Cost of all steps."""
 
 
-class Citation(NamedTuple):
-    """The place of a finding's evidence."""
-
-    found_in: str | None
-    """Name of the section, `nowhere` for a text that a search did not find, `None` for a text that
-    was not read."""
-    characters: tuple[int, ...] = ()
-    """First character and the one after the last, in the section; empty for a whole section."""
-
-
 class Checked(NamedTuple):
     """A verdict whose citations were looked up."""
 
     value: float | None
     """The score on the aspect's scale; `None` if there is a problem with it."""
-    citations: tuple[Citation, ...]
-    """One for each finding."""
+    citations: tuple[Json, ...]
+    """The place of each finding's evidence: `found_in` is the section, `nowhere` for a text that a
+    search did not find, `None` for a text that was not read; `characters` are the first one and the
+    one after the last, in the section."""
     problem: ScoreError | None
     """Why the verdict does not count."""
 
@@ -137,7 +119,7 @@ def verify(
         error = ScoreError(type="NoFindings", message="the verdict has no findings")
         return Checked(value, cited, error)
     pairs = zip(verdict.findings, cited, strict=True)
-    lacking = [finding for finding, citation in pairs if citation.found_in is None]
+    lacking = [finding for finding, citation in pairs if citation["found_in"] is None]
     problem = _not_read(lacking[0], material) if lacking else None
     return Checked(value, cited, problem)
 
@@ -158,16 +140,17 @@ class CitationCheck:
         aspect = inquiry.aspect
         about = common_fields(example, aspect, how="text", signature=self.signature)
         about |= {"usage": inquiry.usage, "explanation": inquiry.text or None}
-        steps = tuple(
-            step.model_dump(mode="json", exclude_defaults=True) | {"text": f"step {n}: {step.text}"}
-            for n, step in enumerate(inquiry.steps, start=1)
-        )
+        numbered = enumerate(inquiry.steps, start=1)
+        steps = tuple({**step, "text": f"step {n}: {step['text']}"} for n, step in numbered)
         about["evidence"] = (*steps, *inquiry.notes)
         verdict = inquiry.verdict
         if not verdict:
             return Score.unscored(inquiry.problem.type, inquiry.problem.message, **about)
         checked = verify(verdict, aspect, material, inquiry.excerpts, inquiry.absent)
-        findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
+        findings = (
+            {"text": finding.finding, "quote": finding.quote, **citation}
+            for finding, citation in zip(verdict.findings, checked.citations, strict=True)
+        )
         about |= {
             "explanation": verdict.reason or inquiry.text,
             "evidence": (*findings, *about["evidence"]),
@@ -180,13 +163,6 @@ class CitationCheck:
             label = list(aspect.labels)[int(checked.value)]
             about["evidence"] = ({"text": label}, *about["evidence"])
         return Score(value=checked.value, **about)
-
-
-def _as_evidence(finding: Finding, citation: Citation) -> Json:
-    piece: Json = {"text": finding.finding, "quote": finding.quote, "found_in": citation.found_in}
-    if citation.characters:
-        piece["characters"] = list(citation.characters)
-    return piece
 
 
 def _value(score: bool | float | str | None, aspect: Aspect) -> float | ScoreError:
@@ -222,26 +198,26 @@ def _not_read(finding: Finding, material: SectionIndex) -> ScoreError:
 
 def _locate(
     finding: Finding, material: SectionIndex, spans: Sequence[Excerpt], absent: set[str]
-) -> Citation:
+) -> Json:
     """Return the place of a finding's evidence in the excerpts."""
     quote, where = finding.quote.strip(), finding.where.strip()
     if where.casefold() in ("find", "search", "nowhere"):
-        return Citation("nowhere" if plain(quote) in absent else None)
+        return {"found_in": "nowhere" if plain(quote) in absent else None}
     named = material.within(where) if where else []
     if not quote:
         whole = bool(named) and all(has_read(spans, section) for section in named)
-        return Citation(where if whole else None)
+        return {"found_in": where if whole else None}
     # the section that the judge names comes first, as several may contain the words
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
     place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
     if not place:
-        return Citation(None)
+        return {"found_in": None}
     span = ordered[int(place)]
     literal = re.compile(r"\s+".join(map(re.escape, quote.split())), re.IGNORECASE)
     exact = literal.search(span.text)
     first, last = exact.span() if exact else (0, len(span.text))
-    return Citation(span.section, (span.start + first, span.start + last))
+    return {"found_in": span.section, "characters": [span.start + first, span.start + last]}
 
 
 def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
@@ -272,6 +248,16 @@ class ListSections(Action):
     start: str = ""
     """Name to begin with, where an earlier list ended."""
 
+    @property
+    def in_words(self) -> str:
+        """The action in a few words."""
+        within = f" in {self.within}" if self.within else ""
+        return f"list{within}" + (f" from {self.start}" if self.start else "")
+
+    def look(self, material: SectionIndex) -> Found:
+        """Return the names of sections."""
+        return material.list(self.within, self.start, chars=CHARS)
+
 
 class FindAction(Action):
     """Show where a text stands in the material, or what is closest to it by its words."""
@@ -282,6 +268,16 @@ class FindAction(Action):
     within: str = ""
     """Only in the sections within this one, such as "turn 4"; empty for all."""
 
+    @property
+    def in_words(self) -> str:
+        """The action in a few words."""
+        within = f" in {self.within}" if self.within else ""
+        return f"find {self.text[:MAX_QUOTED]!r}{within}"
+
+    def look(self, material: SectionIndex) -> Found:
+        """Return places of the text."""
+        return material.find(self.text, self.within, chars=CHARS)
+
 
 class ReadAction(Action):
     """Show a section of the material."""
@@ -291,6 +287,15 @@ class ReadAction(Action):
     """Name of the section, such as "turn 4, call 2, result"; "turn 4" for all of a turn."""
     start: int = Field(default=0, ge=0)
     """Character to begin with, from 0."""
+
+    @property
+    def in_words(self) -> str:
+        """The action in a few words."""
+        return f"read {self.where}" + (f" from {self.start:,}" if self.start else "")
+
+    def look(self, material: SectionIndex) -> Found:
+        """Return the section."""
+        return material.read(self.where, self.start, chars=CHARS)
 
 
 Look = ListSections | FindAction | ReadAction
@@ -335,21 +340,26 @@ class Investigator:
         if not material.sections or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect)
         loop = _Loop(self, material, aspect)
-        prompt = loop.opening()
+        prompt, left = loop.opening(), self.max_steps
         with chain_requests() as talk:
-            for left in range(self.max_steps, 0, -1):
-                talk.has_next = left > 1
+            while True:
+                left -= 1
+                talk.has_next = left > 0
                 answer = await self.ask.answer(
                     prompt,
                     read_action,
                     functions=functions_for(aspect) if self.functions else (),
                     dry_run_answer=loop.dry_run_answer(left),
                 )
-                shown = loop.take(answer, left - 1)
-                if loop.is_done:
-                    break
-                prompt = loop.next(prompt, answer, shown, left - 1)
-        return loop.inquiry
+                shown = loop.take(answer, left)
+                if isinstance(shown, Inquiry):
+                    return shown
+                # the chat continues with the answer and its result
+                texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
+                if shown.listing:
+                    texts.append(("contents", CONTENTS, shown.listing))
+                values = {"note": shown.note, "material": fence_texts(texts), "left": left}
+                prompt = prompt.after_call(answer.samples[0], STEP, **values)
 
 
 class _Loop:
@@ -359,12 +369,10 @@ class _Loop:
         self._judge, self._material, self._aspect = judge, material, aspect
         self._excerpts: list[Excerpt] = []
         self._absent: list[str] = []
-        self._steps: list[LookupStep] = []
+        self._steps: list[Json] = []
         self._usage = NO_USAGE
         self._unread = 0
         """Answers in a row that are no action."""
-        self.is_done = False
-        self.inquiry = Inquiry(aspect=aspect)
 
     def opening(self) -> Prompt:
         """Return the prompt: output and source as far as there is room, and a list of the rest."""
@@ -389,83 +397,65 @@ class _Loop:
             left=self._judge.max_steps,
         )
 
-    def take(self, answer: Parsed[Look | FinalVerdict | NoAction], left: int) -> Found:
-        """Carry out an answer and return the result for the judge."""
+    def take(self, answer: Parsed[Look | FinalVerdict | NoAction], left: int) -> Found | Inquiry:
+        """Carry out an answer and return the result for the judge, or the end of the inquiry."""
         self._usage += answer.usage
         action = answer.read[0]
-        if answer.cut and isinstance(action, NoAction):
+        if isinstance(action, NoAction):
+            return self._refuse(action, answer, left)
+        self._unread = 0
+        if isinstance(action, FinalVerdict):
+            checked = verify(action, self._aspect, self._material, self._excerpts, self._absent)
+            if not checked.problem or not left:
+                self._steps.append({"text": "verdict"})
+                return self._end(answer, verdict=action)
+            problem = checked.problem.message
+            self._steps.append({"text": "verdict", "problem": problem})
+            return Found(f"The verdict does not count yet: {problem}. Mend it.")
+        found = action.look(self._material)
+        if found.is_absent and isinstance(action, FindAction) and not action.within:
+            self._absent.append(action.text)
+        self._excerpts += found.excerpts
+        places = [excerpt.place for excerpt in found.excerpts]
+        self._steps.append({"text": action.in_words} | ({"shown": places} if places else {}))
+        if left:
+            return found
+        steps = self._judge.max_steps
+        message = (
+            f"the judge gave no verdict in {steps} step{'' if steps == 1 else 's'}"
+            f" (max_steps); the last one was: {action.in_words}"
+        )
+        return self._end(answer, problem=ScoreError(type="NoVerdict", message=message))
+
+    def _refuse(self, action: NoAction, answer: Parsed[Any], left: int) -> Found | Inquiry:
+        """Return the note on an answer that is no action, or the end of the inquiry."""
+        if answer.cut:
             note = f"Your answer was cut after {answer.max_tokens} tokens. Be brief."
             action = NoAction(problem="CutOff", note=note)
-        self._unread = self._unread + 1 if isinstance(action, NoAction) else 0
-        if isinstance(action, FinalVerdict):
-            return self._judged(action, answer, left)
-        if isinstance(action, NoAction):
-            text = answer.samples[0].text.strip()[:MAX_QUOTED]
-            self._steps.append(LookupStep(text=text, problem=action.problem))
-            if not left or action.problem == DECLINED or self._unread > self._judge.retries:
-                wrong = f" ({action.wrong})" if action.wrong else ""
-                message = f"{_REASONS[action.problem]}{wrong}; it said: {text!r}"
-                self._end(answer, problem=ScoreError(type=action.problem, message=message))
+        self._unread += 1
+        text = answer.text[:MAX_QUOTED]
+        self._steps.append({"text": text, "problem": action.problem})
+        if left and action.problem != DECLINED and self._unread <= self._judge.retries:
             return Found(action.note)
-        found = self._look(action)
-        self._excerpts += found.excerpts
-        places = tuple(excerpt.place for excerpt in found.excerpts)
-        self._steps.append(LookupStep(text=_in_words(action), shown=places))
-        if not left:
-            steps = self._judge.max_steps
-            message = (
-                f"the judge gave no verdict in {steps} step{'' if steps == 1 else 's'}"
-                f" (max_steps); the last one was: {_in_words(action)}"
-            )
-            self._end(answer, problem=ScoreError(type="NoVerdict", message=message))
-        return found
+        wrong = f" ({action.wrong})" if action.wrong else ""
+        message = f"{_REASONS[action.problem]}{wrong}; it said: {text!r}"
+        return self._end(answer, problem=ScoreError(type=action.problem, message=message))
 
-    def _look(self, action: Look) -> Found:
-        if isinstance(action, ReadAction):
-            return self._material.read(action.where, action.start, chars=CHARS)
-        if isinstance(action, ListSections):
-            return self._material.list(action.within, action.start, chars=CHARS)
-        found = self._material.find(action.text, action.within, chars=CHARS)
-        if found.is_absent and not action.within:
-            self._absent.append(action.text)
-        return found
-
-    def _judged(
-        self, verdict: FinalVerdict, answer: Parsed[Look | FinalVerdict | NoAction], left: int
-    ) -> Found:
-        """End with a verdict, or return its problem if there are steps left to correct it."""
-        checked = verify(verdict, self._aspect, self._material, self._excerpts, self._absent)
-        if not checked.problem or not left:
-            self._steps.append(LookupStep(text="verdict"))
-            self._end(answer, verdict=verdict)
-            return Found("")
-        self._steps.append(LookupStep(text="verdict", problem=checked.problem.message))
-        return Found(f"The verdict does not count yet: {checked.problem.message}. Mend it.")
-
-    def _end(self, answer: Parsed[Any], **update: Any) -> None:
-        self.is_done = True
-        self.inquiry = Inquiry(
+    def _end(self, answer: Parsed[Any], **update: Any) -> Inquiry:
+        return Inquiry(
             aspect=self._aspect,
             excerpts=tuple(self._excerpts),
             absent=tuple(self._absent),
             steps=tuple(self._steps),
-            text=answer.samples[0].text.strip(),
+            text=answer.text,
             notes=thought_note(answer.samples),
             usage=self._usage,
             **update,
         )
 
-    def next(self, prompt: Prompt, answer: Parsed[Any], shown: Found, left: int) -> Prompt:
-        """Return the chat continued with an answer and its result."""
-        texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
-        if shown.listing:
-            texts.append(("contents", CONTENTS, shown.listing))
-        sample, material = answer.samples[0], fence_texts(texts)
-        return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
-
     def dry_run_answer(self, left: int) -> str:
         """Return the answer that costs most: the longest section in each step, then a verdict."""
-        if left > 1:
+        if left:
             longest = max(self._material.sections, key=lambda section: len(section.text))
             return json.dumps({"action": "read", "where": longest.name, "start": 0})
         aspect = self._aspect
@@ -520,16 +510,6 @@ def _fields_of(value: JsonObject) -> Json:
     if any("score" in part.contradicted for part in parts):
         given["score"] = None  # a verdict that says two things says neither
     return {key: held for key, held in given.items() if held is not None} | {"action": name}
-
-
-def _in_words(action: Look) -> str:
-    """Return an action in a few words."""
-    if isinstance(action, ReadAction):
-        return f"read {action.where}" + (f" from {action.start:,}" if action.start else "")
-    within = f" in {action.within}" if action.within else ""
-    if isinstance(action, FindAction):
-        return f"find {action.text[:MAX_QUOTED]!r}{within}"
-    return f"list{within}" + (f" from {action.start}" if action.start else "")
 
 
 @lru_cache(maxsize=256)

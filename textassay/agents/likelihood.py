@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
+from textassay.runtime.calls.wording import join_or
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
@@ -107,14 +108,10 @@ def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str
     clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
     adjectives = [other.adjective for other in others if other.adjective]
     if adjectives:
-        clauses.append(f"is {_join_words(adjectives)}")
+        clauses.append(f"is {join_or(adjectives, 'and')}")
     clauses += [other.clause for other in others if not other.adjective and other.clause]
     article = "an" if first[0].lower() in "aeiou" else "a"
     return f"{article} {first}" + (f" that {' and '.join(clauses)}" if clauses else "")
-
-
-def _join_words(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]

@@ -253,15 +253,6 @@ def _dry_run_answer(aspect: Aspect, count: int, end: str) -> str:
     return "\n".join(f"{i}. Part {layer}{i}: {reply}{end}" for i in range(1, count + 1))
 
 
-class Placed(Message):
-    """A criterion at its place."""
-
-    aspect: Aspect
-    """The criterion."""
-    parent: Aspect | None
-    """The criterion that it is part of; `None` in the first layer."""
-
-
 class GrownTree(Message):
     """A tree that a decomposer grew, or a part of one from a file."""
 
@@ -270,14 +261,6 @@ class GrownTree(Message):
     notes: tuple[dict[str, Any], ...] = ()
     """Unusable parts of answers, see `Decomposition.notes`; `under` is the id of the criterion that
     was divided."""
-
-    @cached_property
-    def placed(self) -> tuple[Placed, ...]:
-        """Every node with its parent."""
-        parents = {node.id: node for node in self.tree}
-        return tuple(
-            Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree
-        )
 
 
 async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) -> GrownTree:

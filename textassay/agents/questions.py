@@ -36,7 +36,6 @@ from textassay.runtime.concurrency import gather
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
-    Answer,
     Aspect,
     Example,
     How,
@@ -349,42 +348,22 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     return ScoreError(type=f"Missing{kind}", message=message)
 
 
-class TypedReply(Message):
-    """The answer of a model to a yes/no question about an output, or why there is none."""
-
-    question: SubQuestion
-    result: TypedAnswer
-
-    @property
-    def answer(self) -> Answer | None:
-        """The answer; `None` if there is a problem."""
-        reading = self.result.answer
-        if reading.problem:
-            return None
-        return Answer(question=self.question, p_yes=reading.p_yes, mass=reading.mass)
-
-
 class Replies(Message):
-    """Replies to questions in order; after one without an answer no more are asked."""
+    """Answers to the first questions of a set, in order; after a problem no more are asked."""
 
-    items: tuple[TypedReply, ...] = ()
+    items: tuple[TypedAnswer, ...] = ()
     parts: tuple[Replies, ...] = ()
     """Replies about each sentence judged by itself, if any; `items` has all of them."""
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
-        """The answers of all replies that have one."""
-        return tuple(answer for reply in self.items if (answer := reply.answer))
-
-    @property
     def unanswered(self) -> QuestionAnswer | None:
         """The first reading without an answer, which says why; `None` if all have one."""
-        return next((r.result.answer for r in self.items if r.result.answer.problem), None)
+        return next((reply.answer for reply in self.items if reply.answer.problem), None)
 
     @property
     def way(self) -> Way:
         """How the answers were obtained; by log-probabilities if nothing was asked."""
-        return self.items[0].result.way if self.items else Way(how="logprob")
+        return self.items[0].way if self.items else Way(how="logprob")
 
 
 @dataclass(frozen=True)
@@ -426,26 +405,24 @@ class Answerer:
         return self._batcher.reading if is_open else None
 
     async def __call__(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
-    ) -> TypedReply:
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedAnswer] = ()
+    ) -> TypedAnswer:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: A sub-question of the set, or its question.
             question_set: The texts for the answer.
-            earlier: Answers to show before it; a decision model is shown none.
+            earlier: Answers to the first questions of the set, to show before it; a decision model
+                is shown none.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices, and written
                 answers may not replace them.
         """
         if self.ask.model.capabilities.only_decides:
-            result = await self._decided(question, question_set)
-        else:
-            result = await self._batcher.ask_in_words(
-                self._wording(question, question_set, earlier), may_sample=self.reading == "auto"
-            )
-        return TypedReply(question=question, result=result)
+            return await self._decided(question, question_set)
+        wording = self._wording(question, question_set, earlier)
+        return await self._batcher.ask_in_words(wording, may_sample=self.reading == "auto")
 
     async def _decided(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
         words = self.ask.template.render(
@@ -459,11 +436,14 @@ class Answerer:
         )
 
     def _wording(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
+        self, question: SubQuestion, question_set: QuestionSet, earlier: Sequence[TypedAnswer]
     ) -> QuestionWording:
         ahead = self.question_first and question == question_set.question
-        book, words = self.book, {True: self.book.yes[-1], False: self.book.no[-1]}
-        answered = [{"question": one.question.text, "word": words[one.yes]} for one in earlier]
+        book, words = self.book, {"yes": self.book.yes[-1], "no": self.book.no[-1]}
+        answered = [
+            {"question": asked.text, "word": words[_word_of(one.answer)]}
+            for asked, one in zip(question_set.questions, earlier, strict=False)
+        ]
         messages = self.ask.template.render_messages(
             question_set.bare,
             instruction=book.instruction,
@@ -506,7 +486,7 @@ at the same time, so that a decision model is asked in one request."""
 class AnswersInOrder:
     """Answers yes/no questions: the sub-questions first, the question about the whole last."""
 
-    answerer: Callable[..., Awaitable[TypedReply]]
+    answerer: Callable[..., Awaitable[TypedAnswer]]
     """An `Answerer`, or what is called like one."""
     order: AnswerOrder = "chain"
     """Which questions wait for the answers to others."""
@@ -527,22 +507,20 @@ class AnswersInOrder:
         first = [self.answerer(question, question_set) for question in questions[:at_once]]
         replies = Replies(items=tuple(await gather(first)))
         if at_once < len(questions) and not replies.unanswered:
-            last = await self.answerer(questions[-1], question_set, replies.answers)
+            last = await self.answerer(questions[-1], question_set, replies.items)
             replies = Replies(items=(*replies.items, last))
         return replies
 
     async def _one_by_one(self, question_set: QuestionSet) -> Replies:
-        replies = Replies()
-        questions = question_set.questions
+        replies, questions = list[TypedAnswer](), question_set.questions
         with chain_requests() as turns:
             for question in questions:
                 # a local model keeps the prompt for the next question, which begins with it
                 turns.has_next = question is not questions[-1]
-                reply = await self.answerer(question, question_set, replies.answers)
-                replies = Replies(items=(*replies.items, reply))
-                if not reply.answer:
+                replies.append(await self.answerer(question, question_set, tuple(replies)))
+                if replies[-1].answer.problem:
                     break
-        return replies
+        return Replies(items=tuple(replies))
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -574,65 +552,62 @@ class YesNoAggregator:
             how=way.how,
             signature=way.sign(self.signature),
             scale=UNIT,
-            evidence=_evidence(replies),
-            usage=sum((reply.result.usage for reply in replies.items), NO_USAGE),
+            evidence=_evidence(question_set, replies),
+            usage=sum((reply.usage for reply in replies.items), NO_USAGE),
         )
         if way.samples:
-            about["samples"] = min(reply.result.answer.usable for reply in replies.items)
+            about["samples"] = min(reply.answer.usable for reply in replies.items)
         if missing := question_set.missing:
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # no score if a question has no answer: a mean over the others would describe another text
         if problem := replies.unanswered:
             return unanswered(problem, **about)
-        answers = replies.answers
+        answers = [reply.answer for reply in replies.items]
         if replies.parts:  # each sentence's own question counts, which follows its sub-question
-            answers = tuple(part.answers[-1] for part in replies.parts)
+            answers = [part.items[-1].answer for part in replies.parts]
         elif question_set.questions[-1] == question_set.question:
-            last = answers[-1]
-            about |= _spread(answers[-1:], replies)
-            return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
+            answers = answers[-1:]
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
         is_sum = bool(question_set.form and question_set.form.value == "sum")
         value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
         about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]
         mass = math.fsum(masses) / count if len(masses) == count else None
-        about |= _spread(answers, replies, 1 if is_sum else count)
+        if way.samples:  # each answer is an estimate
+            variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
+            about["spread"] = math.sqrt(variance) / (1 if is_sum else count)
         return Score(value=min(value, highest), mass=mass, **about)
 
 
-def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
-    """Return the standard deviation of a score, if each answer is estimated by samples."""
-    if not replies.way.samples:
-        return {}
-    variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
-    return {"spread": math.sqrt(variance) / count}
+def _word_of(answer: QuestionAnswer) -> str:
+    return "yes" if answer.p_yes > 0.5 else "no"  # a tie is no
 
 
-def _evidence(replies: Replies) -> tuple[Json, ...]:
+def _evidence(question_set: QuestionSet, replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if it was judged by itself."""
     # the notes of the last answer, which counts most
-    notes = replies.items[-1].result.answer.notes if replies.items else ()
+    notes = replies.items[-1].answer.notes if replies.items else ()
+    parts = zip(question_set.parts or (question_set,), replies.parts or (replies,), strict=True)
     pieces = [
-        _as_evidence(reply) | ({"sentence": reply.question.sentence} if replies.parts else {})
-        for reply in replies.items
+        _as_evidence(question, reply) | ({"sentence": question.sentence} if replies.parts else {})
+        for asked, answered in parts
+        for question, reply in zip(asked.questions, answered.items, strict=False)
     ]
     return (*pieces, *notes)
 
 
-def _as_evidence(reply: TypedReply) -> Json:
+def _as_evidence(question: SubQuestion, reply: TypedAnswer) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
-    piece: Json = {"text": reply.question.text}
-    reading, way, _, truncated_tokens = reply.result
-    if answer := reply.answer:
-        word = "yes" if answer.yes else "no"
-        piece |= {"answer": word, "p_yes": answer.p_yes, "mass": answer.mass}
+    piece: Json = {"text": question.text}
+    answer, way, _, truncated_tokens = reply
+    if not answer.problem:
+        piece |= {"answer": _word_of(answer), "p_yes": answer.p_yes, "mass": answer.mass}
     if way.samples:
-        piece["samples"] = f"{reading.usable} of {way.samples} usable"
-    if reading.problem:
-        piece["problem"] = reading.problem.type
-    if reading.unreported:
-        piece["unreported"] = reading.unreported[0]
+        piece["samples"] = f"{answer.usable} of {way.samples} usable"
+    if answer.problem:
+        piece["problem"] = answer.problem.type
+    if answer.unreported:
+        piece["unreported"] = answer.unreported[0]
     if truncated_tokens:
         piece["truncated_tokens"] = truncated_tokens
     return piece

@@ -1,6 +1,6 @@
 """Answers yes/no questions in words, each with a quotation; another agent looks the quotation up.
 
-`QuotedAnswerer` asks a model one question, `JointAnswerer` several at once. `score_quoted` asks no
+`QuotedAnswerer` asks a model one question, or several at once. `score_quoted` asks no
 model: an answer whose quotation is not in the texts is abstained (RULERS, arXiv 2601.08654:
 verdicts are bound to evidence that can be checked).
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of
 from textassay.agents.quotes import find_quote
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
@@ -76,13 +76,17 @@ class _QuotedReading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _AsksForQuotations:
+class QuotedAnswerer:
+    """Asks yes/no questions about an example, and for the passage that decides each."""
+
     ask: Ask
     """Model and prompt, which is given `question`, or `items` (the questions) and `is_rubric`."""
     retries: int = 1
     """How often unusable or missing answers are asked for again."""
     question_counts: bool = True
     """Whether the source is evidence even where there are passages."""
+    is_rubric: bool = False
+    """Whether questions that are asked together are criteria, which are met or not."""
 
     def _schema(self, schema: Json) -> Json | None:
         """Return the schema if the model is known to follow one; else lines are read."""
@@ -112,50 +116,35 @@ class _AsksForQuotations:
 
         return cache(with_notes)
 
-
-@dataclass(frozen=True)
-class QuotedAnswerer(_AsksForQuotations):
-    """Asks one yes/no question about an example, and for the passage that decides it."""
-
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
-        """Return the answer, or why it cannot be read."""
+        """Return the answer to one question, or why it cannot be read."""
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
-        answers = await self.ask.until_usable(
+        answer = await self.ask.until_usable(
             self._ask_about(example).render(example, question=question),
             read_quoted,
-            _problem,
+            lambda answer: _to_answer(question, answer.read[0], answer).problem or None,
+            remind_of("json"),
             retries=self.retries,
-            form="json",
             json_schema=self._schema(object_schema(**_ANSWER)),
             dry_run_answer=DRY_RUN_ANSWER,
         )
-        last = answers[-1]
-        fields = {
-            "reason": "",
-            "text": last.samples[0].text.strip(),
-            "notes": thought_note(last.samples),
-            "usage": sum((answer.usage for answer in answers), NO_USAGE),
-        }
-        return _to_answer(question, last.read[0], last).model_copy(update=fields)
+        fields = {"reason": "", "text": answer.text, "usage": answer.usage}
+        fields["notes"] = thought_note(answer.samples)
+        return _to_answer(question, answer.read[0], answer).model_copy(update=fields)
 
-
-@dataclass(frozen=True)
-class JointAnswerer(_AsksForQuotations):
-    """Asks several yes/no questions about an example at once, for a reason and a passage each.
-
-    Questions without an answer are asked again, without the others. Answers are read by their
-    numbers.
-    """
-
-    is_rubric: bool = False
-    """Whether the questions are criteria, which are met or not."""
-
-    async def __call__(
+    async def answer_all(
         self, example: Example, questions: tuple[Aspect, ...]
     ) -> tuple[QuotedAnswer, ...]:
-        """Return an answer to each question, or why it cannot be read; the first has the usage."""
+        """Ask several questions at once, for a reason and a passage each.
+
+        Questions without an answer are asked again, without the others. Answers are read by their
+        numbers.
+
+        Returns:
+            An answer to each question, or why it cannot be read; the first has the usage.
+        """
         numbered = object_schema(number={"type": "integer"}, reason={"type": "string"}, **_ANSWER)
         schema = object_schema(answers={"type": "array", "items": numbered})
         example = self.ask.prepare(example)
@@ -181,8 +170,7 @@ class JointAnswerer(_AsksForQuotations):
             if not left or any(found[at].problem == DECLINED for at in left):
                 break
             # if no question was answered, the form was the problem; else only those left are asked
-            text = answer.samples[0].text.strip()
-            prompt = prompt.append_turn(text, REMINDER, form="json") if left == asked else None
+            prompt = remind_of("json")(prompt, answer) if left == asked else None
         items = [found[at] for at in range(len(questions))]
         # cost and thoughts belong to all questions together, so only the first answer has them
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
@@ -305,7 +293,7 @@ def _fields(text: str) -> Json:
 def _to_answer(question: Aspect, read: _QuotedReading, answer: Parsed[Any]) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
     problem = "CutOff" if read.problem and answer.cut else read.problem
-    text = read.reason if read.verdict else answer.samples[0].text.strip()
+    text = read.reason if read.verdict else answer.text
     return QuotedAnswer(question=question, text=text, **(read._asdict() | {"problem": problem}))
 
 
@@ -314,7 +302,3 @@ def _dry_run_answers(count: int) -> str:
     reason = "one sentence of about twenty words that says what in the texts decides it"
     items = [f'{{"number": {at}, "reason": "{reason}", {one}' for at in range(1, count + 1)]
     return '{"answers": [' + ", ".join(items) + "]}"
-
-
-def _problem(answer: Parsed[_QuotedReading]) -> str | None:
-    return "CutOff" if answer.read[0].problem and answer.cut else answer.read[0].problem or None

@@ -22,8 +22,17 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
     from_text,
+    leave_unscored,
 )
-from textassay.agents.ask import REMINDER, Ask, Parsed, never_cut, refuse_filtered, truncation_note
+from textassay.agents.ask import (
+    REMINDER,
+    Ask,
+    Parsed,
+    never_cut,
+    refuse_filtered,
+    remind_of,
+    truncation_note,
+)
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
@@ -72,8 +81,8 @@ class _Constants(NamedTuple):
     """For prompts that are given nothing else."""
     request: Mapping[str, Any]
     """Fields of requests besides the prompt."""
-    labels: tuple[str, ...]
-    """The ratings that may be given, lowest first; the ends of a scale that has too many."""
+    reminder: Mapping[str, Any]
+    """Form of the reminder after an unusable answer, and the ratings that may be given."""
     fields: dict[str, Any]
     """Fields of scores besides the example's id."""
     read: Callable[[Sample], Rating | NoRating]
@@ -254,7 +263,10 @@ class Scorer:
         return _Constants(
             self._bound(aspect),
             request,
-            tuple(point.label for point in points_for(aspect, self.form)),
+            {
+                "form": "json" if as_json else form,
+                "labels": tuple(point.label for point in points_for(aspect, self.form)),
+            },
             aspect_fields(aspect, how=self.how_now, signature=self.signature),
             partial(self._read, aspect=aspect),
         )
@@ -277,33 +289,30 @@ class Scorer:
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         constants = self._constants(aspect)
-        answers = await self.ask.until_usable(
+        answer = await self.ask.until_usable(
             prompt,
             constants.read,
             _problem,
+            remind_of(**constants.reminder),
             retries=self.parse_retries,
-            form="json" if self.asks_for_json else form_for(aspect, self.form),
-            labels=constants.labels,
             is_cut=self._is_cut,
             **constants.request,
         )
-        # only the last answer can be usable; the others become evidence, as they were paid for
-        *earlier, last = answers
-        about["usage"] = sum((answer.usage for answer in answers[1:]), answers[0].usage)
-        rating = _rating_in(last)
+        about["usage"] = answer.usage
+        rating, thought = _rating_in(answer), thought_note(answer.samples)
+        # earlier answers become evidence, as they were paid for
+        unusable = tuple(map(_as_note, answer.earlier))
         if isinstance(rating, NoRating):
-            return _unusable(answers, rating, about)
-        about["evidence"] = (
-            *map(_as_note, earlier),
-            *truncation_note(last.truncated_tokens),
-            *thought_note(last.samples),
-        )
+            message = f"{rating.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
+            about["evidence"] = (*unusable, _as_note(answer), *thought)
+            return Score.unscored(rating.reason, message, explanation=answer.text or None, **about)
+        about["evidence"] = (*unusable, *truncation_note(answer.truncated_tokens), *thought)
         if self.how == "logprob":
-            return self._from_labels(last.samples[0], rating, aspect, about)
+            return self._from_labels(answer.samples[0], rating, aspect, about)
         if aspect.labels:
             label = list(aspect.labels)[int(rating.value)]
             about["evidence"] = ({"text": label}, *about["evidence"])
-        return from_text(last.samples[0], rating, **about)
+        return from_text(answer.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = self._rating(sample, aspect)
@@ -357,9 +366,10 @@ class Scorer:
         return Score(value=value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
-        read = partial(self._read_whole, aspect=aspect)
-        request = self._constants(aspect).request
-        answer = await self.ask.answer(prompt, read, n=self.ask.n, is_cut=never_cut, **request)
+        constants = self._constants(aspect)
+        read, ask = partial(self._read_whole, aspect=aspect), self.ask.answer
+        request = {"is_cut": never_cut, **constants.request}
+        answer = await ask(prompt, read, n=self.ask.n, **request)
         if all(sample.finish_reason == "filtered" for sample in answer.samples) and not any(
             isinstance(rating, Rating) for rating in answer.read
         ):
@@ -372,34 +382,19 @@ class Scorer:
             for at, rating in enumerate(ratings)
             if self.parse_retries and isinstance(rating, NoRating) and rating.reason != DECLINED
         ]
-        calls = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
-        for at, again in zip(unread, await gather(calls), strict=True):
+        texts = [samples[at].text.strip() for at in unread]
+        chats = [prompt.append_turn(text, REMINDER, **constants.reminder) for text in texts]
+        # equal samples are asked for again one by one: a cache must not answer for both
+        pairs = zip(chats, unread, strict=True)
+        calls = [ask(chat, read, repeat=at, **request) for chat, at in pairs]
+        for at, text, again in zip(unread, texts, await gather(calls), strict=True):
             usage += again.usage
-            text = samples[at].text.strip()[:MAX_QUOTED]
-            notes.append({"text": text, "problem": "it was asked again"})
+            notes.append({"text": text[:MAX_QUOTED], "problem": "it was asked again"})
             samples[at], ratings[at] = again.samples[0], again.read[0]
         voted = tuple(aspect.labels) if aspect.is_nominal else ()
         score = from_samples(samples, ratings, labels=voted, usage=usage, **about)
         notes += (*truncation_note(answer.truncated_tokens), *thought_note(samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
-
-    async def _again(
-        self,
-        prompt: Prompt,
-        sample: Sample,
-        place: int,
-        read: Callable[[Sample], Rating | NoRating],
-        aspect: Aspect,
-    ) -> Parsed[Rating | NoRating]:
-        """Ask once more, in the chat, for the rating of a sample in which none could be read."""
-        constants = self._constants(aspect)
-        chat = prompt.append_turn(
-            sample.text.strip(), REMINDER, form=form_for(aspect, self.form), labels=constants.labels
-        )
-        # equal samples are asked for again one by one: a cache must not answer for both
-        return await self.ask.answer(
-            chat, read, repeat=place, is_cut=never_cut, **constants.request
-        )
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
         is_plain = aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters"
@@ -429,21 +424,7 @@ def _problem(answer: Parsed[Rating | NoRating]) -> str | None:
 
 
 def _as_note(answer: Parsed[Rating | NoRating]) -> Json:
-    return {"text": answer.samples[0].text.strip()[:MAX_QUOTED], "problem": _problem(answer)}
-
-
-def _unusable(
-    answers: list[Parsed[Rating | NoRating]], problem: NoRating, about: dict[str, Any]
-) -> Score:
-    """Return the score if no answer is usable, with the problem of the last one."""
-    text = answers[-1].samples[0].text.strip()
-    return Score.unscored(
-        problem.reason,
-        f"{problem.message}; the judge said: {text[:MAX_QUOTED]!r}",
-        evidence=(*map(_as_note, answers), *thought_note(answers[-1].samples)),
-        explanation=text or None,
-        **about,
-    )
+    return {"text": answer.text[:MAX_QUOTED], "problem": _problem(answer)}
 
 
 def _no_logprobs(model: Model) -> str:
@@ -571,8 +552,7 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            about = [common_fields(example, aspect, how="text") for aspect in aspects]
-            empty = (Score(outcome="abstained", error=EMPTY, **fields) for fields in about)
+            empty = leave_unscored(example, aspects, EMPTY.model_dump(), how="text")
             return JointScores(scores=tuple(empty))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
@@ -599,8 +579,7 @@ class JointScorer:
             # only the aspects that are left: a prompt with all of them would invite all ratings
             # again; if none was rated, the form was the problem
             if left == requested:
-                text = answer.samples[0].text.strip()
-                prompt = prompt.append_turn(text, REMINDER, form=again)
+                prompt = remind_of(again)(prompt, answer)
             else:
                 prompt = self._prompt(example, left)
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)

@@ -11,11 +11,11 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from operator import mul
 from typing import Any, NamedTuple
 
-from textassay.agents.aggregation import EMPTY, aspect_fields, common_fields
+from textassay.agents.aggregation import EMPTY, aspect_fields, leave_unscored
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
@@ -219,8 +219,8 @@ class QuestionScorer:
         """
         example, signature = self.ask.prepare(example), self.signature
         if not example.output.strip():
-            about = partial(common_fields, example, how="decision", signature=signature)
-            return [Score.unscored(EMPTY.type, EMPTY.message, **about(one)) for one in aspects]
+            shared: dict[str, Any] = {"how": "decision", "signature": signature}
+            return leave_unscored(example, aspects, EMPTY.model_dump(), **shared)
         material = {label: text for _, label, text in material_texts(self.ask.task, example)}
         texts = name_texts(self.ask.task, material)
         results = await self._batcher.ask_all(

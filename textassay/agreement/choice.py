@@ -1,17 +1,18 @@
 """How often the text that a score puts first in its group is the one that people find best.
 
 Knows arrays and groups; nothing of examples or files. A group is a question with several answers,
-or a pair of texts. Of each group the measure is the share of people's best among the texts with the
-highest score: 1 if the score chooses right, 1/2 if the right text ties with another one, as in
-RewardBench 2 (Malik et al. 2025, arXiv 2506.01937). Counted as wrong instead (`strict`), ties
-change the order of judges: one that says "equal" loses to one that guesses.
+or a pair of texts. The measure of a group is the share of people's best texts among the texts with
+the highest score: 1 if the score chooses right, 1/2 if the right text ties with another one, as in
+RewardBench 2 (Malik et al. 2025, arXiv 2506.01937). If ties count as wrong instead (`strict`), the
+order of judges changes: a judge that says "equal" loses to a judge that guesses.
 
-Texts that nobody rated take no part. A group in which a rated text has no score is left out and
-counted, and so is one in which people find all texts equally good, which shows no best one.
+Unrated texts are ignored. A group is left out and counted if one of its rated texts has no score,
+or if people find all of its texts equally good, so that no text is the best.
 
-Intervals are Student's t over groups, or over what groups belong to. Where fewer than ten groups
-are chosen right, or wrong, they hold Jeffreys' interval, too: groups that are all chosen right do
-not show how many others are. `benchmarks/coverage/` shows their coverage.
+Intervals are Student's t over groups, or over the sources of the groups. If fewer than ten groups
+are chosen right, or fewer than ten wrong, the interval is widened to contain Jeffreys' interval:
+ten right choices out of ten do not show how rare wrong ones are. `benchmarks/coverage/` shows their
+coverage.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from numpy.typing import NDArray
 from textassay.agreement.correlation import Codes, Floats, NumbersLike, RowLabels, finite_array
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_DEFINED_GROUPS,
+    FEWEST,
     Interval,
+    beta_interval,
     effective_number,
-    jeffreys,
     t_quantile,
 )
 from textassay.agreement.labels import Measure
@@ -39,18 +40,20 @@ from textassay.table import column
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Texts to choose from, a row for each."""
+    """Texts to choose from, one row per text."""
 
     rows: Codes
-    """Number of the example that each row is of."""
+    """Index of each row's example."""
     second: NDArray[np.bool_]
-    """Whether the row is the second text of a pair, whose score is 1 less the first one's."""
+    """Whether the row is the second text of a pair, whose score is 1 minus the score of the
+    first.
+    """
     groups: Sequence[Hashable | None]
     """The group of texts from which each row is chosen; `None` for rows that take no part."""
     units: Sequence[Hashable | None]
-    """What each row's group belongs to; `None` for groups that belong to nothing."""
+    """The source of each row's group; `None` for groups without a source."""
     sided: bool
-    """Whether groups are pairs."""
+    """Whether the groups are pairs."""
 
     def column(self, values: NumbersLike) -> Floats:
         """Return the value of each row, given the values of the examples."""
@@ -65,8 +68,8 @@ def alternatives(
 
     Args:
         paired: Whether each example is a pair of texts, length n.
-        groups: What each example belongs to, length n; `None` if nothing is known.
-        by_group: Whether texts that are no pairs are to be chosen from their groups.
+        groups: The source of each example, length n; `None` if it is unknown.
+        by_group: Whether texts that are not pairs are compared within their groups.
     """
     is_pair = np.asarray(paired, bool)
     units = [None] * len(is_pair) if groups is None else list(groups)
@@ -82,18 +85,20 @@ def alternatives(
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAgreement:
-    """How often a score chooses what people find best."""
+    """How often a score chooses the text that people find best."""
 
     n: int = field(metadata=column("groups", "count"))
-    """Groups that count."""
+    """Groups that were compared."""
     texts: int = field(metadata=column("texts", "count"))
     """Texts in them."""
     choice: Measure = field(
         metadata=column("choice", "interval", cell="choice.estimate")
         | column("best constant", "number", name="constant", cell="choice.constant")
     )
-    """Mean share of people's best among the texts that the score puts first; `constant` is the
-    share of a score that is equal for all texts, or of always taking the same side of pairs."""
+    """Mean share of people's best texts among the texts that the score puts first; `constant` is
+    the share that a score reaches if it is equal for all texts, or always prefers the same side of
+    a pair.
+    """
     strict: Measure = field(metadata=column("strict", "interval", cell="strict.estimate"))
     """Share of the groups in which all texts that the score puts first are among people's best."""
     tied: float | None = field(metadata=column("tied", "share", 1))
@@ -108,18 +113,18 @@ class ChoiceAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Groups of rated texts that are all scored by every judge."""
+    """Groups in which every judge scored all rated texts."""
 
     shares: list[Floats]
     """Share of people's best among the texts put first, shape (groups,) for each judge."""
     strict: list[Floats]
-    """Whether these are all among people's best, shape (groups,) for each judge."""
+    """Whether all texts put first are among people's best, shape (groups,) for each judge."""
     tied: list[Floats]
-    """Whether these are several texts, shape (groups,) for each judge."""
+    """Whether several texts are put first, shape (groups,) for each judge."""
     chance: float | None
-    """Mean share of the best constant; `None` without groups."""
+    """Mean share that the best constant reaches; `None` without groups."""
     units: Codes
-    """Code of what each group belongs to, shape (groups,)."""
+    """Code of each group's source, shape (groups,)."""
     texts: int
     """Texts in the groups."""
     unscored: int
@@ -142,7 +147,7 @@ def choices_of(
         judges: Scores, shape (n,) each; NaN if unscored.
         human: Ratings, shape (n,); NaN if unrated.
         groups: What each row is chosen from, length n; rows with `None` take no part.
-        units: What each row's group belongs to, length n; by default each group is a unit.
+        units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
     """
     at: dict[object, list[int]] = {}
@@ -169,7 +174,7 @@ def choices_of(
         tied.append(np.array([top.sum() > 1 for top in first], float))
     keys = [rows[0] if units is None else units[rows[0]] for rows, _ in found]
     numbers = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-    # a group that belongs to nothing is a unit of its own
+    # a group without a source is a unit of its own
     codes = [len(keys) + i if key is None else numbers[key] for i, key in enumerate(keys)]
     constants = [np.mean([best.mean() for _, best in found])] if found else []
     if sided and found:
@@ -183,7 +188,7 @@ def choices_of(
 
 
 def _highest(values: Floats) -> NDArray[np.bool_]:
-    # what differs by less, such as two weighted means, differs by rounding
+    # smaller differences, such as between two weighted means, are rounding errors
     return np.asarray(values >= values.max() - 1e-9, bool)
 
 
@@ -195,14 +200,13 @@ def choice_agreement(
     units: RowLabels | None = None,
     sided: bool = False,
 ) -> ChoiceAgreement:
-    """Return how often a score chooses what people find best.
+    """Return how often a score chooses the text that people find best.
 
     Args:
         scores: Shape (n,); `None` or NaN if a row is unscored.
         human: Shape (n,); `None` or NaN if a row is unrated.
         groups: What each row is chosen from, length n; rows with `None` take no part.
-        units: What each row's group belongs to (its source), length n; each group by itself if
-            absent.
+        units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
 
     Raises:
@@ -218,15 +222,12 @@ def choice_agreement(
     n = len(found.units)
     value, strict = found.shares[0], found.strict[0]
     note = None
-    if n and (units_seen := _count(found.units)) < MIN_DEFINED_GROUPS:
-        note = (
-            f"no interval of choices: needs at least {MIN_DEFINED_GROUPS} groups, found"
-            f" {units_seen}"
-        )
+    if n and (units_seen := _count(found.units)) < FEWEST.defined:
+        note = f"no interval of choices: needs at least {FEWEST.defined} groups, found {units_seen}"
     return ChoiceAgreement(
         n=n, texts=found.texts,
         choice=Measure(_mean(value), share_interval(value, found.units), found.chance),
-        # a constant ties everywhere, and a tie is strictly wrong
+        # a constant ties everywhere, and `strict` counts ties as wrong
         strict=Measure(_mean(strict), share_interval(strict, found.units)),
         tied=_mean(found.tied[0]), unscored=found.unscored, undecided=found.undecided, note=note,
     )  # fmt: skip
@@ -280,20 +281,20 @@ def _error(values: Floats, units: Codes) -> tuple[float, float]:
 
 def share_interval(values: Floats, units: Codes) -> Interval | None:
     """Return the interval of a mean share over groups; `None` if there are too few units."""
-    if _count(units) < MIN_DEFINED_GROUPS:
+    if _count(units) < FEWEST.defined:
         return None
     share, (error, df) = float(values.mean()), _error(values, units)
     half = t_quantile(df, CONFIDENCE) * error
     low, high = share - half, share + half
-    # as many independent groups as would vary as much; all units if nothing varies. Not more than
-    # there are: ties vary less than right and wrong choices, and a few sources may be alike by
-    # chance
+    # the number of independent groups with the same variance, or all units if nothing varies; never
+    # more than there are, since ties vary less than right and wrong choices, and a few sources may
+    # be alike by chance
     spread = share * (1 - share)
     number = spread / error**2 if error > 0 and spread > 0 else df + 1
     number = min(number, float(len(values)))
-    # a rule of thumb: of fewer hits, or misses, a share is not normal
+    # a rule of thumb: with fewer hits, or misses, a share is not normally distributed
     if min(share, 1 - share) * number < 10:
-        below, above = jeffreys(share, number)
+        below, above = beta_interval(share * number + 0.5, (1 - share) * number + 0.5)
         low, high = min(low, below), max(high, above)
     return max(0.0, min(low, share)), min(1.0, max(high, share))
 
@@ -304,10 +305,11 @@ def share_difference(a: Floats, b: Floats, units: Codes) -> Difference:
         return Difference(None, None, None, None, None)
     first, second, delta = float(a.mean()), float(b.mean()), a - b
     value = float(delta.mean())
-    if _count(units) < MIN_DEFINED_GROUPS:
+    if _count(units) < FEWEST.defined:
         return Difference(first, second, value, None, None)
     error, df = _error(delta, units)
-    # judges that differ nowhere, or everywhere by the same, do not show how far elsewhere
+    # judges that differ nowhere, or equally everywhere, do not show how much other groups would
+    # differ
     if error == 0:
         return Difference(first, second, value, None, 1.0 if value == 0 else None)
     half = t_quantile(df, CONFIDENCE) * error

@@ -5,7 +5,7 @@ the results of the `_rows` functions, which are building blocks. Constant means 
 numbers.
 
 `Cells` holds two arrays as a sparse contingency table and computes the coefficients for many sets
-of weights at once; what the weights stand for (a resample, all rows once) is the caller's affair.
+of weights at once; the caller decides what the weights are (a resample, or 1 for each row).
 
 Scores and human ratings are compared at one of these levels:
 
@@ -14,8 +14,8 @@ Scores and human ratings are compared at one of these levels:
   both sides vary.
 - `system`: the mean per system on each side, then one coefficient over the systems.
 
-Means are taken with `math.fsum`. A running sum tells apart systems whose ratings are equal, and so
-changes rank correlations that others have published.
+Means are computed with `math.fsum`. With a running sum, systems with equal ratings can differ in
+the last digit, which changes published rank correlations.
 
 References:
     Kendall, "The treatment of ties in ranking problems", Biometrika 33 (1945), for tau-b.
@@ -89,7 +89,7 @@ def spearman_rows(x: Floats, y: Floats) -> Floats:
 def kendall_rows(x: Floats, y: Floats) -> Floats:
     """Return Kendall's tau-b of each row of `x` with the same row of `y`."""
     rows, n = x.shape
-    # up to so many columns comparing all pairs of a row beats counting its inversions
+    # up to this number of columns, comparing all pairs of a row is faster than counting inversions
     if n > 48:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
         return np.array([one["kendall"][0] for one in each], float)
@@ -167,9 +167,9 @@ def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
 class Cells:
     """Two arrays as the filled cells of a contingency table, for coefficients under many weights.
 
-    Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A
-    weight is how often a row counts, such as how often a resample has drawn it; results are those
-    of the repeated rows.
+    Rows with equal (x, y) share a cell, so scores on a scale of few values need few cells. A weight
+    is how often a row counts, such as how often a resample has drawn it; the coefficients are the
+    same as if the rows were repeated.
     """
 
     def __init__(self, x: Floats, y: Floats) -> None:
@@ -198,7 +198,7 @@ class Cells:
         y = np.add.reduceat(cells[self._by_y], self._y_starts, axis=0)
         defined = ((x > 0).sum(axis=0) > 1) & ((y > 0).sum(axis=0) > 1)
         total = cells.sum(axis=0)
-        # a column without any weight is undefined anyway, and must not divide 0 by 0
+        # the coefficient of a column without weights is undefined; avoid dividing 0 by 0
         dx, dy = (side[:, None] - side @ cells / np.maximum(total, 1.0) for side in self._values)
         rx, ry = _center_ranks(x), _center_ranks(y)
         rx_of_cells, ry_of_cells = rx[self._rx], ry[self._ry]
@@ -223,7 +223,7 @@ def _bounded_ratio(
 ) -> Floats:
     ratio = np.full(len(above), np.nan)
     below = np.sqrt(np.maximum(x_below, 0.0)) * np.sqrt(np.maximum(y_below, 0.0))
-    defined = defined & (below > 0)  # a spread too small for the square of a double counts as none
+    defined = defined & (below > 0)  # a spread whose square underflows counts as 0
     ratio[defined] = np.clip(above[defined] / below[defined], -1.0, 1.0)
     return ratio
 
@@ -255,7 +255,7 @@ class InversionCounter:
     """Counts pairs `i < j` with `ranks[i] > ranks[j]`, each pair weighted by `w[i] * w[j]`.
 
     Two ranks differ first at one bit, seen from the top. So one pass per bit, over rows that agree
-    in all higher bits, meets every inversion exactly once: O(n log K) for K distinct ranks. The
+    in all higher bits, counts every inversion exactly once: O(n log K) for K distinct ranks. The
     passes depend on the ranks alone and are laid out once; counting under other weights is a
     gather, a running sum and a product for each.
     """
@@ -281,7 +281,7 @@ class InversionCounter:
 def _one_bit(ranks: Codes, bit: int) -> tuple[Codes, Codes, Codes, Codes] | None:
     """Lay out the pass over one bit."""
     prefix = ranks >> (bit + 1)
-    # stable, so that rows of equal prefix stay in their order, which is what an inversion is about
+    # stable, because inversions depend on the order of the rows with equal prefixes
     order = np.argsort(prefix, kind="stable")
     prefix, is_set = prefix[order], (ranks[order] >> bit) & 1
     set_before = np.concatenate([[0], np.cumsum(is_set)])
@@ -313,10 +313,10 @@ def average_ranks(values: Floats) -> Floats:
 Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 MIN_POINTS = 3
-"""Fewest systems that can correlate: the coefficient of two points is 1 or -1 whatever they are."""
+"""Fewest systems that can correlate: two points always correlate with 1 or -1."""
 
 RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
-"""What each row belongs to, one hashable per row; `None` if it belongs to nothing."""
+"""The group (source, system) of each row, one hashable per row; `None` if it has no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ class Pairs:
     """Code of each row's group, from 0 without holes, shape (n,); each row has its own if none were
     given."""
     systems: Codes
-    """The same for systems."""
+    """Code of each row's system, likewise."""
     has_groups: bool
     """Whether groups were given."""
     has_systems: bool
@@ -340,7 +340,7 @@ class Pairs:
 
     @property
     def coverage(self) -> float | None:
-        """Share of the rated rows that have a score; `None` if none is rated."""
+        """Share of the rated rows that have a score; `None` without rated rows."""
         return len(self.scores) / self.rated if self.rated else None
 
 
@@ -367,7 +367,7 @@ def pair_up(
         systems=_encode(systems, kept, len(x), "system", needed=level == "system"),
         has_groups=groups is not None,
         has_systems=systems is not None,
-        # counted before unscored rows are dropped: coverage must show what the judge failed on
+        # counted before unscored rows are dropped, so that coverage includes the judge's failures
         rated=int(np.count_nonzero(~np.isnan(y))),
     )
 
@@ -410,7 +410,7 @@ def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
 
 
 def average_coefficients(per_group: dict[Coefficient, Floats]) -> dict[Coefficient, float | None]:
-    """Return each coefficient's mean over the groups that define it, `None` if there is none."""
+    """Return each coefficient's mean over the groups that define it, `None` if no group does."""
     means: dict[Coefficient, float | None] = {}
     for name, values in per_group.items():
         defined = values[~np.isnan(values)]
@@ -433,7 +433,7 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
 
 
 def _encode(labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool) -> Codes:
-    """Return codes in order of appearance; rows without a label have own ones unless needed."""
+    """Return codes in order of appearance; rows without a label get their own unless `needed`."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")

@@ -5,28 +5,31 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
   groups less one. Percentiles of the resamples alone are too narrow with few groups. Over groups of
-  unequal size the error is the jackknife's over groups instead, and t is on their effective number:
-  resamples that miss the few large groups vary too little. If nearly all ratings are equal, and few
-  groups have others, the interval is too narrow all the same, and a note says so.
-- `group`: Student's t over the coefficients of the groups, which are independent of each other,
-  and at least Jeffreys' interval for as many hits and misses as would vary as much: of groups of
-  two all coefficients are 1 or -1.
-- `system`: systems are the points, however many rows each has, so the interval is that of
-  as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
-  noise to means that hold noise already. The end away from 0 allows for the agreement that this
-  noise may hide, the other end for the agreement that it makes where judge and people err alike on
-  single texts.
+  unequal size, the jackknife over groups gives the error instead, and the degrees of freedom follow
+  from the effective number of groups: resamples that miss the few large groups vary too little. If
+  nearly all ratings are equal, and few groups contain other ratings, the interval is still too
+  narrow, and a note says so.
+- `group`: Student's t over the coefficients of the groups, which are independent of each other, and
+  at least the interval of their mean with half a group added at -1 and at 1: if a judge agrees in
+  nearly all groups, few of the groups in which it does not agree are drawn.
+- `system`: systems are the points, however many rows each has, so the interval is computed for that
+  number of points (Fisher's z). Resampling documents says nothing about other systems, and adds
+  noise to means that are noisy already. The end away from 0 allows for the agreement that this
+  noise may hide; the other end allows for the agreement that it creates where judge and people err
+  alike on single texts.
 
-An interval that cannot hold is left out, and a note says why.
+An interval that cannot be trusted is left out, and a note says why.
 
 Rows that share a source are drawn together or not at all. A resample is a set of counts, one per
 group, rather than a copy of rows. Every coefficient is then a function of weighted cells that are
-sorted once, so a thousand taus cost about as much as forty computed one by one.
+sorted once, so a thousand resampled taus cost about as much as forty computed one by one.
 
 References:
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6, 8, 12 and 13.
     Fieller, Hartley and Pearson, "Tests for rank correlation coefficients", Biometrika 44 (1957),
     for the standard errors of rank coefficients on the z scale. Spearman (1904) for attenuation.
+    Ferguson, "A Bayesian analysis of some nonparametric problems", Annals of Statistics 1 (1973),
+    for the mean of a bounded distribution.
 """
 
 from __future__ import annotations
@@ -58,20 +61,30 @@ _CHUNK = 200_000
 """Numbers per temporary array: what fits a core's cache is fastest."""
 
 Interval = tuple[float, float]
-MIN_GROUPS = 5
-"""Fewest groups that an interval is given for; below, simulated coverage falls under 90 %."""
-MIN_DEFINED_GROUPS = 15
-"""Fewest groups with a coefficient at group level: with 12 of them simulated coverage on skewed
-ratings is 90 to 93 %."""
-MOSTLY, MIN_OTHER = 0.55, 12
-"""Share of the commonest rating from which, and effective number of groups with another one below
-which, intervals at data set level are too narrow: simulated coverage is 63 to 93 % below 8 of
-them with 90 % equal ratings."""
-MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 6, 40
-"""Fewest systems, and groups behind their means, that an interval at system level is given for:
-simulated coverage is 95 to 100 % here. Of five systems an interval would be most of -1 to 1."""
-_PRECISE = 1e-14
-"""Relative precision of a quantile."""
+MOSTLY = 0.55
+"""Share of the commonest rating from which ratings are mostly equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """Fewest groups and systems for an interval, from simulated coverage of 95 % intervals."""
+
+    groups: int = 5
+    """With fewer groups, coverage falls below 90 %."""
+    defined: int = 15
+    """Groups with a coefficient at group level: with 12 of them, coverage on skewed ratings is 90
+    to 93 %."""
+    other: int = 12
+    """Effective number of groups with another rating if ratings are mostly equal: with fewer than
+    8 of them and 90 % equal ratings, coverage at data set level is 63 to 93 %."""
+    systems: int = 6
+    """With 6 systems of 40 groups, coverage at system level is 95 to 100 %; an interval of five
+    systems would cover most of -1 to 1."""
+    groups_of_systems: int = 40
+    """Groups behind the means of systems."""
+
+
+FEWEST = Fewest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +94,9 @@ class Intervals:
     ci: dict[Coefficient, Interval | None] | None = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    """Interval by coefficient, `None` if it is undefined or none can hold; `None` as a whole if
-    intervals were not requested."""
+    """Interval by coefficient, `None` if it is undefined or cannot be trusted; `None` as a whole if
+    intervals were not requested.
+    """
     note: str | None = None
     """Why there are no intervals, or why they are too narrow."""
 
@@ -96,7 +110,7 @@ def intervals_at(
     resamples: int,
     seed: int,
 ) -> Intervals:
-    """Return an interval for each coefficient, or a note that says why none can hold."""
+    """Return an interval for each coefficient, or a note that says why there is no reliable one."""
     if level == "system" and (systems := len(system_means(pairs)[0])) < MIN_POINTS:
         return Intervals(
             note=f"no coefficient: needs at least {MIN_POINTS} systems, found {systems}; that of"
@@ -114,7 +128,7 @@ def intervals_at(
 def t_quantile(df: float, confidence: float) -> float:
     """Return the two-sided quantile of Student's t.
 
-    As `scipy.special.stdtrit`, whose package takes longer to import than a whole check.
+    Equal to `scipy.special.stdtrit`, whose package takes longer to import than a whole check.
 
     Raises:
         ConfigurationError: The confidence is not between 0 and 1.
@@ -124,7 +138,7 @@ def t_quantile(df: float, confidence: float) -> float:
     # Newton's method from 0: the tail probability is convex there, so no step goes too far
     t, step = 0.0, math.inf
     scale = 2 * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-    while step > _PRECISE * t:
+    while step > 1e-14 * t:
         density = scale * (1 + t * t / df) ** (-(df + 1) / 2)
         step = (_t_tails(t, df) - (1 - confidence)) / density
         t += step
@@ -155,14 +169,14 @@ def _t_tails(t: float, df: float) -> float:
             d = 1 / (1 + term * d)
             c = 1 + term / c
             value *= c * d
-        if abs(c * d - 1) < _PRECISE:
+        if abs(c * d - 1) < 1e-14:
             break
     found = front * value / a
     return 1 - found if a == 0.5 else found
 
 
 def effective_number(weights: Floats) -> float:
-    """Return Kish's number of equal weights that would be worth as much; 0 if all are 0."""
+    """Return Kish's effective number of weights; 0 if all are 0."""
     square = float(weights @ weights)
     # rounded, so that equal weights count exactly as their number
     return round(float(weights.sum()) ** 2 / square, 9) if square else 0.0
@@ -174,10 +188,10 @@ def number_of_groups(pairs: Pairs) -> int:
 
 
 def too_few_groups(pairs: Pairs) -> str:
-    """Return why there is no interval if there are fewer than `MIN_GROUPS` groups, or rows."""
+    """Return why there is no interval if there are fewer than `FEWEST.groups` groups, or rows."""
     kind = "groups" if pairs.has_groups else "rows"
     groups = number_of_groups(pairs)
-    return _too_few(kind, groups, MIN_GROUPS) if groups < MIN_GROUPS else ""
+    return _too_few(kind, groups, FEWEST.groups) if groups < FEWEST.groups else ""
 
 
 def _too_few(kind: str, count: int, needed: int) -> str:
@@ -203,7 +217,7 @@ def _over_rows(
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """Coefficients at dataset level over other groups than there are."""
+    """Coefficients at dataset level, recomputed over resampled or left-out groups."""
 
     values: dict[Coefficient, Floats]
     """Values of each coefficient, NaN where it is undefined."""
@@ -212,24 +226,24 @@ class Varied:
     """Whether each group was left out in turn, rather than all of them drawn anew."""
 
     def error(self, values: Floats) -> float | None:
-        """Return the standard error of a figure with these values; `None` if they show none."""
+        """Return the standard error of a figure with these values; `None` if undefined."""
         return jackknife_error(values) if self.is_jackknife else standard_error(values, self.groups)
 
     @property
     def least_p(self) -> float:
-        """Smallest p-value that so many resamples can show."""
+        """Smallest p-value that this number of resamples can show."""
         return 0.0 if self.is_jackknife else 2 / (len(self.values["pearson"]) + 1)
 
 
 def vary_groups(pairs: Pairs, resamples: int, seed: int) -> Varied:
     """Compute each coefficient at dataset level in resamples of the groups, or without each group.
 
-    Which groups count depends on the groups and the seed alone, so what a resample does to two sets
-    of scores cancels in their difference.
+    The drawn groups depend on the groups and the seed alone, so the effect of a resample on two
+    sets of scores cancels in their difference.
     """
     count = number_of_groups(pairs)
-    # resamples that miss the few large groups vary too little; among more groups than resamples
-    # none carries that much
+    # resamples that miss the few large groups vary too little; if there are more groups than
+    # resamples, no single group matters that much
     if is_unequal(pairs) and count <= resamples:
         return Varied(without_each_group(pairs), count, is_jackknife=True)
     drawn = resample(pairs, "dataset", resamples=resamples, seed=seed)
@@ -257,20 +271,20 @@ def _mostly_equal(pairs: Pairs) -> str | None:
     rating, share = commonest(pairs.human)
     sizes = np.bincount(pairs.groups).astype(float)
     worth = effective_number(sizes[np.unique(pairs.groups[pairs.human != rating])])
-    if share <= MOSTLY or worth >= MIN_OTHER:
+    if share <= MOSTLY or worth >= FEWEST.other:
         return None
     return (
         f"{share:.0%} of the ratings are {rating:g}, and groups with another one weigh as much"
-        f" as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the intervals are too"
+        f" as {worth:.0f} of equal size (at least {FEWEST.other} are needed): the intervals are too"
         " narrow; rate more groups"
     )
 
 
 def coefficient_interval(value: float | None, drawn: Floats, groups: int) -> Interval | None:
     """Return the interval of a correlation by Student's t on Fisher's z scale."""
-    if value is None or groups < MIN_GROUPS:
+    if value is None or groups < FEWEST.groups:
         return None
-    # groups are what is sampled, so they, not rows, give the degrees of freedom
+    # groups are the sampled unit, so they, not rows, give the degrees of freedom
     return interval_around(value, standard_error(to_z(drawn), groups), groups - 1)
 
 
@@ -281,7 +295,7 @@ def interval_around(value: float | None, error: float | None, df: float) -> Inte
     if value is None or error is None:
         return None
     rounding = 1e-9
-    if abs(value) >= 1 - rounding:  # an exact relation, which has no place on the z scale
+    if abs(value) >= 1 - rounding:  # an exact relation: Fisher's z is infinite
         return (value, value) if error < rounding else None
     half = t_quantile(df, CONFIDENCE) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
@@ -300,13 +314,13 @@ def standard_error(drawn: Floats, groups: int) -> float | None:
     defined = drawn[~np.isnan(drawn)]
     if 2 * len(defined) <= len(drawn) or len(defined) < 2:
         return None
-    # the variance of a resample of G groups is (G - 1) / G of the estimate's
+    # the variance of a resample of G groups is (G - 1) / G times the variance of the estimate
     return float(np.std(defined, ddof=1)) * math.sqrt(groups / (groups - 1))
 
 
 def to_z(values: Floats) -> Floats:
     """Return correlations on Fisher's z scale."""
-    # 1 has no place on the z scale
+    # Fisher's z of 1 is infinite
     return np.arctanh(np.clip(values, 1e-6 - 1, 1 - 1e-6))
 
 
@@ -316,9 +330,9 @@ def _over_groups(
     ci: dict[Coefficient, Interval | None] = {}
     for name, value in point.items():
         defined = per_group[name][~np.isnan(per_group[name])]
-        if len(defined) < MIN_DEFINED_GROUPS or value is None:
+        if len(defined) < FEWEST.defined or value is None:
             return Intervals(
-                note=_too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
+                note=_too_few("groups with a coefficient", len(defined), FEWEST.defined)
             )
         ci[name] = _around_mean(defined)
     return Intervals(ci)
@@ -329,24 +343,22 @@ def _around_mean(coefficients: Floats) -> Interval:
     groups, mean = len(coefficients), float(coefficients.mean())
     error = float(np.std(coefficients, ddof=1)) / math.sqrt(groups)
     half = t_quantile(groups - 1, CONFIDENCE) * error
-    low, high = mean - half, mean + half
-    # of small groups most coefficients are 1 and few are -1, as hits and misses
-    share = (mean + 1) / 2
-    # coefficients that differ by rounding alone are equal
-    is_equal = error <= _PRECISE
-    number = float(groups) if is_equal else share * (1 - share) / (error / 2) ** 2
-    # the mean of more misses is as good as normal
-    if min(share, 1 - share) * number < 30:
-        below, above = jeffreys(share, number)
-        low, high = min(low, 2 * below - 1), max(high, 2 * above - 1)
-    return max(-1.0, low), min(1.0, high)
+    # a judge that agrees in nearly all groups disagrees in some that were not drawn: the posterior
+    # of a mean with half a group more at either end, which of 1 and -1 alone is Jeffreys'
+    values = np.append((1 + coefficients) / 2, (0.0, 1.0))
+    weights = np.append(np.ones(groups), (0.5, 0.5))
+    share = float(np.average(values, weights=weights))
+    variance = float(np.average((values - share) ** 2, weights=weights)) / (groups + 2)
+    # as a Beta distribution of its mean and variance
+    number = share * (1 - share) / variance - 1
+    below, above = beta_interval(share * number, (1 - share) * number)
+    return max(-1.0, min(mean - half, 2 * below - 1)), min(1.0, max(mean + half, 2 * above - 1))
 
 
-def jeffreys(share: float, number: float) -> Interval:
-    """Return Jeffreys' interval of a share among so many independent cases."""
+def beta_interval(hits: float, misses: float) -> Interval:
+    """Return the interval of a Beta distribution: Jeffreys' of a share, with 0.5 more of both."""
     from scipy.special import betaincinv  # heavy, so on first use
 
-    hits, misses = share * number + 0.5, (1 - share) * number + 0.5
     low, high = betaincinv(hits, misses, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     return float(low), float(high)
 
@@ -354,11 +366,13 @@ def jeffreys(share: float, number: float) -> Interval:
 def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Intervals:
     x, y = system_means(pairs)
     systems = len(x)
-    if systems < MIN_SYSTEMS:
-        return Intervals(note=_too_few("systems", systems, MIN_SYSTEMS))
-    if (groups := number_of_groups(pairs)) < MIN_SYSTEM_GROUPS:
+    if systems < FEWEST.systems:
+        return Intervals(note=_too_few("systems", systems, FEWEST.systems))
+    if (groups := number_of_groups(pairs)) < FEWEST.groups_of_systems:
         kind = "groups" if pairs.has_groups else "rows"
-        return Intervals(note=_too_few(f"{kind} behind the systems", groups, MIN_SYSTEM_GROUPS))
+        return Intervals(
+            note=_too_few(f"{kind} behind the systems", groups, FEWEST.groups_of_systems)
+        )
     noise = _noise_of_means(pairs, x, y)
     if noise is None:
         return Intervals(
@@ -383,7 +397,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
 
 
 def _z_of_means(value: float) -> float:
-    # a coefficient of 1 over few systems is put at .995, as 1 has no place on the z scale
+    # a coefficient of 1 over few systems is set to .995, since Fisher's z of 1 is infinite
     return math.atanh(max(-0.995, min(0.995, value)))
 
 
@@ -391,13 +405,13 @@ class _NoiseOfMeans(NamedTuple):
     """How far noise in the means of systems may have moved Pearson's z."""
 
     hidden: float
-    """Toward 0, as noise hides agreement."""
+    """Shift toward 0: noise hides agreement."""
     made: float
-    """Away from 0, by texts that judge and people err on alike."""
+    """Shift away from 0: judge and people err alike on some texts."""
 
 
 def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
-    """Return what noise does to the coefficient of the means; `None` if there is only noise."""
+    """Return how noise moves the coefficient of the means; `None` if there is only noise."""
     (noise_x, together), (_, noise_y) = chance_covariance(pairs, x, y)
     (spread_x, covariance), (_, spread_y) = np.cov(x, y)
     # the F test of systems against rows: without a difference there is nothing to correct for
@@ -406,14 +420,15 @@ def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
     critical = float(chdtri(len(x) - 1, 0.05)) / (len(x) - 1)
     if spread_x <= critical * noise_x or spread_y <= critical * noise_y:
         return None
-    # at least so much of the spread is of the systems themselves, as far as the same test shows; by
-    # the likeliest share intervals of 10 systems that hardly differ held in 72 to 89 % of the draws
+    # the least share of the spread that belongs to the systems themselves, by the same test; with
+    # the likeliest share, intervals of 10 systems that hardly differ contain the truth in 72 to 89
+    # % of the draws
     least = (1 - critical * noise_x / spread_x) * (1 - critical * noise_y / spread_y)
     r = abs(float(np.corrcoef(x, y)[0, 1]))
     corrected = r / math.sqrt(least)
-    # a correlation without noise so high may be 1
+    # without noise, so high a correlation may be 1
     hidden = math.inf if corrected >= 0.9 else math.atanh(corrected) - math.atanh(r)
-    # noise of the other sign hides agreement, and the share above allows for it
+    # noise of the opposite sign hides agreement, which the share above allows for
     alike = max(0.0, together * math.copysign(1, covariance))
     made = _z_of_means(r) - _z_of_means(r - alike / math.sqrt(spread_x * spread_y))
     return _NoiseOfMeans(hidden, made)
@@ -422,17 +437,17 @@ def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
 def chance_covariance(pairs: Pairs, x: Floats, y: Floats) -> Floats:
     """Return what chance adds to the covariance of the means of systems, shape (2, 2).
 
-    Groups are the sampled unit. How hard a group is moves all systems that answer it alike, which
-    does not blur their order; it does blur it where each system has groups of its own.
+    Groups are the sampled unit. The difficulty of a group shifts all systems that answer it
+    equally, which keeps their order; if each system has groups of its own, it blurs the order.
     """
     systems, sizes = len(x), np.bincount(pairs.systems)
     apart = np.stack([pairs.scores - x[pairs.systems], pairs.human - y[pairs.systems]])
     apart /= sizes[pairs.systems]
-    # how far the rows of a group move the mean of a system
+    # how much the rows of a group move the mean of a system
     cells, of_row = np.unique(pairs.groups * systems + pairs.systems, return_inverse=True)
     moved = np.stack([np.bincount(of_row, side) for side in apart])
     groups_behind = np.bincount(cells % systems)
-    # distances from the mean of few groups are too small, and those of one group show nothing
+    # distances from the mean of few groups are too small, and a single group shows no distance
     moved *= np.sqrt(groups_behind / np.maximum(groups_behind - 1, 1))[cells % systems]
     if not (shown := np.count_nonzero(groups_behind > 1)):
         return np.zeros((2, 2))
@@ -468,14 +483,14 @@ def _concatenate(chunks: Sequence[dict[Coefficient, Floats]]) -> dict[Coefficien
 def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats:
     """Return how often each group is drawn in each resample, shape (groups, resamples)."""
     drawn = rng.integers(0, groups, size=(resamples, groups))
-    # an offset per resample lets one bincount count all of them at once
+    # with an offset per resample, one bincount counts all resamples at once
     drawn += np.arange(resamples)[:, None] * groups
     counts = np.bincount(drawn.ravel(), minlength=resamples * groups)
     return np.ascontiguousarray(counts.reshape(resamples, groups).T, dtype=float)
 
 
 def _means_over_groups(pairs: Pairs) -> Callable[[Floats], dict[Coefficient, Floats]]:
-    """Return what computes the coefficients of groups that count so often in each resample."""
+    """Return a function from counts of groups per resample to mean coefficients."""
     # a group's coefficient does not change between resamples, only how often it counts
     per_group = group_coefficients(pairs)
     defined = ~np.isnan(per_group["pearson"])
@@ -497,7 +512,7 @@ def without_each_group(pairs: Pairs) -> dict[Coefficient, Floats]:
     step = max(16, _CHUNK // max(len(groups), 1))
     chunks = []
     for start in range(0, count, step):
-        # one column per group that is left out: its rows count 0 times, all others once
+        # one column per left-out group: its rows count 0 times, all others once
         out = np.arange(start, min(start + step, count))
         chunks.append(cells.coefficients((groups[:, None] != out).astype(float)))
     return _concatenate(chunks)

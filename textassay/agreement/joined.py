@@ -1,7 +1,7 @@
 """Recorded scores and the ratings of people that belong to them.
 
-Ratings are in the data, with ids, systems and sources as columns. They belong to a text: a row of
-the data whose text is another than the judged one takes no part. Scores are paired with human
+Ratings are in the data, with ids, systems and sources as columns. A rating belongs to a text: a row
+of the data whose text differs from the judged text is left out. Scores are paired with human
 aspects by their names, or by a map.
 """
 
@@ -52,7 +52,9 @@ class Joined:
     """The data whose texts were judged, and which scores are compared with which ratings."""
 
     people: People
-    """The rows of the data, without rows that have another text under the id of a judged one."""
+    """The rows of the data, without rows whose text differs from the judged text with the same
+    id.
+    """
     pairs: tuple[tuple[str, str], ...]
     """Scores with the human aspects that they are compared with, in order of the scores."""
     unknown: int
@@ -73,7 +75,8 @@ def join(
         scores: Scored ids by name of the score.
         texts: Digest of the judged text by id, as far as it is recorded.
         people: The data with ratings.
-        aspect_map: Which human aspect a score is compared with; equal names pair by themselves.
+        aspect_map: Which human aspect a score is compared with; by default the one of the same
+            name.
 
     Raises:
         DataError: There are no ratings, or no text occurs in both.
@@ -142,7 +145,7 @@ def read_with_labels(
 ) -> tuple[Scores, Examples, LabelSets]:
     """Read scores and human ratings whose words are labels, even if they were not declared.
 
-    All words are known only when everything was read; then it is read once more. Labels are
+    All words are known only after everything was read, so the data are then read again. Labels are
     numbered in alphabetical order.
     """
     judge, human = _readers(labels, aspect_map)
@@ -174,7 +177,7 @@ def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, Lab
 def _words_in_common(
     words: dict[tuple[str, str], dict[str, str]], pairs: Iterable[tuple[str, str]]
 ) -> dict[str, LabelScale]:
-    """Return the labels of each score whose values are words: its words and its partner's."""
+    """Return the labels of each score whose values are words: its own and its aspect's words."""
     wordy = []
     for score, human in pairs:
         sides = ("metrics", score), ("human", human)
@@ -253,14 +256,14 @@ class People:
         ids: Id of each row, length n.
         systems: Who made each row, length n.
         groups: The source of each row, length n: its group, or else the source text that it shares
-            with other rows (`source_names`); `None` for a row that is a source of its own.
+            with other rows (`source_names`); `None` if the row is a source of its own.
         words: Number of words of each output, length n.
         texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
-        other_texts: Ids of rows that were left out, since another text was judged under them.
+        other_texts: Ids of rows that were left out because another text was judged under that id.
         annotators: Single ratings of each row by aspect, length n.
         paired: Whether each row is a pair of texts, length n.
-        by: The field that the data are divided by; `None` if they are not.
-        subsets: What each row has in that field, length n.
+        by: The field that divides the data into subsets; `None` without subsets.
+        subsets: Each row's value of that field, length n.
         aspects: All human aspects.
     """
 
@@ -276,7 +279,7 @@ class People:
 
         Args:
             data: Rows with ratings.
-            criteria: Whether the criteria of rubrics are rows, too.
+            criteria: Whether to add a row for each criterion of a rubric.
             by: Field that names the subset of each row.
             judged: What a run judged: rows without a source, such as a table of ratings by id, have
                 the source of the text with their id.
@@ -320,11 +323,12 @@ class People:
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
-        # `annotate` writes them into each row; names that change from row to row name no column
+        # `annotate` writes the names into each row; names that change from row to row do not name a
+        # column
         self._listed = next(iter(listed)) if len(listed) == 1 else ()
 
     def of_texts(self, judged: Mapping[str, str]) -> People:
-        """Return the rows that belong to scores: all but rows of other texts under the same ids.
+        """Return the rows of judged texts, without rows that have another text under the same id.
 
         Rows without a text, and rows whose judged text is not recorded, belong to the score with
         their id.
@@ -385,7 +389,7 @@ class People:
         return any(group is not None for group in self.groups)
 
     def groups_of(self, aspect: str) -> list[str | None] | None:
-        """Return the source of each row; criteria of one example are of one source."""
+        """Return the source of each row; all criteria of an example share its source."""
         if not is_of_criteria(aspect):
             return self.groups if self.has_groups else None
         return [
@@ -420,7 +424,7 @@ class People:
         ]
 
     def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
-        """Return the label that people gave each text; `None` if some are no labels."""
+        """Return the label that people gave each text; `None` if some ratings are not labels."""
         single = [one.get(aspect, ()) for one in self.annotators]
         return labels_given(single, [one.get(aspect) for one in self._human], scale)
 
@@ -453,14 +457,12 @@ class People:
 
 
 def subset_names(*sides: People) -> list[str]:
-    """Return the values of the field that data are divided by, in order of the alphabet."""
+    """Return the values of the field that divides the data, in alphabetical order."""
     names = sorted({one for people in sides for one in people.subsets if one is not None})
     by = sides[0].by
     if not names:
-        raise ConfigurationError(
-            f"by={by!r} divides the data by a field, and no example has a field of that name"
-        )
-    if len(names) > 100:  # a table with a row for each id or source would be of no use
+        raise ConfigurationError(f"by={by!r} names a field that no example has")
+    if len(names) > 100:  # a table with one row per id or source would be useless
         raise ConfigurationError(
             f"by={by!r} would divide the data into {len(names)} subsets, and at most 100 can be"
             " read"
@@ -478,7 +480,7 @@ def outside_subsets(people: People) -> Iterator[Note]:
 
 
 def _subset(example: Example, by: str | None) -> str | None:
-    """Return what an example has in a field of its own or of ours, as text."""
+    """Return an example's value of a field, as text; a field of the data or one of textassay's."""
     if by is None:
         return None
     name = by.removeprefix("meta.")
@@ -514,7 +516,7 @@ def check_probability(id_: str, value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    # NaN fails this comparison too; 0 would be divided by
+    # NaN fails this comparison too; 0 would be a divisor
     if not 0 < number <= 1:
         raise DataError(
             f"example {id_!r}: {SAMPLING_PROBABILITY} must be above 0 and at most 1, not {value!r}"
@@ -548,13 +550,12 @@ def join_notes(
 ) -> Iterator[Note]:
     """Yield the number of rows left out because another text was judged under their ids.
 
-    Also the number of rated rows without a text, which may be of any text, and of scores without a
-    row.
+    Also on rated rows without a text, which may belong to any text, and on scores without a row.
     """
     if without_text:
         yield Note(
-            f"{without_text} rated rows have no text: that their ratings are of the judged texts is"
-            " known from the ids alone"
+            f"{without_text} rated rows have no text: only their ids show that their ratings "
+            "belong to the judged texts"
         )
     if other_texts:
         yield Note(

@@ -1,35 +1,36 @@
 """How well labels agree with people's labels: pass or fail, categories, sets of labels.
 
-Knows arrays of label numbers, or with a column of 0 and 1 for each label of a set, and what each
-row belongs to; nothing of examples or files.
+Works on arrays of label numbers, or on a column of 0 and 1 for each label of a set, and on the
+source of each row; knows nothing of examples or files.
 
-What one label of a text says follows from the confusion matrix, whose rows are people's labels and
-whose columns are the judge's. Of two labels the second is the positive one.
+The measures of single labels follow from the confusion matrix, whose rows are people's labels and
+whose columns are the judge's. With two labels, the second is the positive one.
 
 An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
-bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
-judge that made no error among few rows may make one among many, and a bootstrap of rows without
-errors would call it certain. The errors show how many rows make one observation: one if they fall
-independently, all of a source if they come together. As few errors show little of that, the size
-of a source counts as one more error. The interval also contains the one that the resamples have
+bootstrap). Half an observation is added to each cell of the matrix, as in Jeffreys' prior: a judge
+that made no error among few rows may make one among many, and a bootstrap of rows without errors
+would show no uncertainty. The errors show how many rows make one observation: one row if errors are
+independent, all rows of a source if they come together. Since a few errors show little of this, the
+size of a source counts as one more error. The interval also contains the interval of the resamples
 without the added observations. A mean over more than two labels has an interval only if people gave
-each of them at least 5 times: of fewer, some do not occur at all, and the mean is over others than
-in the next data set. `benchmarks/coverage/` shows the coverage.
+each label at least 5 times: rarer labels are missing from some data sets, whose means are then over
+other labels. `benchmarks/coverage/` shows the coverage.
 
-Two judges are compared under the same random weighting of the sources, so that what makes a source
-hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the
-table of people's label by both judges' get four observations more together.
+Two judges are compared under the same random weighting of the sources, so that a source's
+difficulty for both cancels out. Since errors are few, and errors of one judge alone even fewer,
+four observations in total are added to the cells of the table of people's label by both judges'
+labels.
 
-A score is cut into labels at a threshold. One that is chosen on the rows on which it is then
-measured looks better than it is: it is chosen on one half of the sources, and the other half says
-how good it is; or it is given.
+A score is cut into labels at a threshold. A threshold that is chosen and measured on the same rows
+looks better than it is, so it is chosen on one half of the sources and measured on the other half,
+unless the caller gives it.
 
 If several labels may apply to a text, the distance of two sets is 1 minus their Jaccard index, or
-MASI's (Passonneau 2006): 1 minus the Jaccard index times 1 if they are equal, 2/3 if one holds the
-other, 1/3 if they overlap, 0 if they share nothing. Two empty sets are equal. Krippendorff's alpha
-is that of `krippendorff_alpha` with MASI's distance in place of the nominal one. Each table of a
-label is given half an observation more in each cell; the mean of a similarity half an observation
-of full agreement and half of none.
+MASI's (Passonneau 2006): 1 minus the Jaccard index times 1 if they are equal, 2/3 if one contains
+the other, 1/3 if they overlap, 0 if they share nothing. Two empty sets are equal. Krippendorff's
+alpha is computed as in `krippendorff_alpha`, with MASI's distance in place of the nominal one. Half
+an observation is added to each cell of each label's table; half an observation of full agreement
+and half of no agreement are added to the mean of a similarity.
 
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
@@ -60,7 +61,7 @@ from textassay.agreement.correlation import (
 )
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_GROUPS,
+    FEWEST,
     Interval,
     number_of_groups,
     t_quantile,
@@ -76,11 +77,11 @@ if TYPE_CHECKING:
 MAX_LABELS = 50
 """Most labels of one aspect."""
 _CELL = 0.5
-"""Observations that each cell of a matrix is given more."""
+"""Observations added to each cell of a matrix."""
 _NUMBERS_AT_ONCE = 2_000_000
-"""Numbers of a temporary array."""
+"""Most numbers in a temporary array."""
 MIN_SOURCES = 10
-"""Fewest sources that are divided into halves to choose a threshold."""
+"""Fewest sources that can be divided into halves to choose a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Measure:
     ci: Interval | None = None
     """95 % interval; `None` if undefined, not requested, or if there are too few sources."""
     constant: float | None = None
-    """What the best judge that always says the same would reach; `None` if undefined."""
+    """The measure of the best judge that always gives the same answer; `None` if undefined."""
 
     @property
     def estimate(self) -> Estimate:
@@ -111,7 +112,7 @@ class LabelAgreement:
     n: int
     """Rows with both labels."""
     coverage: float | None
-    """`n` over rows with a human label; `None` if there is none."""
+    """Share of the rows with a human label that have both; `None` without human labels."""
     groups: int | None
     """Sources that occur; `None` without groups."""
     confusion: tuple[tuple[int | float, ...], ...]
@@ -123,7 +124,7 @@ class LabelAgreement:
     """Why there is no interval; `None` if there is one, or none was asked for."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
+        """Return JSON values; undefined figures are `None`."""
         return asdict(self)
 
 
@@ -145,13 +146,13 @@ def label_agreement(
         human: Number of the label that people gave, shape (n,); `None` or NaN if there is none.
         labels: Names of the labels; of two, the second is the positive one.
         ordered: Whether the labels are ordered, so that some errors are larger than others.
-        groups: What each row belongs to (its source document), length n; what varies from one data
-            set to another. Without groups it is the rows.
+        groups: The source of each row, such as its document, length n: the sampled unit. Without
+            groups each row is a source.
         bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
         seed: Seed of the weightings.
 
     Raises:
-        DataError: Lengths differ, or a number is no label's.
+        DataError: Lengths differ, or a number is not the number of a label.
 
     Example:
         >>> found = label_agreement([1, 1, 0, 0], [1, 0, 0, 0])
@@ -170,7 +171,7 @@ def label_agreement(
 def _agreement_of(
     pairs: Pairs, tables: Floats, *, labels: Sequence[str], ordered: bool, bootstrap: int, seed: int
 ) -> LabelAgreement:
-    """Return the agreement of rows whose cells are counted by source."""
+    """Return the agreement of rows, given their cells and sources."""
     count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
@@ -182,7 +183,7 @@ def _agreement_of(
         )
         spans = _spans_of(found, drawn)
         if count > 2 and whole.sum(axis=1).min() < 5:
-            # a mean over labels would be over the labels that happen to occur
+            # the mean would be over the labels that happen to occur
             spans |= {"balanced_accuracy": None, "macro_f1": None}
             note = (
                 "no interval of balanced_accuracy and macro_f1: people gave some labels fewer than"
@@ -221,7 +222,7 @@ def _measures(
 
 
 def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
-    """Raise unless all numbers are labels' numbers, and there are neither too few nor too many."""
+    """Raise unless all numbers are numbers of labels, and the number of labels is allowed."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
     for side, values in sides.items():
@@ -230,11 +231,11 @@ def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
 
 
 Weighted = tuple[Mapping[str, Floats], ...]
-"""Measures in some random weightings: unchanged, and with more in each cell."""
+"""Measures in some random weightings: of the tables unchanged, and with the added observations."""
 
 
 def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
-    """Return each measure in all weightings, unchanged and with more in each cell."""
+    """Return each measure in all weightings, without and with the added observations."""
     chunks = list(drawn)
     return {
         name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
@@ -265,7 +266,8 @@ def span_of(value: float, parts: Iterable[Floats]) -> Interval:
 def _weigh_tables(
     tables: Floats, count: int, resamples: int, rng: np.random.Generator, *, ordered: bool
 ) -> Iterator[Weighted]:
-    # a sum of equal gamma variables is one of their shapes' sum, so equal sources are drawn at once
+    # the sum of gamma variables is a gamma variable with the sum of their shapes, so equal sources
+    # are drawn at once
     distinct, times = np.unique(tables, axis=0, return_counts=True)
     rows = tables.sum(axis=1)
     per_observation = _rows_per_observation(rows, rows - tables[:, :: count + 1].sum(axis=1))
@@ -282,7 +284,8 @@ def _random_weights(
 ) -> Iterator[Floats]:
     """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
-    # few sources show less of how sources differ: Student's t in place of the normal distribution
+    # a few sources do not show well how sources differ: Student's t in place of the normal
+    # distribution
     spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / 1.959963984540054) ** 2
     for start in range(0, resamples, step):
         size = (min(step, resamples - start), len(times))
@@ -290,7 +293,7 @@ def _random_weights(
 
 
 def _rows_per_observation(rows: Floats, wrong: Floats) -> float:
-    """Return how many rows say as much as one independent row would: 1 up to a source's size."""
+    """Return how many rows are worth one independent row: between 1 and the size of a source."""
     number, total = len(rows), float(rows.sum())
     share = float(wrong.sum()) / total
     size = total / number
@@ -311,7 +314,7 @@ def mean_interval(
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
-    if len(rows) < MIN_GROUPS:
+    if len(rows) < FEWEST.groups:
         return None
     sums, rng = np.bincount(codes, weights=values).astype(float), np.random.default_rng(seed)
     weights = next(_random_weights(np.ones(len(rows)), resamples, resamples, rng))
@@ -385,10 +388,11 @@ def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
 
 
 def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
-    """Return what the best judge that always gives one label reaches, measure by measure."""
+    """Return each measure of the best judge that always gives one label."""
     people = whole.sum(axis=1)
     used = np.flatnonzero(people)
-    # a judge that says the only label of people's is the best, even where a measure is undefined
+    # if people gave one label only, a judge that always gives it is the best, even where a measure
+    # is undefined
     labels = used if len(used) == 1 else np.arange(len(whole))
     constants = np.zeros((len(labels), *whole.shape))
     for at, label in enumerate(labels):
@@ -425,13 +429,13 @@ def compare_labels(
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> tuple[int, dict[str, Difference]]:
-    """Return the rows that all three labeled, and by measure how much better `a` agrees."""
+    """Return the rows that all three labeled, and how much better `a` agrees, by measure."""
     count = len(labels)
     for side, judged in (("the first judge's", a), ("the second judge's", b)):
         one = pair_up(judged, human, groups=groups)
         _refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
-    # one number for both labels, so that rows that one judge left out are left out on both sides
+    # both labels as one number, so that a row that one judge left out is left out for both
     pairs = pair_up(ours * count + other, human, groups=groups)
     tables = _tables(pairs.human * count**2 + pairs.scores, pairs.groups, count**3)
     whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
@@ -459,7 +463,7 @@ def _weigh_differences(
 ) -> Iterator[Weighted]:
     number, width = tables.shape
     human, ours, other = np.unravel_index(np.arange(width), (count, count, count))
-    # what decides is where one judge errs and the other does not
+    # only rows on which one judge errs and the other does not make a difference
     apart = tables[:, (ours == human) != (other == human)].sum(axis=1)
     size = _rows_per_observation(tables.sum(axis=1), apart)
     step = max(1, _NUMBERS_AT_ONCE // (number + width))
@@ -484,7 +488,7 @@ def _difference(a: float, b: float, drawn: Sequence[Floats]) -> Difference:
     for part in drawn:
         defined = part[~np.isnan(part)]
         tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
-        # so many weightings cannot show less
+        # this number of weightings cannot show a smaller one
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
     return Difference(first, second, value, span_of(value, drawn), p)
 
@@ -523,11 +527,11 @@ def agreement_at(
 ) -> tuple[LabelAgreement, Threshold]:
     """Return how well a score that is cut at a threshold agrees with yes and no of people.
 
-    Without a threshold, that with the best balanced accuracy on a random half of the sources is
-    taken, for rising or for falling scores, and the agreement is over the other half alone.
-
-    A score of at least a given threshold is yes. But one of exactly 0.5, if all scores lie within 0
-    (no) and 1 (yes), says neither: it counts half as yes and half as no, as ties of choices do.
+    Without a given threshold, the threshold with the best balanced accuracy on a random half of the
+    sources is used, for rising or for falling scores, and the agreement is measured on the other
+    half alone. A score of at least a given threshold is yes. If all scores lie within 0 (no) and 1
+    (yes), a score of exactly 0.5 is neither: it counts half as yes and half as no, like ties of
+    choices.
     """
     values, people = finite_array(scores, "scores"), finite_array(human, "labels")
     if threshold is not None:
@@ -545,7 +549,7 @@ def agreement_at(
     )
     _refuse_other_numbers({"human labels": pairs.human}, len(labels))
     ties = equal[confirming & ~np.isnan(values) & ~np.isnan(people)] & cut.is_shared
-    # a tie is a row of half a weight on either side
+    # a tie counts as a row of half weight on either side
     rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
     labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
     weights = np.where(ties[rows], 0.5, 1.0)
@@ -570,9 +574,9 @@ def with_auc(
     """Return the agreement of two labels with the AUC of the scores that were cut to be labels.
 
     The AUC (area under the ROC curve) is the share of the pairs of a text with the first and a text
-    with the second label in which the second has the higher score; ties count half. It depends on
-    no threshold. Its interval is made as the others, with half an observation more of each label,
-    divided between below and above all scores.
+    with the second label in which the second has the higher score; ties count half. It does not
+    depend on a threshold. Its interval is computed as for the other measures; the half observation
+    added to each label is divided between below and above all scores.
 
     Args:
         found: Agreement of the labels.
@@ -620,7 +624,7 @@ def _area(yes: Floats, no: Floats) -> Floats:
 
 
 def _misplaced(yes: Floats, no: Floats) -> Floats:
-    """Return with which share of the other label a text of yes, or of no, is in the wrong order.
+    """Return with how many of the other label's texts a text is in the wrong order, as a share.
 
     Shape (2, k) of counts at each score, shape (1, k).
     """
@@ -632,7 +636,7 @@ def _misplaced(yes: Floats, no: Floats) -> Floats:
 def _choose_threshold(
     values: Floats, people: Floats, groups: RowLabels | None, seed: int
 ) -> tuple[Threshold, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return the best threshold on half of the sources, and the rows of the others."""
+    """Return the best threshold on half of the sources, and the rows of the other half."""
     labeled = np.flatnonzero(~np.isnan(people))
     pairs = pair_up(people, people, groups=groups)
     sources, number = pairs.groups, number_of_groups(pairs)
@@ -658,7 +662,8 @@ def _choose_threshold(
 def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above", "below"], float]:
     """Return the threshold with the best balanced accuracy, its direction, and that accuracy.
 
-    It lies halfway between two scores that occur. Of equally good ones it is the middle one.
+    It lies halfway between two scores that occur. If several are equally good, the middle one is
+    returned.
     """
     levels, at = np.unique(scores, return_inverse=True)
     yes = np.bincount(at, weights=human)
@@ -687,7 +692,7 @@ class SetAgreement:
     n: int
     """Rows with both sets."""
     coverage: float | None
-    """`n` over rows with people's set; `None` if there is none."""
+    """Share of the rows with people's set that have both; `None` without people's sets."""
     groups: int | None
     """Sources that occur; `None` without groups."""
     measures: dict[str, Measure]
@@ -721,7 +726,7 @@ def set_agreement(
             f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
             f" {ours.shape} and {theirs.shape}"
         )
-    # row numbers in place of sets, so that rows are paired and counted in one place
+    # row numbers in place of sets, so that the same function pairs and counts rows
     at = np.arange(len(ours), dtype=float)
     pairs = pair_up(
         np.where(np.isnan(ours).any(axis=1), np.nan, at),
@@ -755,12 +760,12 @@ def set_agreement(
 
 
 class _SetTable:
-    """What the measures need of each source."""
+    """The sums over each source from which the measures are computed."""
 
     def __init__(self, ours: Floats, theirs: Floats, sources: Codes, number: int) -> None:
         self.labels = ours.shape[1]
         both = np.concatenate([ours, theirs])
-        # a set as the bits of a number: sorting rows takes ten times as long
+        # a set as the bits of a number: sorting numbers is ten times as fast as sorting rows
         numbers = both.astype(np.int64) @ (1 << np.arange(self.labels))
         _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
         self._sets, codes = both[first], codes.reshape(2, -1)
@@ -776,7 +781,7 @@ class _SetTable:
         exact = (ours == theirs).all(axis=1).astype(float)
         apart = self._distance[codes[0], codes[1]]
         self.rows = per_source([np.ones(len(ours))])[:, 0]
-        # similarities from 0 to 1, whose means are measures or parts of one
+        # similarities from 0 to 1, whose means are measures or parts of them
         self._similar = per_source([exact, jaccard, 1 - apart])
         cells = (2 * theirs + ours)[:, :, None] == np.arange(4)
         self._cells = per_source(cells.reshape(len(ours), -1).astype(float).T)
@@ -831,13 +836,13 @@ def _masi(sets: Floats) -> Floats:
 
 
 def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
-    """Return what the best judge that always gives one of people's sets reaches, by measure."""
+    """Return each measure of the best judge that always gives one of people's sets."""
     best = dict.fromkeys(found, np.nan)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
-    # only the commonest sets are tried: a rare one is not the best answer
+    # only the commonest sets are tried: a rare set is not the best constant
     for constant in sets[np.argsort(-counts, kind="stable")[:100]]:
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            best[name] = np.fmax(best[name], values[0])  # of NaN and a number, the number
+            best[name] = np.fmax(best[name], values[0])  # fmax ignores NaN
     return {name: number_or_none(value) for name, value in best.items()}

@@ -4,8 +4,8 @@ Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceilin
 
 Knows one array of ratings with gaps, shape (items, raters); nothing of examples or files.
 
-Raters are columns. If the data name no raters, column k is the k-th rating of an item, which need
-not be one person: alpha does not care, the pairwise figures do.
+Raters are columns. If the data name no raters, column k is the k-th rating of an item, not always
+by the same person; this does not matter for alpha, but for the pairwise figures.
 
 References:
     Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011). Calderon, Reichart and Dror,
@@ -57,11 +57,11 @@ class RaterAgreement:
     """How well raters agree with each other, and a judge with them."""
 
     raters: int
-    """Columns that hold a rating."""
+    """Columns with a rating."""
     items: int
-    """Rows that hold a rating."""
+    """Rows with a rating."""
     ratings: int
-    """Ratings in all."""
+    """Number of ratings."""
     alpha: dict[MeasurementLevel, float | None]
     """Krippendorff's alpha by level of measurement; `None` if undefined."""
     between_raters: PairAgreement | None
@@ -81,7 +81,7 @@ class RaterAgreement:
         return tuple(None if pair is None else pair.spearman for pair in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON values; what is undefined is `None`."""
+        """Return the figures as JSON values; undefined figures are `None`."""
         return asdict(self)
 
 
@@ -111,13 +111,13 @@ def rating_table(ratings: RatingsLike) -> Floats:
 def krippendorff_alpha(
     ratings: RatingsLike, *, level: MeasurementLevel = "interval"
 ) -> float | None:
-    """Return Krippendorff's alpha: 1 for full agreement, 0 for what chance gives.
+    """Return Krippendorff's alpha: 1 for full agreement, 0 for agreement by chance.
 
     Items with fewer than two ratings show no agreement and are left out.
 
     Args:
         ratings: Shape (items, raters), gaps as `None` or NaN.
-        level: `nominal` counts any difference alike, `ordinal` by the ranks between two values,
+        level: `nominal` counts all differences equally, `ordinal` by the ranks between two values,
             `interval` by the squared distance.
 
     Returns:
@@ -150,11 +150,11 @@ def krippendorff_alpha(
 
 
 def _coincidences(counts: Floats) -> Floats:
-    """Return how often each two values meet within an item, shape (values, values)."""
-    # of an item's ordered pairs, so that every rating counts once
+    """Return how often each pair of values occurs within an item, shape (values, values)."""
+    # weighted over an item's ordered pairs, so that every rating counts once
     weights = 1 / (counts.sum(axis=1) - 1)
     pairs = (counts * weights[:, None]).T @ counts
-    # a rating does not meet itself
+    # a rating is not paired with itself
     return np.asarray(pairs - np.diag(weights @ counts))
 
 
@@ -163,7 +163,7 @@ def _squared_distance(values: Floats, totals: Floats, level: MeasurementLevel) -
         return 1.0 - np.eye(len(values))
     if level == "interval":
         return np.asarray((values[:, None] - values[None, :]) ** 2)
-    # ranks between two values: everything from one to the other, the two ends counted half
+    # ranks between two values: all values from one to the other, both ends counted half
     middle = np.cumsum(totals) - totals / 2
     return np.asarray((middle[:, None] - middle[None, :]) ** 2)
 
@@ -184,7 +184,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
 
 
 def mean_of_others(ratings: RatingsLike) -> Floats:
-    """Return for each rating the mean of the item's others, (items, raters); NaN without any."""
+    """Return for each rating the mean of the item's others, (items, raters); NaN without others."""
     table = rating_table(ratings)
     means = np.full(table.shape, np.nan)
     given = ~np.isnan(table)
@@ -203,9 +203,8 @@ def rater_agreement(
 
     Args:
         ratings: Shape (items, raters), gaps as `None` or NaN.
-        judge: The judge's scores of the same items, shape (items,), `None` or NaN if unscored.
-            Given, all figures are over the scored items, so that people and judge stand side by
-            side.
+        judge: The judge's scores of the same items, shape (items,), `None` or NaN if unscored. If
+            given, all figures are over the scored items, so that people and judge can be compared.
         is_nominal: Whether the numbers are names of labels without an order: then only alpha
             (nominal) and the shares of equal labels are defined.
 
@@ -234,11 +233,11 @@ def rater_agreement(
 
     def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
         found = _mean(pair_agreement(x, y) for x, y in pairs)
-        # numbers of names have no mean and no order
+        # numbers of nominal labels have no mean and no order
         return PairAgreement(found.n, found.same) if found is not None and is_nominal else found
 
     def with_others(of: Callable[[int], Floats]) -> PairAgreement | None:
-        # labels without an order have no mean that a rater could agree with
+        # labels without an order have no mean to compare a rater with
         return None if is_nominal else mean((of(k), others[:, k]) for k in columns)
 
     others = mean_of_others(table)
@@ -260,7 +259,7 @@ def rater_agreement(
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
-    """Return the mean of each figure over pairs in which it is defined, and the items of all."""
+    """Return the mean of each figure over the pairs that define it, and the number of items."""
     # agreement on a single item shows nothing
     kept = [pair for pair in pairs if pair.n > 1]
     if not kept:

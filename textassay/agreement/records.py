@@ -1,4 +1,4 @@
-"""Scores that are on record: in a run, or in any JSON Lines file of `id`, `aspect` and `value`."""
+"""Recorded scores: in a run, or in any JSON Lines file of `id`, `aspect` and `value`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CRITERIA = "criteria"
 """Name of the verdicts on criteria of rubrics; verdicts with a tag also have `criteria: TAG`."""
 
 Recorded = dict[str, dict[str, float | None]]
-"""Value by aspect and id; `None` if a row is there and unscored."""
+"""Value by aspect and id; `None` if the row has no score."""
 
 
 class HasScores(Protocol):
-    """What holds the scores of a run, such as `textassay.Run`."""
+    """An object with the scores of a run, such as `textassay.Run`."""
 
     @property
     def scores(self) -> Iterable[Score]:
@@ -41,7 +41,7 @@ class HasScores(Protocol):
 
 
 ScoreSource = str | Path | Examples | HasScores
-"""What scores are read from."""
+"""Where scores are read from."""
 
 
 class RecordedScores(Recorded):
@@ -50,11 +50,13 @@ class RecordedScores(Recorded):
     def __init__(self, source: object = None) -> None:
         super().__init__()
         self.source = source
-        """What they were read from."""
+        """Where they were read from."""
         self.texts: dict[str, str] = {}
         """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
         self.samples: dict[str, dict[str, tuple[float, ...]]] = {}
-        """Ratings that a score is the mean of, by aspect and id, if a text was judged often."""
+        """The ratings that a score averages, by aspect and id, if a text was judged several
+        times.
+        """
 
     def add(self, row: RecordedRow) -> None:
         """Add a score, in place of an earlier one of the same text."""
@@ -72,7 +74,7 @@ class RecordedScores(Recorded):
 
 
 def texts_of(scores: object) -> Mapping[str, str]:
-    """Return the digest of the judged text by id; empty for values that somebody put together."""
+    """Return the digest of the judged text by id; empty for a plain mapping of values."""
     return scores.texts if isinstance(scores, RecordedScores) else {}
 
 
@@ -89,12 +91,12 @@ def read_scores(
         source: A run, its folder or its `scores.jsonl`, a file whose lines hold `id`, `aspect` and
             `value`, or a data set with `metrics`. Values may be booleans, pairs such as pass and
             fail, and the labels of a run's aspects.
-        labels: Reads other labels.
-        level_features: Whether the probability of the highest level and the entropy of ratings by
-            a decision model are columns of their own.
+        labels: Reader of other labels.
+        level_features: Whether to add the probability of the highest level and the entropy of a
+            decision model's ratings as columns.
 
     Returns:
-        Value by aspect and id, in order of appearance; `None` if the last line says unscored.
+        Value by aspect and id, in order of appearance; `None` if the last line is unscored.
 
     Raises:
         RunFolderError: A folder that holds no scores, or a run of a newer format.
@@ -111,7 +113,7 @@ def read_scores(
 def read_judge(
     source: ScoreSource | Recorded, labels: LabelReader | None = None
 ) -> Recorded | RecordedScores:
-    """Read scores, and the verdicts on criteria behind them; values that are so already stay.
+    """Read scores and the verdicts on criteria behind them; returns values already read unchanged.
 
     Raises:
         ConfigurationError: Several judges scored an aspect.
@@ -119,7 +121,7 @@ def read_judge(
     if isinstance(source, Mapping):
         return source
     scores = RecordedScores(source)
-    # by id, because the line of another judge may have been replaced since
+    # by id, because a later line may have replaced the line of another judge
     signatures: dict[str, dict[str, str]] = {}
     for row in read_score_rows(source, labels):
         scores.add(row)
@@ -140,7 +142,7 @@ def read_labels(source: object) -> dict[str, LabelScale]:
 
 
 def judged_data(source: object) -> Iterable[Example]:
-    """Return what a run judged; empty for scores of no run, or if the data are no longer there."""
+    """Return the data that a run judged; empty without a run, or if the data are gone."""
     if isinstance(source, RecordedScores):
         source = source.source
     if (folder := run_folder(source)) is None:
@@ -202,7 +204,7 @@ class RecordedRow:
     id: str
     """Which example."""
     value: float | None
-    """The score, of a label its number; `None` if unscored."""
+    """The score, or the number of a label; `None` if unscored."""
     fields: Mapping[str, Any]
     """The whole line, such as `outcome` and `signature` in a run."""
     text: str = ""
@@ -233,7 +235,7 @@ def read_score_rows(
 ) -> Iterator[RecordedRow]:
     """Iterate over the scores that `read_scores` reads, in order, replaced ones included.
 
-    A line whose value is a list of labels counts as one line for each label that may apply.
+    A line whose value is a list of labels counts as one line for each possible label.
 
     A data set whose rows hold `metrics` serves as a file of scores too, opened or by its path.
     """
@@ -277,7 +279,7 @@ def read_score_rows(
         if "value" not in row:
             raise DataError(f"{where}, field 'value': is missing; it is null if there is no score")
         try:
-            # lines of a run have a signature, and the positions of labels
+            # lines of a run have a signature, and labels as their positions
             read = labels.numbers(
                 "metrics", {aspect: row["value"]}, are_positions="signature" in row
             )
@@ -289,7 +291,7 @@ def read_score_rows(
 
 
 def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a file of scores that is no run, and log a pair that comes twice.
+    """Yield the rows of a file of scores outside a run, and log repeated pairs.
 
     Lines that were copied from a run have a signature; there, later ones replace earlier ones.
     """
@@ -383,7 +385,7 @@ def _number(value: Any, where: str) -> float | None:
 def level_shares(row: RecordedRow) -> dict[float, float]:
     """Return the probability of each level on the scale; empty if the evidence has none.
 
-    Levels are named by their numbers; labels have their places as numbers.
+    Levels are named by their numbers; labels are named by their positions.
     """
     pairs = [
         (str(piece["text"]), float(piece["probability"]))
@@ -427,7 +429,7 @@ def criterion_id(example: str, criterion: str) -> str:
 
 
 def criterion_names(tags: Iterable[str]) -> list[str]:
-    """Return the names under which a verdict on a criterion counts."""
+    """Return the names of the columns to which a verdict on a criterion belongs."""
     return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
 
 

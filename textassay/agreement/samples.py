@@ -1,10 +1,10 @@
 """How agreement with people changes with the number of samples per text.
 
-Knows arrays; nothing of examples or files. Of a text that a judge rated K times, k ratings are
-drawn without replacement, and their mean is the score of k samples. Every figure is its mean over
-`DRAWS` such draws of all texts; the ratings that are drawn first are part of every larger number of
-samples, so that the gain varies less with the draws. Intervals are over groups: those of a figure
-that is averaged over the draws.
+Knows arrays; nothing of examples or files. If a judge rated a text K times, k ratings are drawn
+without replacement, and their mean is the score of k samples. Every figure is the mean over `DRAWS`
+such draws of all texts; a larger number of samples contains the ratings of every smaller number, so
+that the gain varies less with the draws. Intervals are over groups, of the figure averaged over the
+draws.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from textassay.agreement.correlation import (
     pair_up,
 )
 from textassay.agreement.intervals import (
-    MIN_GROUPS,
+    FEWEST,
     Varied,
     degrees_of_freedom,
     interval_around,
@@ -48,13 +48,13 @@ class SampleAgreement:
     measure: str = field(metadata=column("measure"))
     """A coefficient at dataset level, or `choice`, `strict` or `tied` within groups."""
     samples: int = field(metadata=column("samples", "count"))
-    """Ratings per text; a text with fewer has all it has."""
+    """Ratings per text; a text with fewer ratings uses all of them."""
     n: int = field(metadata=column("n", "count"))
-    """Texts that count, or groups."""
+    """Number of texts, or of groups."""
     value: Estimate = field(metadata=column("value", "interval"))
     """The measure with its 95 % interval."""
     gain: Estimate = field(metadata=column("gain", "interval"))
-    """What it is above the fewest samples, with its 95 % interval; undefined for these."""
+    """Gain over the fewest samples, with its 95 % interval; undefined for the fewest samples."""
 
 
 def draw_scores(
@@ -78,7 +78,7 @@ def draw_scores(
         order = np.where(np.isnan(table), 2.0, rng.random(table.shape)).argsort(axis=1)
         drawn = np.take_along_axis(table, order, axis=1)
         for count, found in zip(counts, scores, strict=True):
-            # sorted, since the sums of equal ratings in another order may differ by rounding
+            # sorted, since sums in another order may differ by rounding
             first = np.sort(drawn[:, :count], axis=1)
             number = (~np.isnan(first)).sum(axis=1)
             empty = np.full(len(number), np.nan)
@@ -101,7 +101,7 @@ def correlations_by_samples(
         samples: Ratings of each text by the judge, length n; empty for a text without any.
         human: Ratings by people, shape (n,); `None` or NaN if a text is unrated.
         counts: Numbers of samples, in ascending order.
-        groups: What each text belongs to, length n; without groups each text is one.
+        groups: The source of each text, length n; without groups each text is one.
         bootstrap: Number of resamples behind the intervals; 0 for no intervals.
         seed: Seed of draws and resamples.
     """
@@ -112,10 +112,10 @@ def correlations_by_samples(
     first, least = drawn[0][0], counts[0]
     values = [_mean(np.array([_coefficients(one) for one in draws])) for draws in drawn]
     varied: list[list[Varied]] = []
-    if bootstrap and number_of_groups(first) >= MIN_GROUPS:
+    if bootstrap and number_of_groups(first) >= FEWEST.groups:
         varied = [[vary_groups(one, bootstrap, seed) for one in draws] for draws in drawn]
     for at, name in enumerate(COEFFICIENTS):
-        # the draws are averaged first: what varies from group to group is left
+        # the draws are averaged first, so that only the variation between groups is left
         spread = [np.mean([one.values[name] for one in draws], axis=0) for draws in varied]
         for place, (count, value) in enumerate(zip(counts, values, strict=True)):
             error, change = None, None
@@ -145,8 +145,8 @@ def choices_by_samples(
         samples: For each of `counts`, the scores of each draw, shape (n,).
         human: Ratings by people, shape (n,); NaN if a text is unrated.
         counts: Numbers of samples, in ascending order.
-        groups: What each row is chosen from, as `choice_agreement` takes it.
-        units: What each row's group belongs to, likewise.
+        groups: The group from which each row is chosen, as in `choice_agreement`.
+        units: The source of each row's group, likewise.
     """
     found = choices_of([one for draws in samples for one in draws], human, groups, units=units)
     number = len(found.units)

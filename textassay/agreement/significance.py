@@ -4,10 +4,10 @@ Knows arrays, levels and intervals; nothing of examples or files.
 
 A difference is tested on the same rows in two ways. A paired bootstrap over groups gives its
 standard error, and Student's t on groups less one its interval and p-value; at system level the
-systems are what is resampled. Williams' test, for two Pearson correlations that share a variable,
-takes points as independent of each other. Rows that share a source are not, and then it finds
-differences that are not there in a third of the cases: it is given only at system level and if
-every row is a group of its own.
+systems are resampled. Williams' test, for two Pearson correlations that share a variable, assumes
+independent points. Rows that share a source are not independent, and the test then reports a
+difference in a third of the cases without one: it is given only at system level, and if every row
+is a group of its own.
 
 References:
     Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.
@@ -44,7 +44,7 @@ from textassay.agreement.correlation import (
 )
 from textassay.agreement.intervals import (
     CONFIDENCE,
-    MIN_GROUPS,
+    FEWEST,
     Interval,
     Intervals,
     Varied,
@@ -76,11 +76,11 @@ class Agreement:
     )
     """Rows with both numbers."""
     groups: int | None = field(metadata=column("groups", "count", cell="groups_in_words"))
-    """Groups that count: at group level the averaged ones, else all; `None` without groups."""
+    """Number of groups: the averaged ones at group level, else all; `None` without groups."""
     groups_skipped: int
     """Groups left out because a side is constant there; 0 at the other levels."""
     coverage: float | None
-    """`n` over rows with a human rating; `None` if none is rated."""
+    """Share of the rated rows that have a score; `None` without rated rows."""
     pearson: float | None = field(metadata=_coefficient("pearson"))
     """Pearson's r; `None` if undefined."""
     spearman: float | None = field(metadata=_coefficient("spearman"))
@@ -101,7 +101,7 @@ class Agreement:
 
     @property
     def groups_in_words(self) -> str | None:
-        """The groups that count and, as `(-1)`, those left out; at system level the systems."""
+        """The number of groups and, as `(-1)`, the number left out; at system level the systems."""
         if self.level == "system":
             return f"{self.systems} systems"
         if self.groups is None:
@@ -122,11 +122,11 @@ def correlate(
     """Return how well scores agree with human ratings.
 
     Args:
-        scores: Shape (n,); `None` or NaN if a row is unscored: it is left out, and `coverage`
-            says so.
+        scores: Shape (n,); `None` or NaN for unscored rows, which are left out and lower
+            `coverage`.
         human: Shape (n,); `None` or NaN if a row is unrated.
-        groups: What each row belongs to (its source document), length n; needed at group level, and
-            what the bootstrap draws. Without groups it draws rows.
+        groups: The source of each row, such as its document, length n; needed at group level: the
+            unit that the bootstrap draws. Without groups it draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
         bootstrap: Number of resamples behind the intervals; 0 for no intervals. At group and system
@@ -161,7 +161,7 @@ def compute_agreement(
     if level == "group":
         per_group = group_coefficients(pairs)
         coefficients = average_coefficients(per_group)
-        # a constant side leaves all three coefficients undefined, so any serves for counting
+        # a constant side leaves all three coefficients undefined, so any of them can be counted
         skipped = int(np.isnan(per_group["pearson"]).sum())
         groups = len(per_group["pearson"]) - skipped
     else:
@@ -207,8 +207,9 @@ class Difference:
     ci: Interval | None
     """95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems)."""
     p: float | None
-    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests on
-    resamples; `None` if that is."""
+    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if it rests on
+    resamples; `None` if there is no interval.
+    """
     williams: WilliamsTest | None = None
     """Williams' test; `None` for rank coefficients, at group level, if several rows share a group,
     and if it is undefined."""
@@ -221,7 +222,7 @@ class Comparison:
     level: Level
     """`dataset`, `group` or `system`."""
     n: int
-    """Rows with a rating and both scores; all others are left out on both sides."""
+    """Rows with a rating and both scores; all other rows are left out on both sides."""
     pearson: Difference
     """Difference of Pearson's r."""
     spearman: Difference
@@ -247,12 +248,13 @@ def compare(
         a: Scores, shape (n,); `None` or NaN if unscored.
         b: Other scores of the same rows, shape (n,).
         human: Ratings of the same rows, shape (n,).
-        groups: What each row belongs to, length n; what the bootstrap draws. Without groups it
-            draws rows.
+        groups: The source of each row, length n: the unit that the bootstrap draws. Without groups
+            it draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
-        bootstrap: Number of resamples, at least 1. Up to as many groups of unequal size are left
-            out one by one instead (the jackknife), as resamples would vary too little.
+        bootstrap: Number of resamples, at least 1. Groups of unequal size are left out one by one
+            instead (the jackknife) if there are at most this many, since resamples would vary too
+            little.
         seed: Seed of the resamples; both sides see the same ones.
 
     Raises:
@@ -274,11 +276,11 @@ def compare(
         for side in (x, y)
     )
     points = [compute_agreement(pairs, level) for pairs in (first, second)]
-    # at system level a point is a system: what varies from one set of systems to another
-    rows, unit_level, least = len(first.scores), level, MIN_GROUPS
+    # at system level a point is a system, the sampled unit
+    rows, unit_level, least = len(first.scores), level, FEWEST.groups
     if level == "system":
         first, second = _system_means_as_rows(first), _system_means_as_rows(second)
-        unit_level, least = "dataset", 10  # of fewer, resamples vary too little
+        unit_level, least = "dataset", 10  # with fewer, resamples vary too little
     errors, df, least_p = _errors(first, second, unit_level, bootstrap, seed)
     enough = number_of_groups(first) >= least
     differences: dict[Coefficient, Difference] = {}
@@ -319,7 +321,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 
     Returns:
         `None` if n is below 4, or the statistic is undefined because the two sets of scores are
-        one.
+        equal.
 
     Raises:
         DataError: A correlation is outside -1 to 1.
@@ -341,8 +343,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
     """Return the difference of two coefficients with interval and p-value."""
     drawn = without_rounding(drawn)
-    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
-    # so many resamples cannot show less
+    error = standard_error(drawn, groups) if groups >= FEWEST.groups else None
+    # this number of resamples cannot show a smaller one
     return difference_of(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
 
 
@@ -363,9 +365,9 @@ def difference_of(
     """Return the difference of two coefficients whose standard error is known."""
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
-    # scores that differ by a factor alone agree equally well, but for the last bits
+    # scores that differ only by a factor agree equally well, except for the last bits
     difference = float(without_rounding(np.array(a - b)))
-    # no spread over groups although the two differ: they cannot show how certain that is
+    # without a spread over groups, the certainty of the difference is unknown
     if error is None or (error == 0 and difference != 0):
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
     half = t_quantile(df, CONFIDENCE) * error
@@ -389,7 +391,7 @@ def _system_means_as_rows(pairs: Pairs) -> Pairs:
 
 
 def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
-    # see the module's docstring: rows of one group break the test's assumption
+    # rows of one group break the test's assumption, see the module's docstring
     if level == "group" or number_of_groups(first) < len(first.scores):
         return None
     (a, human), b = (first.scores, first.human), second.scores

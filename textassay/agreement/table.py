@@ -1,7 +1,7 @@
 """Tables of agreement: recorded scores joined with people's ratings, a row per pairing and level.
 
-Numbers have correlations; labels, sets of labels and scores that are cut at a threshold have the
-measures of labels. Knows scores by id and examples; nothing of runs, methods or models.
+Numbers are compared by correlations; labels, sets of labels and scores that are cut at a threshold
+by the measures of labels. Knows scores by id and examples; nothing of runs, methods or models.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ class LabelRow(_Paired):
     between: int = 0
     """Texts left out because their score is halfway between two labels."""
     threshold: Threshold | None = None
-    """Where a score was cut to be a label; `None` if it is one."""
+    """Threshold at which a score was cut into labels; `None` for labels."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values, without a threshold if there is none."""
+        """Return the row as JSON values, without the threshold of labels."""
         content = _Paired.as_dict(self)
         return content if self.threshold else {k: v for k, v in content.items() if k != "threshold"}
 
@@ -161,11 +161,11 @@ class LabelRow(_Paired):
 
 @dataclass(frozen=True, slots=True)
 class SetRow(_Paired):
-    """Agreement of sets of labels, of which several may apply to a text."""
+    """Agreement of sets of labels, where several labels may apply to a text."""
 
     agreement: SetAgreement = field(metadata=part(SetAgreement))
     unrated: int = 0
-    """Texts without a set from people."""
+    """Texts without a set by people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class AgreementTable(Displayed):
     rows: tuple[TableRow, ...]
     """In order of scores, then levels."""
     unknown_ids: int
-    """Number of scored ids that no example has."""
+    """Number of scored ids without an example."""
     raters: tuple[RaterRow, ...] = ()
     """Agreement among raters, one row per pairing, if it was requested."""
     labels: tuple[LabelRow, ...] = ()
@@ -195,7 +195,7 @@ class AgreementTable(Displayed):
     sets: tuple[SetRow, ...] = ()
     """Agreement of sets of labels, one row per pairing of sets."""
     other_texts: tuple[str, ...] = ()
-    """Ids of examples that were left out because another text was judged under them."""
+    """Ids of examples that were left out because another text was judged under that id."""
     without_text: int = 0
     """Rated examples without a text, which belong to the score with their id."""
     choices: tuple[ChoiceRow, ...] = ()
@@ -204,18 +204,18 @@ class AgreementTable(Displayed):
     samples: tuple[SampleRow, ...] = ()
     """The same measures at several numbers of samples per text, if requested."""
     by: str = ""
-    """The field that the data were divided by; empty if they were not."""
+    """The field that divides the data into subsets; empty without subsets."""
     subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
-    """The same for the rows with each value of that field."""
+    """The table of the rows with each value of that field."""
     outside: tuple[Note, ...] = ()
-    """What rows are in no subset."""
+    """Notes on rows that are in no subset."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
 
-        With `labels`, `sets`, `choices`, `samples`, `raters` and `subsets` if there are any, and
-        `other_texts`, the number of rows that were left out; rows of labels have their measures,
-        too.
+        `labels`, `sets`, `choices`, `samples`, `raters` and `subsets` are added if there are any,
+        and `other_texts`, the number of rows that were left out; rows of labels also have their
+        measures.
         """
         found: dict[str, Any] = {"rows": _flat_rows([r.as_dict() for r in self.rows], self.labels)}
         if self.other_texts:
@@ -231,11 +231,11 @@ class AgreementTable(Displayed):
         return found
 
     def tables(self) -> list[Table]:
-        """Return agreement with people, of labels, among raters if requested, and by subset."""
+        """Return the tables: agreement with people, labels, raters if requested, and subsets."""
         return [*self._tables(), *self._tables_of_subsets()]
 
     def _tables_of_subsets(self) -> list[Table]:
-        """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
+        """Return each table with the rows of all subsets; confusion matrices are only in JSON."""
         rows = (*self.rows, *self.labels, *self.choices, *self.sets)
         names = {name for row in rows for name in (row.aspect, row.human)}
         parts = {name: one._tables() for name, one in self.subsets.items()}
@@ -286,7 +286,7 @@ def _rater_columns(*names: str, **figures: str) -> tuple[Column, ...]:
 
 
 def _rater_table(rows: Sequence[RaterRow]) -> Table:
-    """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
+    """Return agreement among people beside agreement with the judge: alpha, and Spearman's rho."""
     lines, notes = list[Sequence[Cell]](), dict[str, Note]()
     for row in rows:
         own = row.agreement
@@ -310,7 +310,7 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     notes = [
         Note(
             "choice: share of people's best among the texts of a group that the score puts first,"
-            " so that a tie of two counts half; strict: a tie with a worse text counts nothing;"
+            " so that a tie of two counts half; strict: a tie with a worse text counts as 0;"
             " tied: share of the groups with such or other ties at the top"
         ),
         Note("best constant: a score that is the same for all texts, or one side of all pairs"),
@@ -334,7 +334,7 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
 def _sample_table(rows: Sequence[SampleRow]) -> Table:
     """Return measures of agreement by number of samples."""
     note = Note(
-        f"samples: mean of {DRAWS} draws of so many of each text's recorded ratings; gain: over"
+        f"samples: mean of {DRAWS} draws of this number of each text's recorded ratings; gain: over"
         f" {min(row.agreement.samples for row in rows)} of them"
     )
     return table_of(SampleRow, rows, (note,), "agreement by number of samples")
@@ -370,11 +370,11 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
 
 
 def _best_constant(of: str) -> str:
-    return f"best constant: what a judge that always gives the same {of} reaches"
+    return f"best constant: the best judge that always gives the same {of}"
 
 
 def measure_name(measure: str, labels: Sequence[str]) -> str:
-    """Return what a measure of labels is called in tables."""
+    """Return the name of a measure of labels in tables."""
     return _MEASURES[measure].format(*labels)
 
 
@@ -390,7 +390,7 @@ def _threshold_note(row: LabelRow, cut: Threshold) -> str:
 
 
 def _ties(row: LabelRow, cut: Threshold) -> str:
-    """Return how many scores are the threshold itself, and what they count as."""
+    """Return how many scores equal the threshold, and how they count."""
     if not cut.equal:
         return ""
     no, yes = row.agreement.labels
@@ -435,7 +435,7 @@ def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
         "score", "human", alpha="alpha (nominal)", ordinal="alpha (ordinal)",
         between_raters="rater-rater, same", judge_rater="judge-rater, same",
     )  # fmt: skip
-    note = Note("same: share of the texts that both labeled on which the labels are the same")
+    note = Note("same: share of the texts labeled by both on which the labels are equal")
     return Table(columns, lines, (note,), "agreement among raters on labels")
 
 
@@ -451,12 +451,12 @@ def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
         "human", nominal="alpha (nominal)", ordinal="alpha (ordinal)", interval="alpha (interval)",
         same="same", distance="distance", spearman="rho",
     )  # fmt: skip
-    note = Note("same, distance and rho: of each two raters, on the texts that both rated")
+    note = Note("same, distance and rho: of each pair of raters, on the texts that both rated")
     return Table(columns, lines, (note,), "agreement among raters")
 
 
 def _flat_rows(rows: list[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
-    """Return the rows of correlations with the measures of labels, which may have own rows."""
+    """Return the rows of correlations with the measures of labels; labels without one get a row."""
     at = {(row["aspect"], row["human"]): row for row in rows if row["level"] == "dataset"}
     for label in labels:
         values, ends = label.flat()
@@ -504,16 +504,16 @@ def agreement_table(
         seed: Seed of the resamples.
         raters: Whether to measure how well raters agree with each other and the score with each of
             them, from the single ratings in `annotators`.
-        labels: What the numbers of scores mean that are labels, by name of the score; by default
-            the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
-        threshold: Scores of at least this are yes, where people said yes or no; `auto` chooses it
-            on one half of the sources and measures it on the other, see `agreement_at`.
-        by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
-            `subsets` has the agreement of each part.
-        samples: Numbers of samples per text, such as 1, 3 and 8, whose agreement is measured too:
-            the agreement of the mean of so many ratings, drawn from a run with at least as many
-            samples. Correlations at level `dataset`, choices of pairs and at level
-            `group`.
+        labels: Labels by name of the score, for scores that are numbers of labels; by default the
+            labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
+        threshold: Scores of at least this are yes, for aspects on which people said yes or no;
+            `auto` chooses it on one half of the sources and measures it on the other, see
+            `agreement_at`.
+        by: Field of the data, such as `subset` or `system`, whose values divide the rows: `subsets`
+            has the agreement of each part.
+        samples: Numbers of samples per text, such as 1, 3 and 8: also measure the agreement of the
+            mean of that number of ratings, drawn from a run with at least as many samples.
+            Correlations at level `dataset`, choices of pairs and at level `group`.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -533,17 +533,12 @@ def agreement_table(
         aspect_map = tuple(aspect_map)  # it is read twice
     recorded, opened, labels = read_with_labels(
         lambda reader: read_judge(scores, reader),
-        # an example without a text still has an id and ratings, and nothing else is looked at here
-        lambda reader: (
-            examples
-            if isinstance(examples, Examples)
-            else Examples(examples, needs_output=False, labels=reader)
-        ),
+        lambda reader: _open(examples, reader),
         read_labels(scores) if labels is None else labels,
         aspect_map,
     )
-    people = People(opened, criteria=True, by=by, judged=judged_data(scores))
-    joined = join(recorded, texts_of(recorded), people, aspect_map)
+    everyone = People(opened, criteria=True, by=by, judged=judged_data(scores))
+    joined = join(recorded, texts_of(recorded), everyone, aspect_map)
     people = joined.people
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
@@ -559,11 +554,7 @@ def agreement_table(
         without_text=joined.without_text,
     )  # fmt: skip
     if threshold is not None and not any(row.threshold for row in whole.labels):
-        pairs = ", ".join(f"{score} with {human}" for score, human in joined.pairs)
-        raise ConfigurationError(
-            "a threshold cuts scores where people said yes or no, and no score here is one that is"
-            f" held against yes and no: {pairs}; leave out threshold="
-        )
+        raise _nothing_to_cut(joined.pairs)
     if by is None:
         return whole
     subsets = {
@@ -572,16 +563,31 @@ def agreement_table(
     return replace(whole, by=by, subsets=subsets, outside=tuple(outside_subsets(people)))
 
 
+def _open(examples: Any, reader: LabelReader) -> Examples:
+    """Open the data; examples without a text are kept, since they have an id and ratings."""
+    if isinstance(examples, Examples):
+        return examples
+    return Examples(examples, needs_output=False, labels=reader)
+
+
+def _nothing_to_cut(pairs: Iterable[tuple[str, str]]) -> ConfigurationError:
+    compared = ", ".join(f"{score} with {human}" for score, human in pairs)
+    return ConfigurationError(
+        "a threshold cuts scores where people said yes or no, and no score here is compared with"
+        f" yes and no: {compared}; leave out threshold="
+    )
+
+
 def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
-    """Return numbers of samples in ascending order; raise if no text has so many."""
+    """Return numbers of samples in ascending order; raise if no text has as many."""
     if not counts:
         return ()
     recorded = scores.samples.values() if isinstance(scores, RecordedScores) else ()
     most = max((len(own) for of_aspect in recorded for own in of_aspect.values()), default=0)
     if not most:
         raise ConfigurationError(
-            "the scores have no ratings of several samples, which a run keeps that asks for more"
-            " than one (n=8); leave out samples="
+            "the scores have no ratings of several samples, which only a run with n=2 or more "
+            "records; leave out samples="
         )
     if not 1 <= min(counts) <= max(counts) <= most:
         raise ConfigurationError(
@@ -592,7 +598,7 @@ def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
 
 
 def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
-    """Return whether correlations are the MCC of two labels: both sides are 0 and 1."""
+    """Return whether both sides are 0 and 1, so that all correlations equal the MCC."""
     mcc = labels.measures["mcc"].value
     if mcc is None or found.pearson is None or found.level != "dataset":
         return False
@@ -611,7 +617,7 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Scores beside people's ratings, and the tables that are made of them."""
+    """Scores beside people's ratings, and the tables made from them."""
 
     scores: Recorded
     people: People
@@ -679,7 +685,7 @@ class _Pairing:
     def rows(self, labels: LabelAgreement | None) -> Iterator[TableRow]:
         """Yield correlations at each level; labels without an order have none.
 
-        Of two labels all coefficients are the MCC, and have its interval.
+        With two labels, all coefficients equal the MCC and have its interval.
         """
         systems = self.people.systems
         known = systems if any(one is not None for one in systems) else None
@@ -711,13 +717,13 @@ class _Pairing:
             )
             if uncut:
                 found = with_auc(found, judged, given, **self.options)
-            # nearest_label has no label for what is halfway between two
+            # nearest_label returns no label for a score halfway between two
             between = votes.count(None) - judged.count(None)
             tied = given.count(None) - self.people.rated(human).count(False)
             yield LabelRow(score, human, found, tied=tied, between=between)
 
     def choice_rows(self) -> Iterator[ChoiceRow]:
-        """Yield how often the score chooses what people find best, of pairs and of groups."""
+        """Yield how often the score chooses the best text, in pairs and in groups."""
         if is_of_criteria(self.names[1]) or self.scale.is_nominal:
             return
         for one in self._alternatives():
@@ -751,7 +757,7 @@ class _Pairing:
         yield from (SampleRow(*self.names, each) for each in found)
 
     def rater_rows(self) -> Iterator[RaterRow]:
-        """Yield agreement among the raters, if it is wanted and there are single ratings."""
+        """Yield agreement among the raters, if requested and if there are single ratings."""
         score, human = self.names
         annotators = self.people.annotators
         if self.of.raters and any(human in one for one in annotators):
@@ -767,7 +773,7 @@ def between_raters(
     fields: Mapping[str, str] | None = None,
     missing: Iterable[str] = (),
 ) -> tuple[dict[str, RaterAgreement], Table]:
-    """Return how well raters agree by human aspect, and the same as a table."""
+    """Return how well raters agree by human aspect, also as a table."""
     labels = labels or {}
     reader = LabelReader(labels, any_word=True)
     opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)

@@ -1,1 +1,1 @@
-"""May a judge be trusted, and for what? The verdicts behind `textassay check`."""
+"""May a judge be trusted, and for what? Computes the verdicts of `textassay check`."""

@@ -21,7 +21,7 @@ def check(
     group: str | None = None,
     seed: int = 0,
 ) -> Check:
-    """Say for which uses a judge may be trusted, from what people said of the same texts.
+    """Return the uses for which a judge may be trusted, by comparison with people's ratings.
 
     Columns are found by their names: the judge's, people's (one per rater, if several rated), the
     source that texts share, and the system that wrote them. Numbers, yes and no in several
@@ -34,15 +34,14 @@ def check(
         ratings: Data with the ratings of a run; by default those that the run judged.
         judge: Columns of the judge, or of several judges; of a run, names of its scores.
         human: Columns of people; of a run, human aspects.
-        group: Column of what several texts share; they then count as one source.
+        group: Column of the source that several texts share; they count as one source.
         seed: Seed of the resamples behind the intervals.
 
-    Returns:
-        The verdicts; printed, it says them in words first.
+    Returns: The verdicts; prints them in words first.
 
     Raises:
         DataError: The data cannot be read.
-        ConfigurationError: Names do not say which columns are whose.
+        ConfigurationError: Names do not show which columns are the judge's and which are people's.
         UnknownName: There is no column of a given name.
 
     Example:

@@ -1,4 +1,4 @@
-"""The commands that come after a check, as they are typed: each runs as it is printed."""
+"""The next commands after a check; each can be run as it is printed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Reading:
     """How other commands read the data of a check."""
 
     data: tuple[str, ...] = ()
-    """What is typed after `textassay check`; empty if the data are in memory."""
+    """Arguments of `textassay check`; empty if the data are in memory."""
     rooms: tuple[str, ...] = ()
-    """What is typed after another command's name; empty if the others cannot read the data."""
+    """Arguments of other commands; empty if they cannot read the data."""
     has_systems: bool = False
     options: tuple[str, ...] = ()
-    """Flags of the check that was made."""
+    """Flags of this check."""
 
 
 def commands_for(row: VerdictRow, reading: Reading) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def _typed(*words: str) -> str:
 def reading_of(
     path: Path, table: RawTable, roles: Roles, pair: tuple[str, list[str]], options: tuple[str, ...]
 ) -> Reading:
-    """Return how other commands read a table, of which a check found out what the columns are."""
+    """Return how other commands read a table, with the roles of columns that the check found."""
     words = _options(path, table, roles, *pair)
     if words is None:
         return Reading((str(path),), options=options)
@@ -86,7 +86,7 @@ def _options(
         return ["--aspect-map", f"{ours}={theirs}"] if ours != theirs else []
     if any("." in name or re.search(r"\w\[\d+\]", name) for name in used):
         return None
-    # the columns name no aspect
+    # the columns do not name an aspect
     theirs = "annotators.quality" if len(people) > 1 else "human.quality"
     fields = {judge: "metrics.quality", **dict.fromkeys(people, theirs)}
     if not _unique(table, "id"):

@@ -17,29 +17,29 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """One judge and one thing that people rated.
+    """One judge and one aspect that people rated.
 
-    Of labels the numbers are positions in `labels`. Of two labels the second is the one that
-    passes.
+    Labels are given by their positions in `labels`; with two labels, the second one passes.
     """
 
     judge: str
     """Name of the judge's column."""
     human: str
-    """Name of people's column, or of their columns together."""
+    """Name of people's column, or joined name of their columns."""
     scores: Floats
     """Judge's scores, NaN if unscored, shape (n,)."""
     ratings: Floats
-    """People's: the mean of the raters, or the label that most of them gave; NaN if unrated or
-    tied, shape (n,)."""
+    """People's ratings: the mean of the raters, or the label that most of them gave; NaN if unrated
+    or tied, shape (n,).
+    """
     raters: Floats
     """Single ratings with gaps, shape (n, raters)."""
     groups: Codes
     """Code of each row's source, shape (n,)."""
     has_groups: bool
-    """Whether the data say which texts have one source."""
+    """Whether the data show which texts share a source."""
     systems: Codes
-    """Code of who wrote each text, -1 if unknown, shape (n,)."""
+    """Code of the system that wrote each text, -1 if unknown, shape (n,)."""
     labels: tuple[str, ...] = ()
     """Names of people's labels; empty for numbers."""
     judge_labels: bool = False
@@ -66,7 +66,7 @@ class JudgedPair:
 
     @property
     def unscored(self) -> int:
-        """Rows that people rated and the judge did not: no answer, abstained, invalid, an error."""
+        """Number of rows that people rated and the judge did not score."""
         return int(np.count_nonzero(np.isnan(self.scores) & ~np.isnan(self.ratings)))
 
     def only(self, rows: Mask) -> JudgedPair:
@@ -82,20 +82,20 @@ class JudgedPair:
 
     @property
     def cut(self) -> float:
-        """The rating from which people pass a text; of labels it lies between the two."""
+        """The rating from which people pass a text; between the two labels for labels."""
         return 0.5 if self.labels else _passing(self.scale)
 
     @property
     def judge_cut(self) -> float:
         """The score from which the judge passes a text."""
-        # a probability of yes and a share are cut in the middle, which is what they mean
+        # a probability of yes and a share are cut in the middle
         if self.judge_labels or (self.labels and self.judge_scale == (0.0, 1.0)):
             return 0.5
         return _passing(self.judge_scale)
 
     @property
     def on_scale(self) -> Floats:
-        """The judge's scores, moved to people's scale by the ends of both, shape (n,)."""
+        """The judge's scores, mapped linearly to people's scale, shape (n,)."""
         if self.judge_labels or self.scale == self.judge_scale:
             return self.scores
         low, high = self.judge_scale
@@ -104,5 +104,5 @@ class JudgedPair:
 
 
 def _passing(scale: PairScale) -> float:
-    # passing begins three quarters up the scale: 4 of 1 to 5, 3 of 0 to 4
+    # three quarters up the scale: 4 on a scale of 1 to 5, 3 on a scale of 0 to 4
     return scale[0] + 0.75 * (scale[1] - scale[0])

@@ -1,4 +1,4 @@
-"""Figures as sentences print them."""
+"""Formats of figures in sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textassay.table import Estimate
 
 
 def subtract(figure: Estimate, start: float = 0, *, unit: float = 1) -> Estimate:
-    """Return a start, such as the whole 1 of a share, less a figure in units of another."""
+    """Return `start` minus a figure, in units of another."""
     ends = figure.value, figure.high, figure.low
     return Estimate(*(None if one is None else start - one / unit for one in ends))
 

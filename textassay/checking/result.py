@@ -25,12 +25,12 @@ FOR: dict[Use, str] = {
     "gate": "as a gate",
     "texts": "for single texts",
 }
-"""How a sentence names a use."""
+"""Names of the uses in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check(Displayed):
-    """The verdicts on one judge or several; it prints itself.
+    """The verdicts on one or several judges; prints as text.
 
     Example:
         >>> import textassay
@@ -40,11 +40,11 @@ class Check(Displayed):
     """
 
     rows: tuple[VerdictRow, ...]
-    """One per judge and thing that people rated, the one that is nearest to people first."""
+    """One row per judge and rated aspect, the judge closest to people first."""
     next: tuple[str, ...]
-    """Commands that come next."""
+    """The next commands."""
     notes: tuple[Note, ...] = ()
-    """What to know about how the data were read."""
+    """Notes on how the data were read."""
 
     def verdict(self, use: str, judge: str | None = None) -> UseAnswer:
         """Return the verdict for one use: `yes`, `corrected`, `no` or `unknown`.
@@ -62,7 +62,7 @@ class Check(Displayed):
         if not rows:
             raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
         answers = [row.uses[use].answer for row in rows]
-        # one judge that fails fails the gate; only then does one that is unknown leave it open
+        # the gate fails if one judge fails; otherwise it is open if one judge is unknown
         return min(answers, key=list(WORDS).index)
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Check(Displayed):
 
 
 def headline(row: VerdictRow, *, several: bool) -> str:
-    """Return the verdict in one sentence, from the most that a judge may do to the least."""
+    """Return the verdict in one sentence, from the best verdict to the worst."""
     parts: dict[UseAnswer, list[str]] = {}
     for use in USES:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
@@ -135,7 +135,7 @@ def _what(row: VerdictRow) -> str:
 
 
 def _reasons(row: VerdictRow) -> Iterator[str]:
-    """Yield the verdict on each use with its reason; a reason of all uses once."""
+    """Yield the verdict on each use with its reason; a shared reason once."""
     if len({row.uses[use].why for use in USES}) == 1:
         yield row.uses["compare"].why
         return
@@ -148,14 +148,14 @@ def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
         if row.pair.unscored:
             total = row.pair.unscored + row.n
             yield Note(
-                f"{row.pair.judge}: {row.pair.unscored} of {total} rated texts have no score"
-                " (empty, abstained, invalid or an error) and are in no figure",
+                f"{row.pair.judge}: {row.pair.unscored} of {total} rated texts have no score "
+                "(empty, abstained, invalid or an error) and are left out",
                 warning=True,
             )
 
 
 def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
-    """Return rows with the judge first that may do the most, then the one nearest to people."""
+    """Return rows sorted by how many uses are granted, then by agreement with people."""
 
     def rank(row: VerdictRow) -> tuple[float, float]:
         ranks = map(list(WORDS).index, row.answers)

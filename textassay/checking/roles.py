@@ -1,9 +1,9 @@
-"""Which column is what: the judge's, people's, the source that texts share, who wrote them.
+"""Roles of columns: the judge's, people's, the source that texts share, the system.
 
 Names decide: words that people use for judges (judge, llm, gpt-4o, score) and for people (human,
-expert, gold, user_1, rating), in several languages. The strongest words of a side count, and a
-column without any is what the other side lacks. Where names leave it open nothing is guessed: the
-error says which command to type.
+expert, gold, user_1, rating), in several languages. The strongest words of a side decide, and a
+column without such words fills a missing side. Ambiguous names are never guessed: the error says
+which command to type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Roles:
     group: str | None
     system: str | None
     unused: list[str] = field(default_factory=list)
-    """Columns that could be ratings and are neither."""
+    """Unused columns that could contain ratings."""
 
 
 def words_of(name: str) -> list[str]:
@@ -59,7 +59,8 @@ def find_roles(
 
     Raises:
         UnknownName: There is no column of a given name.
-        ConfigurationError: Names do not say which columns are whose; the message says what to type.
+        ConfigurationError: Names do not show which columns are the judge's and which are people's;
+            the message says what to type.
     """
     judge = [_known(name, table, "judge") for name in judge]
     human = [_known(name, table, "human") for name in human]
@@ -106,7 +107,7 @@ def _named(what: str, table: RawTable, fits: Callable[[str], bool]) -> str | Non
 
 
 def _repeats(cells: Sequence[object]) -> bool:
-    """Return whether several texts share a value, and not all of them the same."""
+    """Return whether several texts share a value, and there is more than one value."""
     known = [str(cell) for cell in cells if cell is not None and str(cell).strip()]
     return 1 < len(set(known)) < len(known)
 
@@ -114,8 +115,8 @@ def _repeats(cells: Sequence[object]) -> bool:
 def _is_name_of_systems(name: str, columns: dict[str, CellReader]) -> bool:
     cells = columns[name]
     known = set(cells.filled)
-    # a column of yes and no may be called `bot`, too, and one of grades that people give as well;
-    # other columns may say which system is the best
+    # a column of yes and no, or of grades, may be called `bot`; other columns may name the best
+    # system
     sharing = [one for one in columns if one != name and known & set(columns[one].filled)]
     if not _are_names(cells) or (sharing and all(side_of(one)[0] != "judge" for one in sharing)):
         return False
@@ -127,19 +128,19 @@ def _may_rate(name: str, cells: CellReader) -> bool:
     if cells.kind not in ("number", "words"):
         return False
     words = words_of(name)
-    # numbers that all differ and rise by one are no ratings but ids
+    # numbers that all differ and rise by one are ids
     if cells.kind == "number":
         values = [float(value) for value in cells.filled]
         if len(values) > 3 and all(b - a == 1 for a, b in pairwise(values)):
             return False
     if name.partition(".")[0] in _OURS:
         return True
-    # "judge_confidence" and "user_id" are no ratings, on either side
+    # "judge_confidence" and "user_id" are not ratings
     return name.partition(".")[0] != "meta" and not set(words) & vocabulary.words("other")
 
 
 def side_of(name: str) -> tuple[str | None, int]:
-    """Return whose column a name means, and how surely: 3 is sure, 1 weak, 0 not at all."""
+    """Return the side that a name belongs to, and how surely: 3 is sure, 1 weak, 0 unknown."""
     first, _, _ = name.partition(".")
     if first in ("human", "annotators"):
         return "human", 3
@@ -147,7 +148,7 @@ def side_of(name: str) -> tuple[str | None, int]:
         return "judge", 3
     words = set(words_of(name)) | {re.sub(r"[\s_\-]+", "", name.casefold())}
     words |= _unspaced_words(name)
-    # o1, o3 and o4 are models; the pattern of words takes letters and digits apart
+    # o1, o3 and o4 are models; the pattern of words separates letters and digits
     if re.search(r"(?<![a-z0-9])(?:o[134]|gpt\d|r1)(?![a-z])", name.casefold()):
         words.add("gpt")
     judge = _strength(words, vocabulary.levels("judge"))
@@ -158,7 +159,7 @@ def side_of(name: str) -> tuple[str | None, int]:
 
 
 def _unspaced_words(name: str) -> set[str]:
-    """Return the known words in a name of a script that has no blanks, the longest of each."""
+    """Return the known words in a name in a script without blanks, the longest at each place."""
     if name.isascii():
         return set()
     levels = (*vocabulary.levels("judge"), *vocabulary.levels("people"))
@@ -177,13 +178,13 @@ def _sides(
     judges: list[str],
     people: list[str],
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the judge's columns, people's, and those that are neither."""
+    """Return the judge's columns, people's columns, and the other ones."""
     sides = {name: side_of(name) for name in candidates}
     given = {"judge": judges, "human": people}
     found = {side: own or _strongest(sides, side) for side, own in given.items()}
     are_ratings = any(columns[one].kind == "number" for one in found["human"])
     if not judges and are_ratings and all(_are_names(columns[one]) for one in found["judge"]):
-        # "machine" may be what wrote the texts that people rate
+        # "machine" may be the system that wrote the texts
         found["judge"] = []
         candidates = [one for one in candidates if not _are_names(columns[one])]
     for side, other in (("human", "judge"), ("judge", "human")):
@@ -193,7 +194,7 @@ def _sides(
     for side, other in (("judge", "human"), ("human", "judge")):
         if not found[side] or found[other]:
             continue
-        # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
+        # weak words alone ("score_1", "score_2") do not mean two judges without people
         if not given[side] and max(sides[one][1] for one in found[side]) == 1:
             found[side], left = [], candidates
         elif not given[other]:
@@ -217,7 +218,7 @@ def _fitting(
 ) -> list[str]:
     """Return the columns of a side whose values can be compared with the other side's.
 
-    A column of names, such as `user`, cannot; then weaker words of the same side count.
+    A column of names, such as `user`, cannot; then weaker words of the same side decide.
     """
     if not found or not others:
         return found
@@ -228,7 +229,7 @@ def _fitting(
 
 
 def _comparable(a: CellReader, b: CellReader) -> bool:
-    """Return whether two columns can say the same: numbers, or labels that occur in both."""
+    """Return whether two columns are comparable: numbers, or labels that occur in both."""
     if a.kind == b.kind == "number":
         return True
     words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
@@ -239,12 +240,12 @@ def _comparable(a: CellReader, b: CellReader) -> bool:
 def _alike(
     columns: dict[str, CellReader], left: list[str], known: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns that may be the other side: all of one kind, if there are several."""
+    """Return the columns that may be the other side: several only if they are of one kind."""
     if len(left) <= 1:
         return left, []
     kinds = {_form(columns[name]) for name in known}
     fitting = [name for name in left if _form(columns[name]) in kinds]
-    # a column of questions has words as a column of labels has, and not the same
+    # a column of questions contains words like a column of labels, but other ones
     fitting = [
         name for name in fitting if any(_comparable(columns[name], columns[one]) for one in known)
     ] or fitting
@@ -252,12 +253,12 @@ def _alike(
 
 
 def _are_names(cells: CellReader) -> bool:
-    """Return whether a column has words that are no yes and no."""
+    """Return whether a column has words other than yes and no."""
     return cells.kind == "words" and not polarity(map(str, set(cells.filled)))
 
 
 def _form(cells: CellReader) -> tuple[str, float]:
-    """Return what values look like: words, or numbers up to about so much."""
+    """Return the form of the values: words, or numbers up to about a maximum."""
     if cells.kind == "words":
         return "words", 0
     most = max(abs(float(value)) for value in cells.filled)
@@ -265,9 +266,9 @@ def _form(cells: CellReader) -> tuple[str, float]:
 
 
 def _question(table: RawTable, judges: list[str], people: list[str], left: list[str]) -> str:
-    """Say what cannot be known, and which command says it."""
+    """Return the error on unknown roles, with the command that names them."""
     name = shlex.quote(table.name)
-    # names such as `model_a` and `model_b` say too little: one of them may be people's
+    # names such as `model_a` and `model_b` are ambiguous: one of them may be people's
     unsure = not left and not people and len(judges) > 1 and max(side_of(j)[1] for j in judges) < 3
     if unsure:
         judges, left = [], judges
@@ -299,13 +300,13 @@ def _question(table: RawTable, judges: list[str], people: list[str], left: list[
 def _paired(
     table: RawTable, judges: list[str], people: list[str], *, named: bool
 ) -> list[tuple[str, list[str]]]:
-    """Return each judge with the columns of people that rate the same thing."""
+    """Return each judge with the columns of people that rate the same aspect."""
     people = _single_raters(people)
     qualities = vocabulary.words("qualities")
     keys = {name: _rated(name) for name in people}
     matched = [(judge, fitting) for judge in judges if (fitting := _matching(judge, keys))]
     if matched and named and len(set(keys.values())) == 1:
-        # a measure that was asked for and names nothing, such as a number of words
+        # a requested measure that names no aspect, such as a number of words
         known = {judge for judge, _ in matched}
         others = (one for one in judges if one not in known and not qualities & set(words_of(one)))
         matched += [(one, people) for one in others]
@@ -327,13 +328,13 @@ def _paired(
 
 
 def _are_aspects(people: Sequence[str]) -> bool:
-    """Return whether fields of our own format are several aspects rather than several raters."""
+    """Return whether fields of textassay's format are several aspects, not raters."""
     aspects = {name.split(".")[1] for name in people if name.startswith(("human.", "annotators."))}
     return len(aspects) > 1
 
 
 def _single_raters(people: list[str]) -> list[str]:
-    """Return people's columns without means of others among them."""
+    """Return people's columns without means of other ones."""
     rated_singly = {name.split(".")[1] for name in people if name.startswith("annotators.")}
     people = [
         name
@@ -345,7 +346,7 @@ def _single_raters(people: list[str]) -> list[str]:
 
 
 def _rated(name: str) -> frozenset[str]:
-    """Return the words of a name that say what is rated."""
+    """Return the words of a name that describe the rated aspect."""
     first, _, rest = name.partition(".")
     if first in ("human", "annotators"):
         words = words_of(rest if first == "human" else rest.rpartition(".")[0] or rest)
@@ -359,7 +360,7 @@ def _rated(name: str) -> frozenset[str]:
 
 
 def _matching(judge: str, keys: dict[str, frozenset[str]]) -> list[str]:
-    """Return people's columns whose subject the judge's name has, the closest ones alone."""
+    """Return people's columns with the aspect of the judge's name, only the closest ones."""
     words = frozenset(words_of(judge))
     fitting = {name: key for name, key in keys.items() if key and key <= words}
     most = max(map(len, fitting.values()), default=0)
@@ -367,7 +368,7 @@ def _matching(judge: str, keys: dict[str, frozenset[str]]) -> list[str]:
 
 
 def by_rater(table: RawTable) -> RawTable:
-    """Return a table with a column for each rater, and judge, if it has a row for each rating.
+    """Return a table with a column for each rater and judge, if it has one row per rating.
 
     Such a table names the rater in one column, and an item occurs once for each of its raters.
     """
@@ -383,15 +384,15 @@ def _spread(table: RawTable, named: str, side: str) -> RawTable:
         return table
     cells = read_cells(who, table.columns[who])
     known = {str(value) for value in cells.filled}
-    # more than 100 names are of texts rather than of raters
+    # more than 100 names belong to texts rather than to raters
     if len(known) > 100:
         return table
-    # a column of verdicts may be called `judge`, too
+    # a column of verdicts may be called `judge` as well
     if not _are_names(cells) and (side == "judge" or cells.kind == "words"):
         return table
     keys = list(zip(map(str, table.columns[item]), map(str, table.columns[who]), strict=True))
     if len(set(keys)) < len(keys):
-        return table  # an item was rated twice by one, so these are no single ratings
+        return table  # a rater rated an item twice, so these are not single ratings
     return _joined(table, item, who, side)
 
 

@@ -28,18 +28,17 @@ from textassay.checking.table_reader import (
 )
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, majority
+from textassay.runtime.storage.run_files import SCORES
 
 if TYPE_CHECKING:
     from textassay.estimation.columns import Columns
 
-_SCORES = "scores.jsonl"
-"""File of the scores of a run, as `runtime/storage/run_files.py` calls it."""
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
 
 
 class FoundSource(NamedTuple):
-    """What was read."""
+    """The pairs that were read, with notes."""
 
     pairs: list[JudgedPair]
     notes: list[str]
@@ -55,7 +54,7 @@ def read_pairs(
     human: Sequence[str] = (),
     group: str | None = None,
 ) -> FoundSource:
-    """Read what a judge and people said of the same texts.
+    """Read the ratings of the same texts by a judge and by people.
 
     Args:
         data: A table with both, or a run or file of scores.
@@ -66,14 +65,14 @@ def read_pairs(
 
     Raises:
         DataError: The data cannot be read.
-        ConfigurationError: It is not known which columns are whose; says what to type.
+        ConfigurationError: The roles of the columns are unknown; says what to type.
         UnknownName: There is no column of a given name.
     """
     folder = getattr(data, "folder", None)
     if folder is not None and hasattr(data, "scores"):
         data = folder
     if isinstance(data, str | PathLike) and (
-        Path(data).is_dir() or Path(data).name == _SCORES or ratings is not None
+        Path(data).is_dir() or Path(data).name == SCORES or ratings is not None
     ):
         return _of_run(Path(data), ratings, judge, human)
     table = by_rater(read_table(data))
@@ -112,8 +111,8 @@ def _of_table(
                 f"{pair.human}: raters are split on {int(split.sum())} texts, which are left out"
             )
         notes += [
-            f"{cells.name!r}: {cells.unusable} cells that are no number, such as {cells.example!r},"
-            " count as missing"
+            f"{cells.name!r}: {cells.unusable} cells that are not a number, such as "
+            f"{cells.example!r}, count as missing"
             for cells in steps.columns
             if cells.unusable
         ]
@@ -141,7 +140,7 @@ def _keys(table: RawTable, name: str | None) -> list[str | None]:
 
 
 def _source_codes(keys: Sequence[str | None]) -> Codes:
-    """Number sources from 0; a row without one is a source of its own.
+    """Number sources from 0; a row without a source is a source of its own.
 
     As `learning.splits.group_codes`, whose package takes as long to import as all of this one.
     """
@@ -168,7 +167,7 @@ class _GivenColumns:
     people: list[CellReader]
 
     def pair(self, rows: Mapping[str, Any]) -> JudgedPair:
-        """Return numbers, or positions of labels, with the sources and systems of the rows."""
+        """Return numbers or positions of labels, with the sources and systems of the rows."""
         for one in (self.judge, *self.people):
             if one.ambiguous:
                 raise DataError(f"{self.table.name}, column {one.name!r}: {one.ambiguous}")
@@ -186,7 +185,7 @@ class _GivenColumns:
         return self.table.shown.get(cells.name) or _field_name(cells.name)
 
     def _as_labels(self) -> _Read | None:
-        """Return labels, if people gave any."""
+        """Return labels, if people gave labels."""
         by_people = Counter(_word(value) for one in self.people for value in one.filled)
         by_judge = Counter(_word(value) for value in self.judge.filled)
         words = any(one.kind == "words" for one in self.people)
@@ -199,7 +198,7 @@ class _GivenColumns:
         return _Read(_numbers(self.judge.values, number), raters, names, judge_labels=True)
 
     def _may_be_labels(self, by_people: Counter[str], by_judge: Counter[str]) -> bool:
-        """Return whether numbers are labels: 0 and 1, or two that the judge says as well."""
+        """Return whether numbers are labels: 0 and 1, or two that the judge uses as well."""
         if set(by_people) <= {"0", "1"}:
             return True
         return len(by_people) == 2 and set(by_judge) <= set(by_people)
@@ -207,7 +206,7 @@ class _GivenColumns:
     def _numbered(
         self, by_people: Counter[str], by_judge: Counter[str]
     ) -> tuple[tuple[str, ...], dict[str, int]]:
-        """Return the labels' names, and the number of each word that is used for them."""
+        """Return the labels' names, and the number of each word that means one."""
         are_words = self.judge.kind == "words" or len(by_judge) < 3
         everything = {*by_people, *(by_judge if are_words else ())}
         meant = polarity(everything)
@@ -229,7 +228,7 @@ class _GivenColumns:
                 f" among people's labels ({theirs}); use the same labels in both columns, or name"
                 " another column: --judge COLUMN"
             )
-        # of two unknown words the rarer one is what a gate would stop
+        # of two unknown words, the rarer one is taken as the failure
         order = sorted(everything, key=lambda word: (by_people[word], word))
         if len(order) > 2:
             order = sorted(everything)
@@ -271,7 +270,7 @@ class _Read(NamedTuple):
 
 
 def _field_name(name: str) -> str:
-    """Return a column's name, of a field of ours what it rates."""
+    """Return a column's name, or the aspect of a field of textassay's format."""
     kind, _, rest = name.partition(".")
     if not rest:
         return name
@@ -283,7 +282,7 @@ def _field_name(name: str) -> str:
 def _joined(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
     every = ", ".join(given)
-    # the table has no room for more
+    # the table has no space for more
     return every if len(every) <= 30 or len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
 
 
@@ -315,7 +314,7 @@ def _majority(raters: Floats) -> Floats:
 
 
 def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:
-    """Return people's scale and the judge's: one, if the numbers look alike."""
+    """Return people's scale and the judge's scale: the same one if the numbers look alike."""
     own, theirs = _scale(judge), _scale(*people)
     if own[1] in _TOPS and theirs[1] in _TOPS and _alike(own[1], theirs[1]):
         both = (min(own[0], theirs[0]), max(own[1], theirs[1]))
@@ -324,36 +323,36 @@ def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale,
 
 
 def _alike(a: float, b: float) -> bool:
-    """Return whether two highest numbers may be of one scale, of which one was not given."""
+    """Return whether two maxima may belong to one scale whose top was not always used."""
     return a == b or (1 < a <= 5 and 1 < b <= 5)
 
 
 def _scale(*columns: CellReader) -> PairScale:
-    """Return the scale that numbers come from: the shortest of the usual ones."""
+    """Return the scale of numbers: the shortest usual one that contains them."""
     values = [float(value) for cells in columns for value in cells.filled]
     tops = {cells.top for cells in columns if cells.top is not None}
     low, high = min(values), max(values)
     top = max(tops) if tops else next((one for one in _TOPS if high <= one), None)
     if low < 0 or top is None or high > top:
         return (low, high) if low < high else (low, low + 1.0)
-    # scales from 1 have no 0, and a share or a percentage begins at 0
+    # a scale that contains 0, and a share or a percentage, begins at 0
     return (1.0 if low >= 1 and 1 < top <= 10 else 0.0), top
 
 
 def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> FoundSource:
     """Read a run or a file of scores beside data with ratings."""
-    # loads pydantic's models of examples, which tables do not need
+    # loads pydantic's models of examples, which are not needed for tables
     from textassay.agreement.joined import People, read_with_labels
     from textassay.agreement.records import judged_data, read_labels, reading_of_run
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
-    folder = scores.parent if scores.name == _SCORES else scores
+    folder = scores.parent if scores.name == SCORES else scores
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
-    elif scores.is_dir() and not (scores / _SCORES).is_file():
+    elif scores.is_dir() and not (scores / SCORES).is_file():
         raise DataError(
             f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
             " and people's columns, such as answers.csv"
@@ -379,7 +378,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     names = _mapped(scores, list(judged), people.aspects, human)
     tables = join_columns(judged, people, names)
     for one in tables:
-        one_signature(one)  # scores of two judges are not one judge's
+        one_signature(one)  # the scores of two judges cannot be mixed
     pairs = [_of_columns(one, judged[one.score].labels) for one in tables]
     notes = [note.text for one in tables for note in one.notes()]
     has_groups = people.has_groups
@@ -405,7 +404,7 @@ def _one_of(name: str, known: Iterable[str], what: str) -> str:
 def _mapped(
     scores: Path, judged: list[str], aspects: Sequence[str], human: Sequence[str]
 ) -> dict[str, str]:
-    """Return which human aspect each score of a run is compared with, where names differ."""
+    """Return the human aspect of each score of a run, if their names differ."""
     if len(human) == 1:
         return dict.fromkeys(judged, human[0])
     if human:
@@ -422,7 +421,7 @@ def _mapped(
 
 
 def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
-    """Return the pair of a score and a human aspect that were joined."""
+    """Return the pair of a score and a human aspect after joining."""
     ratings = columns.ratings
     rated = ratings[~np.isnan(ratings)]
     scored = columns.scores[~np.isnan(columns.scores)]
@@ -438,7 +437,7 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
     judge_scale = columns.scale or (_scale(_cells("judge", scored)) if len(scored) else (0.0, 1.0))
     if not names and columns.scale and len(given):
         low, high = columns.scale
-        # people rate on the judge's scale if their ratings lie on it and use it alike
+        # people use the judge's scale if their ratings lie on it and span a similar part of it
         if low <= given.min() and given.max() <= high and _alike(scale[1], high):
             scale = columns.scale
     return JudgedPair(

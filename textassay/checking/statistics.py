@@ -1,6 +1,6 @@
 """Figures with intervals over sources, from arrays: means, correlations, the order of systems.
 
-Every interval is a 95 % interval with the source as the unit: texts of one source are never taken
+Every interval is a 95 % interval with the source as the unit: texts of one source are never treated
 as independent. All functions are vectorized over sources and draws.
 """
 
@@ -16,12 +16,12 @@ from textassay.agreement.intervals import CONFIDENCE, effective_number, t_quanti
 from textassay.checking.pair import Mask
 from textassay.table import Estimate
 
-UNDEFINED = Estimate(None)
 MIN_ITEMS = 30
-"""Texts that a rater must share with others to be compared with them, as published."""
+"""Texts that a rater must share with others to be compared with them, as in the paper."""
 _DETECT = 2.80
-"""Standard errors that a true difference needs so that a 95 % interval leaves out 0 in four of five
-tries: 1.96 + 0.84."""
+"""True difference, in standard errors, whose 95 % interval excludes 0 in four of five samples: 1.96
++ 0.84.
+"""
 _DRAWS = 400
 """Resamples of sources, and random orders of systems; the 2.5 % tail rests on ten of them."""
 
@@ -34,7 +34,7 @@ def mean_over(values: Floats, groups: Codes) -> Estimate:
         groups: Code of each row's source, shape (n,).
     """
     if not len(values):
-        return UNDEFINED
+        return Estimate(None)
     mean = float(values.mean())
     error, df = _error_of_mean(values - mean, groups)
     if math.isnan(error):
@@ -44,7 +44,7 @@ def mean_over(values: Floats, groups: Codes) -> Estimate:
 
 
 def detectable_mean(values: Floats, groups: Codes) -> float | None:
-    """Return the mean that a 95 % interval shows to differ from 0 in four of five such samples."""
+    """Return the mean whose 95 % interval excludes 0 in four of five such samples."""
     error = _error_of_mean(values - values.mean(), groups)[0] if len(values) else math.nan
     return None if math.isnan(error) else _DETECT * error
 
@@ -58,7 +58,7 @@ def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
     if number < 2:
         return math.nan, 1.0
     # a source with a large share pulls the mean towards itself, so its own deviation looks too
-    # small; without it the mean would be off by its part over what is left
+    # small; the mean without the source corrects this
     left_out = sums / (total - sizes)
     error = math.sqrt(float(left_out @ left_out) * (1 - 1 / number))
     return error, max(1.0, effective_number(sizes) - 1)
@@ -67,10 +67,10 @@ def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
 def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     """Return Pearson's r; its interval is a jackknife over sources on Fisher's z scale.
 
-    `UNDEFINED` if a side is constant.
+    `Estimate(None)` if a side is constant.
     """
     if len(x) < 3 or x.min() == x.max() or y.min() == y.max():
-        return UNDEFINED
+        return Estimate(None)
     x, y = x - x.mean(), y - y.mean()
     parts = np.stack([
         np.bincount(groups, weights=one) for one in (np.ones(len(x)), x, y, x * x, y * y, x * y)
@@ -82,7 +82,7 @@ def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     number = parts.shape[1]
     if number < 2 or np.isnan(left_out).any():
         return Estimate(value)
-    most = 1 - 1e-6  # Fisher's z has no value at 1
+    most = 1 - 1e-6  # Fisher's z is infinite at 1
     z = np.arctanh(np.clip(left_out, -most, most))
     error = math.sqrt(float(np.sum((z - z.mean()) ** 2)) * (1 - 1 / number))
     df = max(1.0, effective_number(parts[0]) - 1)
@@ -102,12 +102,12 @@ def _pearson(sums: Floats) -> Floats:
 
 
 def within_sources(x: Floats, y: Floats, groups: Codes) -> Estimate:
-    """Return the correlation of what differs between the texts of one source."""
+    """Return the correlation of deviations from the means of the sources."""
     sizes = np.bincount(groups)
     several = sizes[groups] > 1
     x, y, groups = x[several], y[several], groups[several]
     if not len(x):
-        return UNDEFINED
+        return Estimate(None)
     return correlation(_centered(x, groups), _centered(y, groups), groups)
 
 
@@ -120,17 +120,17 @@ class SystemOrder(NamedTuple):
     """Whether the judge orders systems as people do."""
 
     systems: int = 0
-    """Systems with texts; 0 if there are fewer than two, or fewer than two sources."""
+    """Number of systems with texts; 0 if there are fewer than two, or fewer than two sources."""
     pairs: int = 0
-    """Pairs of systems that people's ratings distinguish."""
-    right: Estimate = UNDEFINED
+    """Number of pairs of systems that people's ratings distinguish."""
+    right: Estimate = Estimate(None)
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
     reversed: int = 0
-    """Pairs that the judge is shown to order the other way round."""
+    """Number of pairs that the judge is shown to order the other way round."""
     luck: float = 1.0
-    """Share of random orders of the systems that do as well."""
+    """Share of random orders of the systems that agree as well."""
     detectable: float | None = None
-    """Difference between two systems that people's ratings would show in four of five tries."""
+    """Difference between two systems that people's ratings would show in four of five samples."""
 
 
 def system_order(
@@ -191,7 +191,7 @@ def system_order(
 def _exact_luck(
     means: Floats, a: Codes, b: Codes, sign: Floats, weight: Floats, value: float
 ) -> float:
-    """Return the share of all orders of few systems that do as well."""
+    """Return the share of all orders of few systems that agree as well."""
     from itertools import permutations
 
     orders = means[np.array(list(permutations(range(len(means)))))]
@@ -200,7 +200,7 @@ def _exact_luck(
 
 
 def _right(agreeing: Floats) -> Floats:
-    """Return 1 where a difference has people's sign, 1/2 where there is none."""
+    """Return 1 if a difference has people's sign, 1/2 if it is 0, else 0."""
     return np.asarray((np.sign(agreeing) + 1) / 2)
 
 
@@ -224,9 +224,9 @@ def _system_means(weights: Floats, tables: list[Floats]) -> tuple[Floats, Floats
 
 
 def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Estimate, float]:
-    """Return how the judge, and how a rater, correlates with the mean of the other raters.
+    """Return the correlations of the judge, and of a rater, with the mean of the other raters.
 
-    Both are means over the raters that are left out, ends of intervals as well.
+    Both are means over the left-out raters, including the ends of intervals.
     """
     given = ~np.isnan(raters)
     judge, rater = [], []
@@ -242,7 +242,7 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Esti
         rater.append(pearson(raters[rows, at], mean) or 0.0)
     figures = [(one.value, one.low, one.high) for one in judge]
     if any(None in one for one in figures):
-        return UNDEFINED, float(np.mean(rater))
+        return Estimate(None), float(np.mean(rater))
     return Estimate(*np.mean(np.array(figures, float), axis=0).tolist()), float(np.mean(rater))
 
 
@@ -255,7 +255,7 @@ def halves(groups: Codes, seed: int) -> Mask:
 
 
 def on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
-    """Return people's ratings as a straight line predicts them, learned on the other half."""
+    """Return people's ratings as predicted by a line learned on the other half."""
     half = halves(groups, seed)
     values = np.full(len(x), np.nan)
     for part in (half, ~half):
@@ -267,12 +267,12 @@ def on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
 
 
 def best_cut(x: Floats, passes: Floats) -> float | None:
-    """Return the score from which passing agrees best, both labels counting the same."""
+    """Return the cut with the best agreement, with equal weight for both labels."""
     if not len(x) or passes.min() == passes.max():
         return None
     values, codes = np.unique(x, return_inverse=True)
     good = np.bincount(codes, weights=passes) / passes.sum()
     bad = np.bincount(codes, weights=1 - passes) / (1 - passes).sum()
-    # of the cut at each value: passes at or above it, failures below it
+    # for the cut at each value: passes at or above it, failures below it
     quality = good[::-1].cumsum()[::-1] + np.concatenate([[0.0], bad.cumsum()[:-1]])
     return float(values[int(quality.argmax())])

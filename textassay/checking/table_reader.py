@@ -1,8 +1,7 @@
-"""Tables as people have them: separators, encodings, percent, fractions, words for yes and no.
+"""Reads tables as people write them: separators, encodings, percent, fractions, yes and no.
 
-A column of cells becomes numbers or words; a cell that says neither is missing, and a missing value
-is never a number. Cells that say that there is no answer, such as `n/a` or `error`, are missing,
-too.
+A column of cells becomes numbers or words; any other cell is missing, and a missing value is never
+a number. Cells such as `n/a` or `error` are missing.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ class CellReader:
     name: str
     kind: TableColumnKind
     values: list[float | str | None]
-    """Numbers, or words in lower case; `None` where nothing usable is said."""
+    """Numbers, or words in lower case; `None` for unusable cells."""
     top: float | None = None
-    """Upper end of the scale that the cells name, as `4/5` and `80 %` do."""
+    """Upper end of the scale that the cells name, such as `4/5` and `80 %`."""
     unusable: int = 0
-    """Filled cells that are no number in a column of numbers."""
+    """Number of filled cells that are not a number in a column of numbers."""
     example: str = ""
     """The first of them."""
     ambiguous: str = ""
-    """What is wrong with a cell that may be one of two numbers."""
+    """Why a cell could be one of two numbers."""
 
     @property
     def filled(self) -> list[float | str]:
@@ -67,19 +66,20 @@ class CellReader:
 
 @dataclass(frozen=True, slots=True)
 class RawTable:
-    """A table with its cells as they are."""
+    """A table with its original cells."""
 
     name: str
     columns: dict[str, list[Any]]
     decimal: Decimal = "."
-    """Decimal mark of numbers that are written as text."""
+    """Decimal mark of numbers written as text."""
     notes: tuple[str, ...] = ()
-    """What is unusual about how the table was read."""
+    """Notes on unusual decisions in reading the table."""
     is_own: bool = False
-    """Whether it differs from the table that other commands read: rows were joined or left out,
-    columns renamed."""
+    """Whether other commands would read another table: rows were joined or left out, or columns
+    renamed.
+    """
     shown: Mapping[str, str] = field(default_factory=dict)
-    """What results call columns that were made of several rows: the rater, or the judge."""
+    """Names in results of columns made from several rows: the rater, or the judge."""
 
     @property
     def length(self) -> int:
@@ -91,8 +91,8 @@ def read_table(source: Any) -> RawTable:
     """Read a file, a data frame or rows; nested fields become columns such as `human.quality`.
 
     Args:
-        source: A path of CSV, TSV, JSON Lines, JSON, Parquet or Excel (also `.gz`), or what
-            `textassay.Examples` takes.
+        source: A path of CSV, TSV, JSON Lines, JSON, Parquet or Excel (also `.gz`), or any input of
+            `textassay.Examples`.
 
     Raises:
         DataError: It cannot be read, or has no rows.
@@ -131,12 +131,12 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
-    # without the number of a column whose name occurs twice
+    # without the number added to repeated names
     given = [name.casefold().partition(" (")[0] for name in names]
     if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
         raise DataError(
-            f"{name}: the first row ({', '.join(given[:6])}) holds values and no names; write the"
-            " names of the columns above it, such as judge and human"
+            f"{name}: the first row ({', '.join(given[:6])}) contains values instead of names; "
+            "write the names of the columns above it, such as judge and human"
         )
 
 
@@ -155,13 +155,13 @@ def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a row: of objects each field, of lists of ratings one for each rater."""
+    """Yield the entries of a row: each field of an object, each rating of a list."""
     for key, value in row.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{name}.")
         elif items := _ratings_in(value, are_ratings=bool(above)):
-            # `human.1` would be the aspect 1 of our own format
+            # `human.1` would be the aspect 1 of textassay's format
             numbered = (f".{at}" if above else f"[{at}]" for at in range(1, len(items) + 1))
             yield from _leaves(dict(zip(numbered, items, strict=True)), name)
         else:
@@ -169,12 +169,12 @@ def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def _ratings_in(value: Any, *, are_ratings: bool) -> Sequence[Any]:
-    """Return the items of a list of ratings, which a cell may hold as text; nothing for others."""
+    """Return the items of a list of ratings, also written as text; empty for other cells."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
         from textassay.runtime.data.cells import listed_objects
 
         value = listed_objects(value)
-        if len(value) == 1:  # a judge writes `[4]`, too
+        if len(value) == 1:  # some judges write `[4]`
             return ()
     elif hasattr(value, "tolist"):  # an array of a data frame
         value = value.tolist()
@@ -191,12 +191,12 @@ def _is_rating(item: Any) -> bool:
 
 
 def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellReader:
-    """Return what the cells of one column say: numbers, words, or long texts.
+    """Read the cells of one column: numbers, words, or long texts.
 
     Args:
         name: The column.
         cells: Its cells.
-        decimal: Decimal mark of the table's numbers; the column's own count more.
+        decimal: Decimal mark of the table's numbers; the column's own mark has priority.
     """
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
@@ -212,8 +212,8 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     read = {text: one for text, one in numbers.items() if one is not None}
     usable, total = sum(answers[text] for text in read), sum(answers.values())
     tops = {top for _, top in read.values()}
-    # where four of five cells are numbers, the others count as missing; and one scale for all of
-    # them: "4/5" beside "4/10" are two scales, and plain numbers have none
+    # if four of five cells are numbers, the others count as missing; all must have one scale: "4/5"
+    # and "4/10" are two scales, and plain numbers have none
     if not usable or usable < 0.8 * total or len(tops) > 1:
         return _words(name, texts, answers)
     values = [read[text][0] if text in read else None for text in texts]
@@ -227,7 +227,7 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
 def is_plain(cells: Iterable[Any]) -> bool:
     """Return whether every cell is empty, a number, a boolean or a word of a known pair.
 
-    These are what all commands read; the rest is what a check alone understands.
+    All commands read such cells; other cells are understood by a check alone.
     """
     known = {word for pair in PAIRS for word in pair}
     return all(
@@ -237,7 +237,7 @@ def is_plain(cells: Iterable[Any]) -> bool:
 
 
 def _text(cell: Any) -> str:
-    """Return what a cell says, emoji without skin tones; nothing if it is a missing value."""
+    """Return a cell as text, emoji without skin tones; empty if it is a missing value."""
     if isinstance(cell, float) and math.isnan(cell):
         return ""
     if type(cell).__name__ in ("NoneType", "NAType", "NaTType", "list", "tuple", "dict"):
@@ -245,7 +245,7 @@ def _text(cell: Any) -> str:
     if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
         cell = cell.item()
     text = str(cell).strip()
-    # a skin tone, or the mark that asks for a picture
+    # a skin tone, or the emoji variation selector
     return text if text.isascii() else re.sub("[\ufe0f\U0001f3fb-\U0001f3ff]", "", text)
 
 
@@ -259,15 +259,15 @@ def _is_unscored(text: str, filled: Iterable[str]) -> bool:
 
 
 def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
-    """Return the decimal mark of a column: beside `4,5` is `4,125` no number of thousands."""
-    # a comma that separates no thousands
+    """Return the decimal mark of a column: beside `4,5`, `4,125` is not four thousand."""
+    # a comma that does not separate thousands
     comma = r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])"
     has_comma = any(re.search(comma, text) for text in texts)
     return "," if has_comma and not any(re.search(r"\d\.\d", text) for text in texts) else decimal
 
 
 def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, float | None] | None:
-    """Return a number and the top of the scale that is written beside it; `None` without one."""
+    """Return a number and the top of the scale written beside it (`None` without one)."""
     try:
         numeral = read_numeral(text, decimal)
     except AmbiguousNumber as error:
@@ -296,7 +296,7 @@ def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellR
         known.discard("none")
     values = [plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
-    # a longer cell is a text and no category
+    # a longer cell is a text, not a category
     is_label = len(known) <= MAX_LABELS and longest <= 60
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
@@ -305,7 +305,7 @@ def _words(name: str, texts: Sequence[str], answers: Mapping[str, int]) -> CellR
 
 
 def polarity(words: Iterable[str]) -> dict[str, int]:
-    """Return which words mean no (0) and which yes (1); nothing unless all mean either.
+    """Return which words mean no (0) and which yes (1); empty unless all words mean one of them.
 
     `not supported` means no because `supported` does not, `not hallucinated` means yes.
     """
@@ -316,9 +316,9 @@ def polarity(words: Iterable[str]) -> dict[str, int]:
 
 
 def are_grades(words: Iterable[str]) -> bool:
-    """Return whether one column has two different words for yes or for no, as `ok` and `good` are.
+    """Return whether one column has two different words for yes or for no, such as `ok` and `good`.
 
-    Spellings of one word, such as `y` and `yes`, are not different.
+    Spellings of one word, such as `y` and `yes`, count as one.
     """
     given = sorted({_plain_word(word) for word in words})
     meant = {word: _meaning(word, set(given)) for word in given}
@@ -330,18 +330,18 @@ def are_grades(words: Iterable[str]) -> bool:
 
 
 class WordSteps(NamedTuple):
-    """Columns whose words are numbers now, if they are steps of one scale."""
+    """Columns whose words became numbers, if they are steps of one scale."""
 
     columns: Sequence[CellReader]
     note: str = ""
-    """Which word became which number."""
+    """The number of each word, as a note."""
 
 
 def read_steps(columns: Sequence[CellReader]) -> WordSteps:
     """Return columns of words such as `agree` or `B+` as numbers from 1 to 5.
 
-    All of them are words of one scale, and three words at least: of two nobody knows how far apart
-    they are. Beside them there may be columns of numbers from 1 to 5.
+    All words must belong to one scale, and there must be at least three: the distance between two
+    is unknown. Columns of numbers from 1 to 5 may be beside them.
     """
     in_words = [{str(value) for value in one.filled} for one in columns if one.kind == "words"]
     words = set().union(*in_words)
@@ -354,7 +354,7 @@ def read_steps(columns: Sequence[CellReader]) -> WordSteps:
 
 
 def _has_steps(cells: CellReader) -> bool:
-    """Return whether cells are words, or may be steps that are written as numbers."""
+    """Return whether cells are words, or may be steps written as numbers."""
     if cells.kind != "number":
         return cells.kind == "words"
     return all(1 <= float(value) <= 5 for value in cells.filled)
@@ -365,13 +365,13 @@ def _numbers(cells: CellReader, steps: Mapping[str, float]) -> list[float | str 
 
 
 def _steps_of(columns: Sequence[set[str]]) -> Mapping[str, float]:
-    """Return the step of each word on the scale that has all of them; nothing if there is none.
+    """Return the step of each word on the scale that contains all words; empty if there is none.
 
     No column has two words for one step: they would be steps of a finer scale.
     """
     words = set().union(*columns)
     grades = vocabulary.grades()
-    # `a`, `b` and `c` alone may be answers among which somebody chose
+    # `a`, `b` and `c` alone may be options of a question
     if words <= grades.keys() and any(word == "f" or word[1:] for word in words):
         return grades
     fitting = (scale for scale in vocabulary.scales() if words <= scale.keys())

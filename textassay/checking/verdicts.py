@@ -1,8 +1,8 @@
-"""What a judge may be used for: the rules behind each verdict, as `docs/check.md` describes them.
+"""The uses of a judge: the rules behind each verdict, as described in `docs/check.md`.
 
-A use is granted only where a 95 % interval over sources lies on the right side of a limit, so a
-judge that is exactly at the limit is granted it in 2.5 % of data sets. It is refused where the
-estimate itself falls short, and left open where the estimate would do and the interval does not.
+A use is granted only if a 95 % interval over sources lies on the right side of a limit, so a judge
+exactly at the limit is granted it in 2.5 % of data sets. It is refused if the estimate itself falls
+short, and left open if the estimate suffices and the interval does not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from textassay.checking.phrases import (
 )
 from textassay.checking.statistics import (
     MIN_ITEMS,
-    UNDEFINED,
     SystemOrder,
     best_cut,
     correlation,
@@ -49,21 +48,24 @@ UseAnswer = Literal["yes", "corrected", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class UseLimits:
-    """What the figures of a judge are compared with; docs/check.md says why."""
+    """The limits for a judge's figures; docs/check.md gives the reasons."""
 
     follows: float = math.sqrt(0.5)
-    """Correlation from which at least half of the variance of the scores is people's, too."""
+    """Correlation from which scores share at least half of their variance with people's ratings."""
     follows_blind: float = math.sqrt(0.8)
-    """The same where nothing shows whether the judge favors a system: even if the rest were all
-    favor, it would spread the systems half as far as people's view does."""
+    """The same if it is unknown whether the judge favors a system: even if the rest were all favor,
+    it would spread the systems half as far as people's ratings do.
+    """
     helps: float = math.sqrt(0.05)
-    """Correlation from which a rating with the judge's help is worth 1.05 or more: 1 / (1 - r²)."""
+    """Correlation from which a rating with the judge's help is worth at least 1.05: 1 / (1 -
+    r²).
+    """
     ordered: float = 0.9
-    """Share of people's differences between systems that the judge must order as they do."""
+    """Share of people's differences between systems that the judge must order like people."""
     size: float = 1.5
     """Factor by which differences between systems may be larger or smaller than people's."""
     luck: float = 0.05
-    """Share of random orders of the systems that may do as well as the judge."""
+    """Largest share of random orders of the systems that agree as well as the judge."""
     tolerance: float = 0.05
     """Error of a mean that may be reported uncorrected, as a share of the scale."""
     caught: float = 0.8
@@ -75,16 +77,17 @@ class UseLimits:
     skill: float = 0.5
     """Share of the best constant's error that the judge may have left on single texts."""
     sources: int = 10
-    """Sources below which there is no verdict: with fewer, intervals hold less than they promise
-    wherever a single source carries most of the errors."""
+    """Fewest sources for a verdict: with fewer, intervals cover less than promised if a single
+    source has most of the errors.
+    """
     enough: int = math.ceil(math.log(0.05) / math.log(0.9))
-    """Sources below which no use is granted uncorrected: 95 % of tables with so many show an error
-    of a judge that errs in one text of ten; with fewer, too many look perfect."""
+    """Fewest sources for an uncorrected use: 95 % of tables of this size show an error of a judge
+    that errs in one text of ten; with fewer, too many judges look perfect.
+    """
     unscored: float = 0.05
-    """Share of rated texts without a score above which only the comparison of systems is
-    answered."""
+    """If a larger share of rated texts has no score, only the comparison of systems is answered."""
     raters: int = 3
-    """Raters that the alternative annotator test needs."""
+    """Fewest raters for the alternative annotator test."""
 
 
 LIMITS = UseLimits()
@@ -94,18 +97,19 @@ WORDS: dict[UseAnswer, str] = {
     "corrected": "yes, with correction",
     "yes": "yes",
 }
-"""How a sentence names a verdict, from the least that a judge may do to the most."""
+"""Names of the verdicts in sentences, from the worst to the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class UseVerdict:
-    """Whether a judge may be used for one thing."""
+    """The verdict on one use of a judge."""
 
     answer: UseAnswer
-    """`yes`; `corrected`: with a correction by ratings; `no`: not yet; `unknown`: the data are too
-    few to say."""
+    """`yes`; `corrected`: with a correction by ratings; `no`: not yet; `unknown`: there are too few
+    data.
+    """
     why: str
-    """The figures that decide, in one or two sentences."""
+    """The deciding figures, in one or two sentences."""
 
 
 def _verdict(use: Use, heading: str) -> dict[str, Any]:
@@ -125,7 +129,7 @@ class VerdictRow:
         | column("people", name="human", cell="pair.human")
     )
     n: int = field(metadata=column("n", "count"))
-    """Texts with a score and a rating."""
+    """Number of texts with a score and a rating."""
     groups: int = field(metadata=column("sources", "count"))
     """Their sources."""
     agreement: dict[str, Estimate] = field(
@@ -137,10 +141,11 @@ class VerdictRow:
             "constant", "number", when=any, cell=lambda row: row.constant.get("accuracy")
         )
     )
-    """The best answer that is always the same, and its agreement."""
+    """The best constant answer, and its agreement."""
     detectable: float | None
     """Difference of two systems' mean ratings that these sources would show in four of five
-    tries; on people's scale, of labels as a share."""
+    samples; on people's scale, or as a share for labels.
+    """
     uses: dict[Use, UseVerdict] = field(
         metadata=_verdict("compare", "compare")
         | _verdict("means", "means")
@@ -150,9 +155,9 @@ class VerdictRow:
 
     @property
     def main_figure(self) -> tuple[str, Estimate]:
-        """The figure that sums up how a judge agrees, by its name."""
+        """The main measure of agreement, with its name."""
         name = "accuracy" if self.pair.judge_labels else "pearson"
-        return name, self.agreement.get(name, UNDEFINED)
+        return name, self.agreement.get(name, Estimate(None))
 
     @property
     def answers(self) -> tuple[UseAnswer, ...]:
@@ -191,7 +196,7 @@ class _Assessment:
         self.x, self.y, self.groups = own.scores, own.ratings, own.groups
         self.sources = int(own.groups.max(initial=-1)) + 1
         self.unit = "sources" if pair.has_groups else "texts"
-        # a cut makes numbers pass or fail; labels of more than two have none
+        # a cut makes numbers pass or fail; more than two labels have no cut
         self.two = len(own.labels) == 2 or not own.labels
         self.judged = self._passes(self.x, own.judge_cut) if self.two else self.x
         self.human = self._passes(self.y, own.cut) if self.two else self.y
@@ -214,7 +219,7 @@ class _Assessment:
     # figures
 
     def _agree(self, judged: Floats) -> LabelAgreement:
-        """Return the agreement of labels, or of what is cut into pass and fail."""
+        """Return the agreement of labels, or of numbers cut into pass and fail."""
         names = self.pair.labels or ("fail", "pass")
         return label_agreement(
             judged, self.human, labels=names, groups=self.groups, bootstrap=1000, seed=self.seed
@@ -222,18 +227,18 @@ class _Assessment:
 
     @staticmethod
     def _passes(values: Floats, cut: float) -> Floats:
-        # a mean of thirds may miss the cut by a rounding
+        # a mean of thirds may miss the cut by a rounding error
         return np.asarray((values >= cut - 1e-9).astype(float))
 
     def _follow(self) -> Estimate:
-        """Return how far the judge's scores follow people's."""
+        """Return the correlation of the judge's scores with people's."""
         # labels without an error have an interval only as labels: their jackknife has no width
         if self.two and not self.pair.judge_labels:
             return correlation(self.x, self.y, self.groups)
         return self._measure(self.labels, "mcc")
 
     def _within(self) -> Estimate:
-        """Return the same among the texts of one source, where sources have several."""
+        """Return the correlation within sources, if sources have several texts."""
         if self.two and len(self.x) >= 2 * self.sources:
             return within_sources(self.x, self.y, self.groups)
         return self.follow
@@ -247,7 +252,7 @@ class _Assessment:
 
     @staticmethod
     def _measure(found: LabelAgreement, name: str) -> Estimate:
-        return found.measures[name].estimate if name in found.measures else UNDEFINED
+        return found.measures[name].estimate if name in found.measures else Estimate(None)
 
     def _agreement(self) -> Iterator[tuple[str, Estimate]]:
         if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
@@ -283,7 +288,7 @@ class _Assessment:
         if not self.two:
             return None
         found = detectable_mean(self.y, self.groups)
-        # the difference of two means of as many sources
+        # the difference of two means over these sources
         return None if found is None else math.sqrt(2) * found
 
     # verdicts
@@ -322,15 +327,15 @@ class _Assessment:
         return self._helped(self.within if use == "compare" else self.follow, why)
 
     def _of_all(self) -> UseVerdict | None:
-        """Return what decides every use, if anything does."""
+        """Return the verdict on all uses, if one reason decides them."""
         if self.sources < LIMITS.sources:
             few = f"{self.sources} {self.unit} with a score and a rating"
             return UseVerdict("unknown", f"There are {few}; at least {LIMITS.sources} are needed.")
         if self.y.min() == self.y.max():
             return UseVerdict(
                 "unknown",
-                "People gave every text the same rating, so nothing shows whether the judge reads"
-                " the texts; have texts rated that differ.",
+                "People gave every text the same rating, so it is unknown whether the judge "
+                "reads the texts; have texts of different quality rated.",
             )
         if self.x.min() == self.x.max():
             only = self._name(self.x[0])
@@ -352,10 +357,10 @@ class _Assessment:
         return f"{'r' if self.two else 'MCC'} {interval(figure)}"
 
     def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
-        """Return whether ratings may correct the judge, from how far it follows people."""
+        """Return whether ratings can correct the judge, given its correlation with people."""
         if figure.is_above(LIMITS.helps):
             low, worth, high = (
-                # beyond .99 the ratio says nothing
+                # beyond .99 the ratio is meaningless
                 f"{1 / (1 - min(float(end or 0), 0.99) ** 2):.1f}"
                 for end in (figure.low, figure.value, figure.high)
             )
@@ -403,13 +408,13 @@ class _Assessment:
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
         whose = (
-            "No column says who wrote each text, so nothing shows whether the judge favors a system"
+            "No column names the system of each text, so it is unknown whether the judge favors one"
             if not order.systems
             else "These systems are too few or too alike to show whether the judge favors one"
         )
         return self._with_seen(
-            self._helped(figure, f"{whose}, and it does not follow people closely enough to do"
-                         " without.")
+            self._helped(figure, f"{whose}, and it does not follow people closely enough to "
+            "ignore this.")
         )  # fmt: skip
 
     def _with_seen(self, verdict: UseVerdict) -> UseVerdict:
@@ -436,9 +441,9 @@ class _Assessment:
         judge = means[0] - means[0].mean()
         spread = float(judge @ judge)
         if spread <= 0:
-            return UNDEFINED
+            return Estimate(None)
         slope = float(judge @ (means[1] - means[1].mean())) / spread
-        # what each row adds to the slope: its system's place times how far it lies off the line
+        # each row's contribution to the slope: its system's deviation times its residual
         place = judge[codes] / (sizes[codes] * spread)
         residual = (y - means[1].mean()) - slope * (x - means[0].mean())
         added = mean_over(place * residual * len(x), self.groups[known])
@@ -479,7 +484,7 @@ class _Assessment:
         )
 
     def _would_show(self, values: Floats, *, as_share: bool) -> str:
-        """Say which mean these sources would show to differ from 0; empty if none."""
+        """Return the mean that these sources would distinguish from 0, in words; may be empty."""
         found = detectable_mean(values, self.groups)
         if found is None:
             return ""
@@ -527,7 +532,7 @@ class _Assessment:
         return verdict
 
     def _rule(self) -> str:
-        """Return what passes, if that is not what people said."""
+        """Describe the cut, if people gave numbers."""
         cut, own = self.pair.judge_cut, self.pair.cut
         if self.pair.judge_labels:
             return ""
@@ -641,7 +646,7 @@ class _Assessment:
     def _single(
         self, what: str, needed: str, good: Estimate, limit: float, left: Estimate
     ) -> UseVerdict:
-        """Return the verdict from how good single texts are, and what is left of the error."""
+        """Return the verdict on single texts, from agreement and the remaining error."""
         beaten = subtract(left)
         if good.is_above(limit) and beaten.is_above(0.0):
             return UseVerdict("yes", what)
@@ -681,7 +686,7 @@ class _Assessment:
         return raw
 
     def _alternative(self, values: Floats, ending: str) -> UseVerdict | None:
-        """Return the verdict of the alternative annotator test; `None` if it cannot be made."""
+        """Return the verdict of the alternative annotator test; `None` if it cannot be computed."""
         # loads scipy's optimizers and statistics, which few checks need
         from textassay.estimation.alt_test import alt_test
 
@@ -694,7 +699,7 @@ class _Assessment:
                 seed=self.seed,
             )
         except DataError:
-            return None  # raters share too little; the rule for one person decides
+            return None  # raters share too few items; the rule for one person decides
         judge, over = test.judge, test.over_constant
         gain = Estimate(over.value, over.low, over.high)
         wins = round(judge.omega * test.raters)

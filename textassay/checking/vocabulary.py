@@ -1,4 +1,4 @@
-"""The words of `words.toml`, by which names of columns and cells are understood."""
+"""The words of `words.toml`, for reading names of columns and cells."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def words(name: str) -> frozenset[str]:
 
 @cache
 def names(name: str) -> tuple[str, ...]:
-    """Return whole names of columns, from the surest on."""
+    """Return whole names of columns, the surest first."""
     return tuple(_all()[name])
 
 
 @cache
 def levels(name: str) -> tuple[frozenset[str], ...]:
-    """Return words from the surest to the weakest."""
+    """Return words, the surest first."""
     return tuple(map(frozenset, _all()[name]))
 
 

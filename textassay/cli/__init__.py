@@ -1,6 +1,6 @@
-"""The command line; here its process begins, and what must hold before the first heavy import.
+"""The entry point of the command line, and what it needs before the first heavy import.
 
-Imports nothing heavy: an interrupt in the first half second is caught as any other.
+Imports nothing heavy, so that an interrupt in the first half second is handled like any other.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from textassay.runtime.garbage import hold_off_gc
 
 
 class Status(IntEnum):
-    """What the exit status of a command says."""
+    """Exit statuses of commands."""
 
     UNSCORED = 1
     """Finished, but something is unscored."""
     BAD_REQUEST = 2
-    """Wrong arguments, configuration or data; nothing was asked."""
+    """Wrong arguments, configuration or data; no model was called."""
     STOPPED = 3
     """Stopped early; resuming continues it."""
     INCONCLUSIVE = 4
-    """The interval of a gate spans its limit."""
+    """The interval of a gate contains its limit."""
     INTERRUPTED = 130
     CLOSED_PIPE = 141
     """The reader of the results closed the pipe: 128 + SIGPIPE, as shells report it. The signal
@@ -44,13 +44,13 @@ def main() -> None:
         try:
             application(sys.argv[1:])()
         finally:
-            sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
+            sys.stdout.flush()  # here a full disk is an error, at exit a traceback
     except KeyboardInterrupt:
         _end("interrupted", Status.INTERRUPTED)
-    except BrokenPipeError:  # the reader of the results has seen enough, as `head` does
+    except BrokenPipeError:  # the reader of the results closed the pipe, as `head` does
         _end("", Status.CLOSED_PIPE)
     except SystemExit as end:
-        # typer and rich catch it themselves and end with 1, which means something else here
+        # typer and rich catch it and exit with 1, which has another meaning here
         if not isinstance(end.__context__, BrokenPipeError):
             raise
         _end("", Status.CLOSED_PIPE)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Open what the shell has closed (`2>&-`): the next file would get its number."""
+    """Reopen streams that the shell closed (`2>&-`); a file would otherwise get their number."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -70,7 +70,7 @@ def _fill_closed_streams() -> None:
 
 
 def _check_open_files(least: int = 64, most: int = 4096) -> None:
-    """Raise the limit of open files, connections and pipes; exit if a run cannot do with it."""
+    """Raise the limit of open files, connections and pipes; exit if it is too low for a run."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -94,7 +94,7 @@ def _check_open_files(least: int = 64, most: int = 4096) -> None:
 
 
 def _end(message: str, status: Status) -> None:
-    """Print one line and exit, with nothing left in a buffer that the interpreter would flush."""
+    """Print one line and exit, without anything left for the interpreter to flush."""
     if message:
         print(message, file=sys.stderr)  # noqa: T201
     # the interpreter flushes stdout once more at its end, which would fail again and print

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
+from enum import StrEnum
 from functools import wraps
 from importlib import import_module
 from inspect import cleandoc, signature
@@ -30,26 +31,28 @@ COMMANDS = {
     "import": "annotate", "export": "export", "skill": "skill",
     "list": "methods", "draft": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
-"""Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
-registers it when it is imported. The first five are those that the help shows first."""
+"""Commands and groups by name, with the module of `textassay.cli.commands` that registers them when
+it is imported. The help shows the first five first.
+"""
 
 CommandFunction = Callable[..., int | None]
 
 PROMISE = "Can you trust your LLM judge? textassay measures it against people, and makes it better."
 """First line of the help, of the package and of the documentation."""
 
-FIRST, SCORING, DECIDING, LOOKING, MAKING = (
-    "Start here",
-    "More: score texts and learn from ratings",
-    "More: from scores to decisions",
-    "More: look and exchange ratings",
-    "More: methods, models and files",
-)
-"""Headings of the list of commands, in the order in which they are shown."""
+
+class Panel(StrEnum):
+    """Headings of the list of commands, in the order in which they are shown."""
+
+    FIRST = "Start here"
+    SCORING = "More: score texts and learn from ratings"
+    DECIDING = "More: from scores to decisions"
+    LOOKING = "More: look and exchange ratings"
+    MAKING = "More: methods, models and files"
 
 
 class _PlainSwitches:
-    """Shows switches without the type `<bool>`, typer's own ones too."""
+    """Shows switches without the type `<bool>`, including typer's own."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, with nothing in the place of a switch's value."""
@@ -66,7 +69,7 @@ class Command(_PlainSwitches, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read `--jury A B C` as `--jury A --jury B --jury C`.
 
-        The values of an option that is shown as `NAME...` end at the next flag, and at a file.
+        The values of an option shown as `NAME...` end at the next flag or file name.
         """
         several = {
             name
@@ -79,14 +82,14 @@ class Command(_PlainSwitches, TyperCommand):
 
 
 class Commands(_PlainSwitches, TyperGroup):
-    """Draws help in panels, and prints usage errors as plain lines, which no frame folds."""
+    """Draws help in panels, and prints usage errors as plain lines without a frame."""
 
     def __init__(self, **attributes: Any) -> None:
-        """Make the group; typer formats errors as it formats the help of the outermost group."""
+        """Make the group; typer formats errors like the help of the outermost group."""
         super().__init__(**{**attributes, "rich_markup_mode": None})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; suggest the one that is meant rather than all that look alike."""
+        """Find the command; suggest the most similar one if there is none."""
         if self.get_command(ctx, args[0]) is None:
             if ctx.parent is None and Path(args[0]).exists():
                 kind = "folder" if Path(args[0]).is_dir() else "file"
@@ -108,7 +111,7 @@ class Commands(_PlainSwitches, TyperGroup):
 
 
 def _one_by_one(args: Sequence[str], several: Container[str]) -> Iterator[str]:
-    """Yield arguments with an option of several values once before each of its values."""
+    """Yield arguments with an option of several values repeated before each value."""
     option, has_value = "", False
     for argument in args:
         if argument.startswith("-"):
@@ -145,14 +148,14 @@ _app = new_app("textassay", PROMISE)
 _groups: dict[str, typer.Typer] = {}
 
 
-def group(name: str, text: str, *, panel: str) -> None:
+def group(name: str, text: str, *, panel: Panel) -> None:
     """Make a group of commands, such as `cache`, once."""
     _groups[name] = new_app(name, text)
     _app.add_typer(_groups[name], name=name, rich_help_panel=panel)
 
 
 def command(
-    name: str, *, panel: str | None = None, group: str | None = None, asks_models: bool = False
+    name: str, *, panel: Panel | None = None, group: str | None = None, asks_models: bool = False
 ) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as a command.
 
@@ -167,14 +170,13 @@ def command(
 
         @wraps(spread)
         def run(**flags: Any) -> None:
-            # the one place through which every command returns, so no command can leave with a
-            # traceback or a status of its own making
+            # every command returns here, so none ends with a traceback or a status of its own
             with own_messages(), exits():
                 raise typer.Exit(spread(**flags) or 0)
 
-        # help text and documentation of a command cannot differ
+        # the docstring is also the help, so they cannot differ
         text, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
-        # the width of the terminal folds lines, not the width of the source
+        # lines are folded at the width of the terminal, not at the width of the source
         paragraphs = (part.replace("\n", " ") for part in text.split("\n\n"))
         home.command(
             name,
@@ -189,12 +191,12 @@ def command(
 
 
 def escape_markup(text: str) -> str:
-    """Return text whose brackets stay what they are in rich's markup."""
+    """Return text with brackets escaped for rich's markup."""
     return text.replace("[", r"\[")
 
 
 def _epilog(examples: str, asks_models: bool) -> str:
-    # an example that is longer than a line of code goes on with a deeper indentation
+    # an example longer than a line of code continues with a deeper indentation
     lines = dedent(examples).replace("\n    ", " ").splitlines()
     parts = ["Examples:\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
     return "\n\n".join([*parts, *([statuses()] if asks_models else [])])
@@ -229,13 +231,13 @@ def _root(
 
 
 app: typer.Typer
-"""The application with all of its commands, which `__getattr__` registers when it is asked for."""
+"""The application with all commands; `__getattr__` registers them on first access."""
 
 
 def application(typed: Sequence[str] = ()) -> typer.Typer:
-    """Return the application with the commands that a command line needs: its own, or else all.
+    """Return the application with the command that a command line names, or with all commands.
 
-    The list of commands, their groups and what follows a misspelled one need all, the version none.
+    Lists of commands, groups and suggestions for a misspelled name need all commands.
     """
     # typer reads the signatures of all registered commands, which takes longer than any of them
     # takes to import

@@ -1,7 +1,6 @@
 """Where the command line writes: results to standard output; messages, logs and progress to error.
 
-Neither is ever steered. rich is imported when something is printed with it, since a run asks its
-first question before that.
+rich is imported on first use, since a run sends its first request before it prints.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ class Messages:
 
 @contextmanager
 def own_messages() -> Iterator[None]:
-    """Write messages as text again when the block ends; each command sets its own format."""
+    """Reset messages to text when the block ends; each command sets its own format."""
     try:
         yield
-    # a process may run several commands, as tests do, and each decides for itself
+    # a process may run several commands, as tests do, each with its own format
     finally:
         Messages.as_json = False
 
 
 def results(*, pipe_width: int = 10_000) -> Console:
-    """Return the console for results: as wide as the terminal, or without a bound."""
+    """Return the console for results: as wide as the terminal, or unlimited in a pipe."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -75,7 +74,7 @@ def say(message: str, *, style: str = "") -> None:
         print(to_entry(message), file=sys.stderr, flush=True)  # noqa: T201
         return
     if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
-        # Nothing to style. Without rich, the message comes through even if no file can be opened.
+        # without rich, the message is printed even if no further file can be opened
         print(printable(message), file=sys.stderr, flush=True)  # noqa: T201
         return
     from rich.text import Text
@@ -96,10 +95,10 @@ def print_tables(
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
-    """Print results as tables, one for all aspects of a kind, or as their JSON document.
+    """Print results as tables, or as one JSON document.
 
-    Notes are part of the document; beside tables they are messages, as warnings always are. Those
-    that are given here are of all tables.
+    Notes are part of the document; beside tables they are messages, like warnings. The given notes
+    apply to all tables.
     """
     parts = ([one] if isinstance(one, Table) else one.tables() for one in found)
     first, *others = stack_tables(table for part in parts for table in part)
@@ -142,7 +141,7 @@ class _Said(logging.Handler):
 def capture_warnings(*loggers: str) -> Iterator[None]:
     """Write the warnings of these loggers to standard error, unless all logs go there already."""
     handler = _Said(logging.WARNING)
-    # with JSON logs the package's logger writes them itself, and they would appear twice
+    # with JSON logs the package's logger writes them, and they would appear twice
     named = [] if Messages.as_json else [logging.getLogger(name) for name in loggers]
     for logger in named:
         logger.addHandler(handler)
@@ -168,7 +167,7 @@ class JsonHandler(logging.Handler):
 
 
 def log_as_json() -> None:
-    """Write what the package logs, from the level INFO up, as JSON."""
+    """Write the package's logs as JSON, from level INFO up."""
     Messages.as_json = True
     logger = logging.getLogger("textassay")
     # called once per command, and several commands may run in one process

@@ -1,7 +1,7 @@
-"""Exit statuses, and the one place where an error becomes one.
+"""Exit statuses, and the one place where an error becomes an exit status.
 
 0 everything scored; 1 finished, but something is unscored; 2 bad arguments, configuration or data,
-nothing was asked; 3 stopped early and resumable.
+no model was called; 3 stopped early and resumable.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ _FLAGS = {
 """Flags that are named differently from the parameters they give."""
 COMMAND_PARAMETERS: set[str] = set()
 """Parameters of the commands that are registered."""
-_MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
-"""Settings whose values may hold a password by mistake, so that no message repeats them."""
 GATE_STATUS = {"holds": 0, "fails": Status.UNSCORED, "inconclusive": Status.INCONCLUSIVE}
-"""Part of the interface: CI distinguishes a regression from too few texts."""
+"""Documented statuses: CI distinguishes a regression from too few texts."""
 
 
 def parameters() -> set[str]:
@@ -56,8 +54,8 @@ def parameters() -> set[str]:
     return {*_FLAGS, *RunRequest.model_fields, *Settings.model_fields, *COMMAND_PARAMETERS}
 
 
-# imported when an exception is handled: asyncio and pydantic take as long to import as all that
-# `textassay check` does
+# imported when an exception is handled: importing asyncio and pydantic takes as long as a whole
+# `textassay check`
 def _interruptions() -> tuple[type[BaseException], ...]:
     from asyncio import CancelledError
 
@@ -80,9 +78,9 @@ class Interrupted(Exception):
 
 @contextmanager
 def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Turn what ends the block early into `Stopped` if resuming the run can help.
+    """Turn an error or interrupt in the block into `Stopped` if resuming the run can help.
 
-    Before the first request, and if the model lacks an ability, the error stays as it is.
+    Before the first request, and if the model lacks an ability, the error is raised unchanged.
     """
     try:
         yield
@@ -100,13 +98,13 @@ def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None
 
 @contextmanager
 def exits() -> Iterator[None]:
-    """Turn errors of the block into a message on standard error and an exit status."""
+    """Turn errors in the block into a message on standard error and an exit status."""
     try:
         yield
-    # a reader that closed the pipe is no fault of ours, and typer knows what to do
+    # the reader closed the pipe: not an error, and typer handles it
     except (typer.Exit, OSError):
         raise
-    # before all others: it wraps errors that would otherwise mean that nothing was asked
+    # before all others: it wraps errors that otherwise mean that no model was called
     except Stopped as stop:
         _explain("stopped", stop.__cause__ or stop)
         raise typer.Exit(Status.STOPPED) from None
@@ -120,7 +118,7 @@ def exits() -> Iterator[None]:
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(Status.BAD_REQUEST) from None
-    # a fault in our code or in a method's: it must not look like a run that finished
+    # a bug in textassay or in a method: it must not look like a finished run
     except Exception:
         traceback.print_exc()
         say(
@@ -131,13 +129,13 @@ def exits() -> Iterator[None]:
 
 
 def _innermost(problems: Sequence[Any]) -> Iterator[Any]:
-    """Yield the problems without those of a list whose members have problems, which cause them."""
+    """Yield the problems, without the problem of a list that its members' problems explain."""
     parents = {problem["loc"][:-1] for problem in problems}
     return (problem for problem in problems if problem["loc"] not in parents - {()})
 
 
 def _flag(place: tuple[int | str, ...]) -> str:
-    """Return the flag that a setting's field is set by, in front of what is wrong with it."""
+    """Return the flag of a setting, as the beginning of an error message."""
     if not place:
         return ""
     name = str(place[0])
@@ -150,10 +148,12 @@ def _flag(place: tuple[int | str, ...]) -> str:
 
 def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
-    # messages of `Settings` name other settings as Python knows them
+    # messages of `Settings` name other settings as in Python
     reason = re.sub(r"`(\w+)`", lambda name: _name_flag(name[1]).removesuffix("="), reason)
     place, given = problem["loc"], problem["input"]
-    if not place or isinstance(given, dict) or place[0] in _MAY_BE_SECRET:
+    # the value of such a setting may contain a password
+    may_be_secret = place and place[0] in {"limits", "cache", "proxy", "headers", "query"}
+    if not place or isinstance(given, dict) or may_be_secret:
         return reason
     return f"{reason} (given: {given!r})"
 
@@ -168,10 +168,10 @@ def _name_flag(name: str) -> str:
 
 
 def with_flags(message: str) -> str:
-    """Return a message with flags in place of the parameters that it names as Python does.
+    """Return a message with flags in place of parameters of Python.
 
-    `give price=(IN, OUT)` becomes `give --price IN,OUT`. What is no parameter or is quoted stays as
-    it is.
+    `give price=(IN, OUT)` becomes `give --price IN,OUT`. Quoted text, and names that are not
+    parameters, stay unchanged.
     """
     return _parameter_pattern().sub(_as_flag, message)
 
@@ -221,7 +221,7 @@ def _as_flag(match: re.Match[str]) -> str:
 
 
 def _word(value: ast.expr | None) -> str:
-    """Return a value as it is typed."""
+    """Return a value as typed on the command line."""
     match value:
         case ast.Constant():
             word = str(value.value)
@@ -242,7 +242,7 @@ def _explain(word: str, error: BaseException) -> None:
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; SIGTERM stops it as Ctrl-C does."""
+    """Run a coroutine to its end; SIGTERM stops it like Ctrl-C."""
     import asyncio
 
     from textassay.runtime.concurrency import fast_loop
@@ -258,8 +258,8 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             # themselves
             and threading.current_thread() is threading.main_thread()
         ):
-            # cancelling lets the run write its summary and close its journal, which the default
-            # would not
+            # canceling lets the run write its summary and close its journal, unlike the default
+            # handler
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 

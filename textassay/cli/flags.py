@@ -1,8 +1,8 @@
 """The flags that commands share, most made from `RunRequest` and `Settings`, and how they are read.
 
 A command takes a group of them in one parameter, `Annotated[Given, RUNTIME]`, and gets a dictionary
-of the flags that were given, which `with_config` reads and lays over a TOML file of flags. Its
-other flags are ordinary typer parameters. Nothing heavy is imported here: help does not need it.
+of the given flags, which `with_config` merges with a TOML file of flags. Its other flags are
+ordinary typer parameters. Imports nothing heavy, since help does not need it.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ LabelScales = Annotated[
     str,
     option(
         "HOW",
-        "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
-        "or the file of a label plan.",
+        "How the rated rows were selected: random, chosen (by hand; no interval is promised), or "
+        "the file of a label plan.",
     ),
 ]
 HumanData = Annotated[
@@ -138,7 +138,7 @@ def build_flags(model: type[BaseModel], *names: str) -> GroupColumn:
 
 
 def _is_list(annotation: Any) -> bool:
-    """Return whether a flag may repeat: what it holds is a mapping, or names one by one."""
+    """Return whether a flag may repeat: its field is a mapping or a sequence of names."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return any(map(_is_list, arguments))
@@ -148,7 +148,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _word(annotation: Any) -> Any:
-    """Return the type that a value is read as; what is more than a word is read later."""
+    """Return the type as which typer reads a value; longer values are read later."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _word(arguments[0])
@@ -242,7 +242,7 @@ _SHARED: dict[str, Any] = {
         bool, option("", "Keep no answers on disk.", "--no-cache", panel="Cache")
     ],
 }
-"""The flags of `score` by their parameters, in the order of its help; others take some of them."""
+"""The flags of `score` by parameter, in the order of its help; other commands use some of them."""
 
 
 def pick(*names: str) -> GroupColumn:
@@ -251,13 +251,13 @@ def pick(*names: str) -> GroupColumn:
 
 
 SCORE = pick(*_SHARED)
-"""How texts are scored: the flags of `score` that are no arguments of its own."""
+"""Flags of `score` that it shares with other commands."""
 RUNTIME = pick(*FLAGGED, "no_cache")
-"""How models are asked: every setting that has a flag."""
+"""Every setting that has a flag."""
 READING = pick("field", "missing", "strict_columns", "limit", "unit", "pair")
-"""How data are read."""
+"""Flags for reading data."""
 MAPPED = pick("config", "field", "missing")
-"""How data are read by what scores nothing."""
+"""Flags for reading data in commands that score nothing."""
 RATINGS = GroupColumn(
     ratings=Annotated[
         list[Path] | None,
@@ -270,7 +270,7 @@ RATINGS = GroupColumn(
 )
 """Files of ratings beside the data."""
 RATED = MAPPED | RATINGS | pick("task")
-"""How examples with human ratings are read, and which task names their labels."""
+"""Flags for reading examples with human ratings, and the task that names their labels."""
 ALLOWING = GroupColumn(
     set=Annotated[
         list[str] | None,
@@ -281,12 +281,12 @@ ALLOWING = GroupColumn(
         ),
     ]
 )
-"""The one setting of commands that compare signatures."""
+"""The one `--set` key of commands that compare signatures."""
 CONFIG_KEYS = (
     "data", "method", "model", "out", "calibration", "fields",
     *(name for name in SCORE.flags if name not in ("no_cache", "set")),
 )  # fmt: skip
-"""Keys that a file of `--config` may have: one file serves a run and what is made of it."""
+"""Keys that a file of `--config` may have: one file serves a run and the commands that use it."""
 
 
 def read_names(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
@@ -299,7 +299,7 @@ def read_names(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
 def split_names(typed_flags: Iterable[str] | None) -> tuple[str, ...] | None:
     """Read a flag that takes `A,B` and may repeat; `None` if it was not typed.
 
-    Unlike `read_names`, it takes apart every item: only a TOML list can hold a name with a comma.
+    Unlike `read_names`, it splits every item: only a TOML list can contain a name with a comma.
     """
     return read_names(",".join(typed_flags)) if typed_flags else None
 
@@ -320,7 +320,7 @@ def read_set(items: Iterable[str]) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for key, text in read_pairs(items, "--set").items():
         try:
-            # TOML rather than Python or JSON, because a config file writes the same values in TOML
+            # TOML, because a config file writes the same values in TOML
             chosen[key] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             chosen[key] = text
@@ -383,8 +383,8 @@ def read_scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
         try:
             low, high = (float(part) for part in ends.split(","))
         except ValueError:
-            # an unreadable pair fails the same check, and gets the same message, as a pair in the
-            # wrong order
+            # an unreadable pair fails the same check, with the same message, as a pair in the wrong
+            # order
             low = high = 0.0
         if not (equals and name and low < high):
             raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
@@ -409,7 +409,7 @@ def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
 
 
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
-    """Read a TOML file whose keys are the names of settings, as Python has them.
+    """Read a TOML file whose keys are the names of settings, as in Python.
 
     The tables `options` and `fields` are options of the method and the field map. Lists may be
     lists, `model` a table by role, `tools` tables by the tool's name, and `models`
@@ -460,7 +460,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
 
 
 def role_tables(typed_flags: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Read `[models.NAME]` tables: the models that they name, and their settings, by name."""
+    """Read `[models.NAME]` tables: models and their settings, by name."""
     names_by_role: dict[str, str] = {}
     settings_by_role: dict[str, dict[str, Any]] = {}
     tables = typed_flags if isinstance(typed_flags, Mapping) else {"": typed_flags}
@@ -491,14 +491,14 @@ def read_tools(
 def read_sentences(
     typed_flags: str | Iterable[str] | Mapping[str, str],
 ) -> tuple[str, ...] | dict[str, str]:
-    """Return texts as they are; a TOML file may have one alone, or a table of criteria by name."""
+    """Return texts unchanged; a TOML file may have a single one, or a table of criteria by name."""
     if isinstance(typed_flags, Mapping):
         return dict(typed_flags)
     return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
 
 
 def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """Return flags with the models of `jury` as jurors, and with the method that asks them."""
+    """Return flags with the models of `jury` as jurors, and with the method `jury`."""
     if "jury" not in flags:
         return dict(flags)
     seated = dict(flags)
@@ -524,11 +524,11 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "price": read_price,
     "criterion": read_sentences,
 }
-"""How values are read that are more than one word, on the command line and in a file."""
+"""Readers of values that are more than one word, on the command line and in a file."""
 
 
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags with their values read; those that were not given are left out."""
+    """Return the given flags with their values read."""
     read = {
         key: split_names(value) if key in ("aspects", "features", "tools")
         else READERS[key](value) if key in READERS else value
@@ -544,7 +544,7 @@ def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = CONFIG_KEYS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return flags, laid over the file of `--config`, and the pairs of `--set`."""
+    """Return flags over the file of `--config`, and the pairs of `--set`."""
     typed = seat_jury(typed_flags(flags))
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = read_pairs(typed.pop("field", None) or (), "--field")
@@ -567,24 +567,24 @@ def with_config(
     )
     for role, own in configured.get("roles", {}).items():
         _say_own(role, own, typed)
-    # what is typed wins, in whichever form it and the file have it
+    # typed values win, whatever their form in the file
     general = {name: value for name, value in configured.items() if name not in chosen}
     flags = overlay(read_flags(typed), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 
 def data_options(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what columns and cells mean, the arguments `fields` and `missing` of `Examples`."""
+    """Return the arguments `fields` and `missing` of `Examples`."""
     return {name: flags[name] for name in ("fields", "missing") if name in flags}
 
 
 def data_reading(typed_flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how data are read by a command that scores nothing; its file may have any key."""
+    """Return the reading options of a command that scores nothing; its file may have any key."""
     return data_options(with_config(typed_flags)[0])
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags with models that are named like a `[models.NAME]` table as it describes them."""
+    """Return flags with models replaced by the `[models.NAME]` tables that they name."""
     tables, asked = flags.get("roles", {}), flags.get("model", {})
     by_role = {role: name for role, name in asked.items() if name in tables and name != role}
     if not by_role:
@@ -599,7 +599,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
 
 
 def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags whose tables of models are named by the roles of a run."""
+    """Return flags with tables of models by role."""
     tables, described = flags.get("roles", {}), flags.get("model", {})
     roles = dict(tables)
     for name, own in tables.items():
@@ -617,7 +617,7 @@ def _check_given_once(pairs_set: Iterable[str], flags: Container[str], problem: 
 
 
 def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
-    """Say which typed flags do not hold for a role, as the file gives it settings of its own."""
+    """Print which typed flags do not apply to a role that has its own settings in the file."""
     places = {"api_base"} if "endpoints" in own else set[str]()
     unused = [name for name in (*own, *places - own.keys()) if typed.get(name) is not None]
     if unused:
@@ -626,7 +626,7 @@ def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> Non
 
 
 def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
-    """Return flags, method options and settings of a command that asks models without a run."""
+    """Return flags, method options and settings for a command that asks models without a run."""
     typed, chosen = with_config(flags)
     runtime, options = split_settings(chosen)
     runtime |= settings_in(typed)
@@ -634,12 +634,11 @@ def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of the command line laid over the file.
+    """Return the flags of the command line over the file.
 
-    Tools that the file describes are used under their names: those that the command line names, or
-    else all.
+    Tools that the file describes are used by name: the named ones, or else all.
     """
-    # what is typed wins: the file is the general case, the command line the exception
+    # typed values win: the file is the general case, the command line the exception
     flags = {**configured, **typed}
     if "extra" in configured:
         flags["extra"] = {**configured["extra"], **typed.get("extra", {})}

@@ -1,4 +1,4 @@
-"""A run's progress on standard error: live, a line now and then, as JSON, or not at all."""
+"""A run's progress on standard error: live, as occasional lines, as JSON, or not at all."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PLAIN_SECONDS = 10.0
 async def show_progress(
     progress: Callable[[], Progress], style: Style, *, dry: bool = False
 ) -> AsyncIterator[None]:
-    """Show the progress of the block; drawing costs the same however fast the run is."""
+    """Show the progress of the block; the cost of drawing does not depend on the run's speed."""
     if style == "none":
         yield
     elif style == "auto" and sys.stderr.isatty():
@@ -63,7 +63,7 @@ async def show_progress(
             async with display_progress(progress, redraw, seconds=0.25):
                 yield
     else:
-        # in a pipe or a CI log every redraw would be a line of its own, so there are few
+        # in a pipe or a CI log every redraw is a line, so there are only a few
         render = progress_line if style == "json" else _format_counts if dry else line
 
         def print_line(now: Progress) -> None:
@@ -77,7 +77,7 @@ async def show_progress(
 
 @contextmanager
 def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
-    """Show what work without calls is doing: one live line, or a line now and then."""
+    """Show the steps of work without calls: one live line, or occasional lines."""
     if style == "none":
         yield lambda _: None
         return
@@ -101,7 +101,7 @@ def _format_counts(now: Progress) -> str:
 
 
 def _draw(now: Progress) -> Group:
-    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
+    """Draw a progress bar, and below it the cost and the problems of the run."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -1,6 +1,6 @@
 """Scores, and the data and ratings that a command compares them with.
 
-What is heavy is imported where it is used, as in commands.
+Heavy modules are imported where they are used, as in commands.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from textassay.table import Note
 
 CHOSEN, RANDOM = "chosen", "random"
-"""How the rated rows were picked; any other word is the file of a label plan."""
+"""How the rated rows were selected; any other word is the file of a label plan."""
 
 
 class RatedInput:
-    """A run or file of scores, and the examples with ratings; read when asked for.
+    """A run or file of scores, and the examples with ratings; read on first access.
 
-    The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field`
-    and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
-    and `task`, which names labels. `picked` says how the rated rows were, where that matters,
-    `scale` what the human ratings' scales are, `by` which field divides the data, and
-    `whole_labels` whether labels without an order are compared as they are.
+    The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field` and
+    `missing` for reading the data, `ratings` for files joined to the data, and `task` for labels.
+    `picked` is how the rated rows were selected, `scale` the scales of the human ratings, `by` the
+    field that divides the data, and `whole_labels` whether labels without an order are compared
+    whole.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RatedInput:
         self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task_name = tuple(flags.get("ratings") or ()), flags.get("task")
         self._whole_labels = whole_labels
-        self._run = RunRequest(method="")  # of a file of scores, which records nothing
+        self._run = RunRequest(method="")  # a file of scores does not record it
         if (scores / MANIFEST).is_file():
             self._run = with_kept_rows(request_from_manifest(read_manifest(scores)), scores)
 
@@ -98,7 +98,7 @@ class RatedInput:
 
     @cached_property
     def people(self) -> People:
-        """The human ratings; rows without a source have the one that the run's own data say."""
+        """The human ratings; rows without a source get it from the run's own data."""
         from textassay.agreement.joined import People
         from textassay.agreement.records import judged_data
 
@@ -107,9 +107,9 @@ class RatedInput:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The number of rows with other texts than were judged, for JSON; empty if none has.
+        """The number of rows whose text differs from the judged one, for JSON; may be empty.
 
-        They and their ratings are in no figure.
+        These rows and their ratings are not used.
         """
         from textassay.estimation.columns import texts_judged
 
@@ -118,7 +118,7 @@ class RatedInput:
 
     @property
     def own_data(self) -> Path | None:
-        """The file that a run was made of, if it is still there."""
+        """The data file of the run, if it still exists."""
         data = self._run.data
         return Path(data) if data is not None and Path(data).is_file() else None
 
@@ -147,7 +147,7 @@ class RatedInput:
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
-        """The aspects on which a low score is a good one, as the run says, or else the task."""
+        """The aspects on which a low score is good, by the run or else the task."""
         from textassay.estimation.run_comparison import higher_is_better
 
         of_task = self._task.aspects if self._task else ()
@@ -180,7 +180,7 @@ class RatedInput:
             )
 
     def source(self, labels: LabelReader | None = None) -> Path | Examples:
-        """Return a run or file of scores as it is, and a data set with metrics opened.
+        """Return a run or file of scores unchanged, and open a data set with metrics.
 
         The field map belongs to DATA, so it is used if both are one file. Marks of missing values
         apply to both.
@@ -197,7 +197,7 @@ class RatedInput:
     def examples(self, labels: LabelReader | None = None, *, needs_output: bool = True) -> Examples:
         """Open the examples that the scores belong to, with the ratings of further files.
 
-        Labels are by default those that are declared.
+        By default with the declared labels.
         """
         if labels is None:
             from textassay.agreement.joined import labels_of_people
@@ -211,7 +211,7 @@ class RatedInput:
                     f" {self.scores}"
                 )
             data = Path(run.data)
-        # the run's map is meant for the run's file; another file may have other columns
+        # the run's field map applies to the run's file; another file may have other columns
         if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {
                 "fields": run.fields, "missing": run.missing, **reading, "unit": run.unit,
@@ -224,7 +224,7 @@ class RatedInput:
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 
     def comparisons(self, pair: str | None) -> Iterable[Example]:
-        """Open the comparisons that scores belong to: pairs of systems if asked, or in the run."""
+        """Open the comparisons of the scores: pairs of systems if requested, or in the run."""
         return Paired(self.examples()) if pair or self._run.pair else self.examples()
 
     def columns(self) -> list[Columns]:
@@ -239,8 +239,8 @@ class RatedInput:
         if not 0 < len(left_out) < len(tables):
             return tables
         say(
-            f"{', '.join(sorted(left_out))}: left out, since judge or people gave the label to all"
-            " rated texts or to none",
+            f"{', '.join(sorted(left_out))}: left out, since judge or people gave the label to "
+            "all rated texts, or to no text",
             style="yellow",
         )
         return [table for table in tables if table.score not in left_out]
@@ -261,7 +261,7 @@ class RatedInput:
         return scales_of(table, self._scales)
 
     def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
-        """Return digests of the rated sources, to recognize a calibration that saw them."""
+        """Return digests of the rated sources, to recognize a calibration learned from them."""
         from textassay.estimation.calibration import source_digest
 
         group = dict(zip(self.people.ids, self.people.groups, strict=True))
@@ -280,7 +280,7 @@ def with_ratings(
     missing: Sequence[str] = (),
     labels: LabelReader | None = None,
 ) -> Examples:
-    """Return examples with the ratings of files, joined by id; as they are if no file is given.
+    """Return examples with the ratings of files, joined by id; unchanged if no file is given.
 
     Ratings of another text than the data have under that id are left out, and counted.
     """
@@ -298,7 +298,7 @@ def with_ratings(
 
 
 def _other_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> list[str]:
-    """Return the ids of rated rows that have another text than the data, and warn of them."""
+    """Return the ids of rated rows whose text differs from the data, and warn about them."""
     other = [row.id for row in rows if not may_be_one_text(text_digest(row), texts.get(row.id, ""))]
     if other:
         from textassay.agreement.joined import some_ids
@@ -311,12 +311,12 @@ def _other_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -
 
 
 def open_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
-    """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
+    """Open texts and ratings to show beside a run; `None` for its own data."""
     return None if data is None and not given else RatedInput(run, data, given).examples()
 
 
 def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:
-    """Yield what to know of all figures that are made of these tables."""
+    """Yield the notes on all figures made from these tables."""
     return (note for table in tables for note in table.notes())
 
 

@@ -17,7 +17,7 @@ Given = dict[str, Any]
 
 
 def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
-    """Return a flag that takes a value; it is called as its parameter unless `names` are given."""
+    """Return a flag that takes a value, named after its parameter unless `names` are given."""
     return typer.Option(*names, metavar=metavar or None, help=text, rich_help_panel=panel, **limits)
 
 
@@ -27,7 +27,7 @@ def switch(name: str, text: str) -> Any:
 
 
 def argument(metavar: str, text: str) -> Any:
-    """Return what is typed without a flag."""
+    """Return a positional argument."""
     return typer.Argument(metavar=metavar, help=text)
 
 
@@ -47,8 +47,8 @@ class GroupColumn:
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                # None rather than the setting's default: only then can a flag that was typed be
-                # told from one that was not, which decides what wins over a config file
+                # None and not the setting's default, to distinguish typed flags, which win over a
+                # config file
                 default=False if get_args(flag)[0] is bool else None,
                 annotation=flag,
             )
@@ -56,8 +56,7 @@ class GroupColumn:
         ]
 
     def __or__(self, other: GroupColumn) -> GroupColumn:
-        # a flag that is in both groups raises a TypeError here, at import, and not when somebody
-        # types it
+        # a flag in both groups raises a TypeError here, at import, and not when a user types it
         return GroupColumn(**self.flags, **other.flags)
 
 
@@ -93,7 +92,7 @@ def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
         }
         return function(**flags, **collected)
 
-    # typer reads the signature and the annotations, each for itself
+    # typer reads both the signature and the annotations
     spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread.__annotations__ = {item.name: item.annotation for item in parameters}
     return spread

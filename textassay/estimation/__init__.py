@@ -3,7 +3,7 @@
 Calibration, corrected estimates, paired comparisons, the alternative annotator test.
 
 Everything works on arrays; files, runs and data sets come in through `read_judged`, `People` and
-`join_columns` only. The source is the sampled unit.
+`join_columns` only. The sampled unit is the source.
 
 Example:
     >>> import numpy as np

@@ -1,18 +1,18 @@
 """May the judge stand in for a rater? The alternative annotator test, as published and by source.
 
 `alt_test` works on arrays, `annotator_test` on columns. Each rater in turn is left out, and judge
-and rater are compared with the others: who is nearer to them, item by item? The judge wins against
-a rater if it is nearer at least as often, less a reward `epsilon` for being cheap. It passes if it
+and rater are compared with the other raters, item by item. The judge wins against a rater if it is
+closer to the others at least as often, minus a reward `epsilon` for being cheap. It passes if it
 wins against half of the raters.
 
-Two things the published test does not do. Rows of one source are not independent, so here the
-source is the unit unless `groups` is `None`. And a constant passes it if ratings are skewed, so the
-best constant, learned on other sources, is tested beside the judge.
+This test differs from the published one in two ways. Rows of one source are not independent, so the
+source is the unit unless `groups` is `None`. A constant passes the published test if ratings are
+skewed, so the best constant, learned on other sources, is tested beside the judge.
 
 The best constant and the number of words, the trivial measure that a judge must beat, are tested
 beside the judge's scores on the raters' scale.
 
-If some raters are to be replaced together, each of them is compared with those who stay, and the
+If several raters are replaced together, each of them is compared with the raters who stay, and the
 judge has to win against each.
 
 References:
@@ -65,10 +65,11 @@ class RaterTest:
     wins: bool = field(metadata=column("judge wins", cell=lambda test: _yes(test.wins)))
     """Whether p is significant among all raters (Benjamini-Yekutieli at .05)."""
     severity: float | None = field(default=None, metadata=column("severity", "number", 2))
-    """How much lower the rater's ratings are than those of the others on the same items, in points;
-    `None` for labels."""
+    """How much lower the rater's ratings are than the others' ratings of the same items, in points;
+    `None` for labels.
+    """
     distance: float | None = field(default=None, metadata=column("judge's distance", "number", 2))
-    """Mean distance of judge and rater in points, or share of other labels."""
+    """Mean distance of judge and rater in points, or share of differing labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,13 @@ class Standing:
     omega: float
     """Share of the raters that it wins against."""
     rho: float
-    """Mean over raters of its share of items."""
+    """Mean over raters of the share of items on which it is closer."""
     per_rater: tuple[RaterTest, ...]
     """One test per rater."""
     advantage: Floats
-    """Mean over raters of what each item adds, shape (n,); NaN for items that count for no
-    rater."""
+    """Each item's contribution to that mean, shape (n,); NaN for items without a tested rater."""
     needed: float = 0.5
-    """Least omega with which it passes."""
+    """Lowest omega with which it passes."""
 
     @property
     def passes(self) -> bool:
@@ -102,11 +102,11 @@ class AltTest:
     """The judge beside the best constant."""
 
     n: int = field(metadata=column("n", "count"))
-    """Items that count."""
+    """Number of tested items."""
     raters: int = field(metadata=column("raters", "count"))
-    """Raters that were tested."""
+    """Number of tested raters."""
     groups: int | None = field(metadata=column("sources", "count", name="sources"))
-    """Sources among the items; `None` if rows were taken as independent."""
+    """Number of sources among the items; `None` if rows were treated as independent."""
     judge: Standing = field(
         metadata=column("omega", "number", 2, name="omega", cell="judge.omega")
         | column("rho", "number", 2, name="rho", cell="judge.rho")
@@ -116,7 +116,7 @@ class AltTest:
     constant_values: tuple[float, ...] = field(
         metadata=column("constant", "number", name="constant", cell="constant_in_words")
     )
-    """The constant that was best most often, one per stratum."""
+    """The constant that was the best one most often, one per stratum."""
     constant: Standing = field(
         metadata=column("its omega", "number", 2, name="constant_omega", cell="constant.omega")
         | column("its rho", "number", 2, name="constant_rho", cell="constant.rho")
@@ -139,7 +139,7 @@ class AltTest:
     labels: tuple[str, ...] = ()
     """Names of the labels that were compared; empty if numbers were."""
     worth: float = math.inf
-    """Number of sources of equal size that tell as much as these (Kish)."""
+    """Number of sources of equal size that would be as informative (Kish)."""
 
     @property
     def constant_in_words(self) -> str:
@@ -198,15 +198,15 @@ def alt_test(
     Args:
         scores: Judge's scores on the raters' scale, shape (n,), NaN if unscored.
         ratings: Shape (n, raters), NaN for a gap.
-        groups: Code of each row's source, shape (n,); `None` takes rows as independent, as
+        groups: Code of each row's source, shape (n,); `None` treats rows as independent, as
             published.
         epsilon: Reward for being cheaper than the rater, 0 to 1; .1 to .2 as published.
         metric: `rmse` compares distances to the others, `match` shares of equal labels.
-        strata: Code of what each row is about, shape (n,), if several aspects are pooled: the best
+        strata: Code of each row's aspect, shape (n,), if several aspects are pooled: the best
             constant is learned for each.
         measures: Further scores to test beside it, on the raters' scale.
-        replaced: Columns of raters that the judge is to replace together: each is compared with the
-            raters who stay. By default each rater is left out in turn.
+        replaced: Columns of the raters to replace together: each is compared with the raters who
+            stay. By default each rater is left out in turn.
         confidence: Confidence of the interval of the advantage over the constant.
         seed: Seed of the folds in which constants are learned.
 
@@ -218,9 +218,9 @@ def alt_test(
         raise UnknownName("metric", metric, metrics)
     if replaced and len(replaced) >= ratings.shape[1]:
         raise DataError(
-            f"all {ratings.shape[1]} raters are to be replaced, so no rater is left to compare with"
+            f"all {ratings.shape[1]} raters would be replaced, so no rater is left to compare with"
         )
-    # a row with a single rating says nothing: leaving its rater out leaves no rater to compare with
+    # a row with a single rating is useless: without its rater, no rater is left to compare with
     kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
     units = np.arange(len(scores)) if groups is None else groups
     codes = np.unique(units[kept], return_inverse=True)[1]
@@ -244,7 +244,7 @@ def alt_test(
 
 
 class _Trial:
-    """Items, raters and what each rater scores against the others."""
+    """Items, raters, and how close each rater is to the others."""
 
     def __init__(
         self,
@@ -268,8 +268,8 @@ class _Trial:
             int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < MIN_ITEMS))
         )
         _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
-        # how near each rater is to the others does not depend on who is tested: computed once, it
-        # serves the judge, every constant and every further measure
+        # how close each rater is to the others does not depend on the tested scores: computed once
+        # for the judge, every constant and every further measure
         self._rows = {r: np.flatnonzero(given[:, r] & (others[:, r] > 0)) for r in self.tested}
         self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
 
@@ -323,14 +323,13 @@ class _Trial:
 
     def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
         """Return each item's best constant on other sources, and the usual one per stratum."""
-        # a constant chosen on the rows that test it would be too good by chance, and the judge
-        # would have to beat luck
+        # a constant chosen on the rows that test it would be too good by chance
         fold = folds(self.units, count=10, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
-            # any number could be the best constant under RMSE; the ratings that occur suffice, and
-            # the limit keeps continuous ratings from trying one candidate per row
+            # any number could be the best constant under RMSE; trying the ratings that occur
+            # suffices, and the limit avoids one candidate per row for continuous ratings
             values = _frequent(self._ratings[inside])
             shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
             picked = []
@@ -345,7 +344,7 @@ class _Trial:
     def _won(self, scores: Floats) -> Floats:
         total = np.zeros(len(scores))
         for rater, rows in self._rows.items():
-            # each rater counts the same however many items they rated, as in the mean rho
+            # each rater has the same weight however many items they rated, as in the mean rho
             total[rows] += (self._against(scores, rater) >= self._own[rater]) / len(rows)
         return total
 
@@ -386,12 +385,12 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, 
 def _p_below(excess: Linearized, epsilon: float) -> float:
     """Return the one-sided p-value against a mean of at least `epsilon`."""
     if excess.clusters < 2 or excess.variance == 0:
-        # all sources agree exactly, so there is no error to divide by: that they all lie on the
-        # same side by chance is what a sign test asks
+        # all sources agree exactly, so there is no error to divide by; a sign test gives the
+        # probability that they all lie on the same side by chance
         return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
-    # sources, not rows, are the independent pieces, and one with most of the rows is little more
-    # than one of them, so the degrees of freedom follow from the effective number of sources
+    # sources, not rows, are independent, and a source with most of the rows is still one source, so
+    # the degrees of freedom follow from the effective number of sources
     return float(stdtr(excess.df, t))
 
 
@@ -414,7 +413,7 @@ class AnnotatorTest(Displayed):
     names: tuple[str, ...] = ()
     """Names of the raters by column."""
     replaced: tuple[str, ...] = ()
-    """Names of the raters that are to be replaced together; empty if each in turn."""
+    """Names of the raters to replace together; empty if each is replaced in turn."""
 
     def _name(self, rater: int) -> str:
         return self.names[rater - 1] if rater <= len(self.names) else str(rater)
@@ -532,14 +531,14 @@ def annotator_test(
         None if rows_independent else columns.groups,
         epsilon=epsilon,
         metric=metric,
-        # exact matches need labels; a number of words read as a rating is not one
+        # exact matches need labels; a rating made from a number of words is not a label
         measures={} if metric == "match" else _length(columns, scales, seed),
         replaced=list(dict.fromkeys(replaced)),
         confidence=confidence,
         seed=seed,
     )
-    # without a field 'group' each row got a source of its own: reporting their number would suggest
-    # that sources were known
+    # without a field 'group' each row is a source of its own; reporting their number would suggest
+    # that the sources are known
     if not columns.has_groups:
         test = dataclasses.replace(test, groups=None)
     if metric == "match":
@@ -610,6 +609,6 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
     single = columns.raters[~np.isnan(columns.raters)]
     learned = learn_map(x, y, columns.groups[usable], scales=Scales(None, scales.raters), seed=seed)
     values = learned.predict_unseen(columns.words)
-    # a trivial measure gets the same protection as the judge: no row is read by a map that saw it
+    # as for the judge, no row is mapped by a map that was learned from it
     values[usable] = learned.cross_fitted
     return {LENGTH: grid_of(single, scales.raters).nearest(values)}

@@ -1,7 +1,7 @@
-"""A calibration, how one judge's scores are read as ratings with intervals, and its folder.
+"""A calibration, which maps one judge's scores to ratings with intervals, and its folder.
 
-    calibration.json   one map per aspect, with a digest over all of it, bound to the judge
-    report.json        how well it works on other sources, and the same as text in report.txt
+    calibration.json one map per aspect, with a digest of the whole, bound to the judge report.json
+    how well it works on other sources, as text in report.txt
 
 Knows columns and files; nothing of models.
 
@@ -74,7 +74,7 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class AspectCalibration:
-    """How scores of one aspect are read."""
+    """The map from scores to ratings of one aspect."""
 
     aspect: str
     """Name of the score."""
@@ -89,13 +89,13 @@ class AspectCalibration:
     coverage: Annotated[float, Field(gt=0, lt=1)]
     """Share of new rows that their intervals are to hold."""
     grid: Grid
-    """Where ratings can lie."""
+    """The values that ratings can take."""
     range: tuple[float, float]
     """Lowest and highest score that has ratings."""
     scales: Annotated[Scales, Field(alias="scale")]
     """Ranges of judge and raters."""
     n: int
-    """Rated rows behind it."""
+    """Number of rated rows that it was learned from."""
     groups: int
     """Their sources."""
     signature: str
@@ -108,7 +108,7 @@ class AspectCalibration:
         values = self.map.predict(scores)
         low, high = self.cells.around(scores, values, self.grid)
         outside = (scores < self.range[0]) | (scores > self.range[1])
-        # the interval is of the rating; the expected rating may lie between two rungs of the grid
+        # the interval is for the rating; the expected rating may lie between two values of the grid
         low, high = np.minimum(low, values), np.maximum(high, values)
         values, low, high = (np.where(outside, np.nan, end) for end in (values, low, high))
         return Calibrated(values, low, high, outside)
@@ -123,13 +123,13 @@ _ASPECT = TypeAdapter(AspectCalibration)
 
 
 def _validate(made: AspectCalibration) -> AspectCalibration:
-    """Raise ValueError unless a map that was read could have been learned."""
+    """Raise ValueError if a map from a file could not have been learned."""
     low, high = made.scales.raters
     judge, cells, grid = made.scales.judge, made.cells, made.grid
     if not low < high or (judge is not None and not judge[0] < judge[1]):
         raise ValueError("a scale is not ascending")
     if not _could_be_learned(made.map, low, high):
-        raise ValueError("its map was not learned from ratings on the raters' scale")
+        raise ValueError("its map returns values outside the raters' scale")
     if len({len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}) > 1:
         raise ValueError("its intervals do not fit their ranges of scores")
     if not low <= grid.low <= grid.high <= high:
@@ -169,9 +169,9 @@ def calibrate(
         columns: Scores and ratings.
         scales: Ranges of both.
         method: `auto`, `isotonic`, `linear`, `shift` or `ordinal`.
-        coverage: Share of new rows that their intervals are to hold, above 0 and below 1.
+        coverage: Share of new rows that their intervals should contain, above 0 and below 1.
         seed: Seed of the folds.
-        allow_change: Whether scores of several signatures are taken together.
+        allow_change: Whether scores with different signatures may be mixed.
 
     Returns:
         The calibration, and a report of JSON values.
@@ -193,8 +193,8 @@ def calibrate(
         human=columns.human,
         kind=learned.map.kind,
         map=learned.map,
-        # residuals of the map on its own training rows are too small; cross-fitted values err as
-        # they will on new sources, which is what the intervals must hold
+        # residuals of the map on its own training rows are too small; cross-fitted values err as on
+        # new sources, for which the intervals are made
         cells=fit_cells(
             x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
         ),
@@ -232,11 +232,11 @@ def calibrate(
 def probability_report(
     x: Floats, y: Floats, groups: Codes, scales: Scales, learned: LearnedMap, seed: int
 ) -> dict[str, Any] | None:
-    """Return how good calibrated scores are as probabilities of yes; `None` unless 0 and 1 are all.
+    """Return how good calibrated scores are as probabilities of yes; `None` without yes and no.
 
-    Brier scores are mean squared errors: of the score as it is, if it is on 0 to 1, of the
-    cross-fitted map, and of the share of yes given to all. The curve has the mean probability of
-    equal parts of the rows, and the share of yes among them.
+    Brier scores are mean squared errors: of the raw score, if it lies between 0 and 1, of the
+    cross-fitted map, and of a constant, the share of yes. The curve has the mean probability and
+    the share of yes in equal parts of the rows.
     """
     if not np.isin(y, (0.0, 1.0)).all() or scales.raters != (0.0, 1.0):
         return None
@@ -290,9 +290,10 @@ def curve_table(report: dict[str, Any]) -> Table | None:
 
 
 def report_table(report: dict[str, Any], coverage: float) -> Table:
-    """Return how one aspect's scores meet people's ratings, raw and calibrated.
+    """Return how well one aspect's scores match people's ratings, raw and calibrated.
 
-    The report is one of `calibrate`; the coverage the share of ratings that intervals should hold.
+    The report is one of `calibrate`; the coverage is the share of ratings that intervals should
+    contain.
     """
     before, after = report["agreement"]["before"], report["agreement"]["after"]
     name = report["aspect"]
@@ -302,21 +303,21 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (key.replace("_", " "), before[key], after[key]) for key in keys
     ]
-    notes = ["calibrated: by maps that saw other sources"]
+    notes = ["calibrated: by maps learned from other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
         raw = brier["raw"] and Estimate(**brier["raw"])
         rows.append(("Brier score", raw, Estimate(**brier["calibrated"])))
         notes.append(
-            "calibrated scores are probabilities of yes; the share of yes,"
-            f" {probability['share']:.3f}, given to all has a Brier score of"
+            "calibrated scores are probabilities of yes; a constant, the share of yes,"
+            f" {probability['share']:.3f}, has a Brier score of"
             f" {format_cell(Estimate(**brier['share']), _COLUMNS[-1])}"
         )
     if (sureness := report["calibration_error"]) is not None:
         rows.append(("calibration error (ECE)", sureness["raw"], sureness["calibrated"]))
         notes.append(
-            f"ECE of the probabilities of {sureness['of']}, {sureness['n']} rows: it is right in"
-            f" {sureness['right']:.1%}, the most frequent rating in {sureness['constant']:.1%}"
+            f"ECE of the probabilities of {sureness['of']}, {sureness['n']} rows: it is right for"
+            f" {sureness['right']:.1%}, the most frequent rating for {sureness['constant']:.1%}"
         )
     if after["distinct"] < before["distinct"]:
         notes.append(
@@ -325,7 +326,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     held_out = report["held_out"]
     promise = f"intervals for {coverage:.0%} of the ratings"
-    # an interval of a rating that is yes or no says nothing that its probability does not
+    # for a rating that is yes or no, the interval adds nothing to the probability
     if probability is None and held_out is None:
         notes.append(
             f"{promise}: too few sources to measure, and to give intervals narrower than the scale"
@@ -334,9 +335,10 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         both = (held_out["raw"], held_out["calibrated"])
         widths = (one and f"{one['mean_width']:.2f}" for one in both)
         held = (one and f"{one['coverage']:.1%}" for one in both)
-        rows += [("mean width of intervals", *widths), ("ratings that they hold", *held)]
+        rows += [("mean width of intervals", *widths), ("ratings that they contain", *held)]
         notes.append(
-            f"{promise}, on sources that had no part in them; the scale has {held_out['of']:g}"
+            f"{promise}, measured on sources that they were not learned from; the scale has "
+            f"{held_out['of']:g}"
             " points"
         )
     title = f"{name}: {report['kind']}, from {report['n']} rated rows of {report['groups']} sources"
@@ -344,9 +346,9 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
 
 
 def _weights(columns: Columns) -> Floats | None:
-    """Return the share of its source for which each rated row counts; `None` if all are equal.
+    """Return each rated row's weight within its source; `None` if all weights are equal.
 
-    A row that was drawn with probability p stands for 1 / p rows of its source.
+    A row that was drawn with probability p represents 1 / p rows of its source.
     """
     if columns.probabilities is None:
         return None
@@ -374,7 +376,7 @@ def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
 def _measure_held_out(
     made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
 ) -> dict[str, Any] | None:
-    """Return coverage and width of the intervals, and of raw scores', on sources of neither."""
+    """Return coverage and width of the intervals, and of raw scores, on held-out sources."""
     scales, grid, coverage = made.scales, made.grid, made.coverage
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
@@ -383,12 +385,11 @@ def _measure_held_out(
         own = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
         try:
-            # map and intervals are learned again without the test sources; taking the map from all
-            # rows and only the intervals from the training ones would let test ratings shape their
-            # own prediction
+            # map and intervals are learned again without the test sources; with the map of all
+            # rows, test ratings would shape their own prediction
             learned = learn_map(*rows, scales=scales, weights=own, method=made.kind, seed=seed)
         except DataError:
-            # too few or constant rows remain: nothing can be measured on held-out ones
+            # too few or constant rows remain, so nothing can be measured on held-out sources
             return None
         cells = fit_cells(
             x[train], y[train], learned.cross_fitted, groups[train],
@@ -400,7 +401,7 @@ def _measure_held_out(
             half = distance_to_hold(errors, groups[train], coverage)
             ends.append(grid.outward(raw[test] - half, raw[test] + half))
         for at, (low, high) in enumerate(ends):
-            # ends on thirds of a point are not exact in binary; a rating on the end is inside
+            # thirds of a point are not exact in binary; a rating equal to an end is inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     return {
@@ -408,7 +409,7 @@ def _measure_held_out(
             "coverage": float(np.average(inside[at], weights=weights)),
             "mean_width": float(np.average(widths[at], weights=weights)),
         }
-        # raw scores have no interval if the judge's scale is unknown: no number rather than a guess
+        # if the judge's scale is unknown, raw scores have no interval rather than a guessed one
         if name == "calibrated" or raw is not None
         else None
         for at, name in enumerate(names)
@@ -417,7 +418,7 @@ def _measure_held_out(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration folder holds."""
+    """The content of a calibration folder."""
 
     aspects: tuple[Annotated[AspectCalibration, AfterValidator(_validate)], ...]
     """One per score, in order."""
@@ -425,7 +426,7 @@ class Calibration:
     """Digests of the sources whose ratings it was learned from."""
 
     def of(self, aspect: str) -> AspectCalibration | None:
-        """Return the calibration of a score; `None` if it has none."""
+        """Return the calibration of a score; `None` if there is none."""
         return next((one for one in self.aspects if one.aspect == aspect), None)
 
     def check(self, aspect: str, signature: str, *, allow_change: bool = False) -> None:
@@ -447,17 +448,18 @@ class Calibration:
     def apply(self, score: Score, *, allow_change: bool = False) -> Score:
         """Return a score with `calibrated`, `low` and `high`.
 
-        Unscored ones and other aspects as they are.
+        Unscored rows and other aspects stay unchanged.
 
         Raises:
-            ConfigurationError: It is of another judge.
+            ConfigurationError: The score is from another judge.
         """
         own = self.of(score.aspect)
         if own is None or score.value is None:
             return score
         self.check(score.aspect, score.signature, allow_change=allow_change)
         calibrated = own.apply(np.array([score.value]))
-        # extrapolating would look as certain as the rest; the raw score stays, marked as outside
+        # an extrapolated value would look as certain as the others, so the raw score stays, marked
+        # as outside
         if calibrated.outside[0]:
             return score.model_copy(update={"outside": True})
         ends = (calibrated.values[0], calibrated.low[0], calibrated.high[0])
@@ -469,7 +471,7 @@ class Calibration:
 def _with_calibrated(
     evidence: tuple[dict[str, Any], ...], temperature: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return evidence whose probabilities of levels have calibrated ones beside them."""
+    """Return the evidence with calibrated probabilities of levels added."""
     sent = [piece["probability"] for piece in evidence if "probability" in piece]
     if temperature == 1.0 or not sent:
         return evidence
@@ -497,10 +499,10 @@ def save(
         text: The reports as text.
         out: A new or empty folder.
         sources: Digests of the sources with ratings.
-        made: Seed and what else is needed to repeat it.
+        made: Seed and other values that are needed to repeat it.
 
     Raises:
-        RunFolderError: The folder holds something.
+        RunFolderError: The folder is not empty.
         StorageError: It cannot be written.
     """
     check_new_folder(out)
@@ -511,8 +513,8 @@ def save(
     }
     with storage_errors(f"the calibration cannot be written to {out}"):
         out.mkdir(parents=True, exist_ok=True)
-        # the calibration is written last: a folder that was interrupted holds no
-        # `calibration.json`, and `load` refuses it
+        # the calibration is written last: an incomplete folder has no `calibration.json`, so `load`
+        # refuses it
         write_json(out / "report.json", {"format": FORMAT, "aspects": list(reports)})
         write_text(out / "report.txt", text)
         write_sealed(out / FILE, content, format=FORMAT)
@@ -522,7 +524,8 @@ def load(folder: str | Path) -> Calibration:
     """Read a calibration folder.
 
     Raises:
-        ConfigurationError: The folder holds none, or one of a newer format or changed by hand.
+        ConfigurationError: The folder has no calibration, or one that has a newer format or was
+            edited.
         DataError: Its content is damaged.
     """
     path = Path(folder) / FILE
@@ -545,5 +548,5 @@ _CALIBRATION = TypeAdapter(Calibration)
 
 
 def source_digest(source: str) -> str:
-    """Return 12 hex digits of a source's digest, by which its ratings are recognized."""
+    """Return 12 hex digits of a source's digest, which identify its ratings."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -3,8 +3,8 @@
 Reads score files, run folders, data sets and label plans; texts are not kept. A data set whose rows
 hold `metrics` serves as a file of scores too.
 
-Before numbers are learned from or estimated, scales must fit, scores come from one judge, and
-labels have been drawn by chance; every refusal says what is wrong and what to do.
+Estimates need scales that match, scores from one judge, and rated rows that were drawn by chance;
+every error says what is wrong and what to do.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from textassay.table import Note
 
 RatingScale = tuple[float, float]
 MAX_UNSCORED = 0.05
-"""Share of rows without a score above which bounds are reported."""
+"""Bounds on the mean are reported if more than this share of the rows has no score."""
 
 
 @dataclass(slots=True)
 class Judged:
-    """All last scores of one aspect."""
+    """The latest score of each example on one aspect."""
 
     values: dict[str, float | None] = field(default_factory=dict)
     """Score by id, `None` if unscored."""
     signatures: dict[str, None] = field(default_factory=dict)
-    """Signatures that occur, `""` for rows without one."""
+    """Signatures that occur, `""` for rows without a signature."""
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
     """Scales that occur; empty if rows have none."""
     labels: tuple[str, ...] = ()
-    """Names of the labels whose numbers the values are; empty if they are not labels."""
+    """Names of the labels if the values are numbers of labels, else empty."""
     is_nominal: bool = False
     """Whether these labels have no order."""
     texts: dict[str, str] = field(default_factory=dict)
     """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
     shares: dict[str, dict[float, float]] = field(default_factory=dict)
-    """Probability of each level by id, where the scores have them as evidence."""
+    """Probability of each level by id, if the evidence of the scores has it."""
 
     @property
     def scale(self) -> RatingScale | None:
@@ -79,9 +79,9 @@ def read_judged(
     Labels are as `with_labels` returns them; their scale is the range of their numbers.
 
     Args:
-        source: What holds the scores.
+        source: Where the scores are.
         reader: Reads labels; by default the labels of the run's aspects.
-        whole_labels: Whether labels without an order are kept as they are.
+        whole_labels: Whether labels without an order stay one aspect.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -95,8 +95,8 @@ def read_judged(
     judged: dict[str, Judged] = {}
     for row in read_score_rows(source, reader):
         own = judged.setdefault(row.aspect, Judged())
-        # score files are journals: a resumed run appends a new line for an id that failed before,
-        # and the last line counts
+        # score files are journals: a resumed run appends a new line for a failed id, and the last
+        # line counts
         own.values[row.id] = row.value
         if row.text:
             own.texts[row.id] = row.text
@@ -122,10 +122,10 @@ def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
 def with_labels(
     judged: Mapping[str, Judged], labels: LabelSets, *, whole: bool = False
 ) -> dict[str, Judged]:
-    """Return scores with the names of the labels that their numbers are.
+    """Return scores with the names of the labels behind their numbers.
 
-    Labels without an order have no mean, but each of them has a share: an aspect with such labels
-    becomes 0 or 1 for each, named by `member_name`, unless whole labels are wanted.
+    Labels without an order have no mean, but each label has a share: an aspect with such labels
+    becomes one column of 0 and 1 per label, named by `member_name`, unless `whole_labels`.
     """
     found: dict[str, Judged] = {}
     for name, one in judged.items():
@@ -169,7 +169,7 @@ class Columns:
     raters: Floats
     """Single ratings with gaps, shape (n, raters); no columns if the data have none."""
     groups: Codes
-    """Code of each row's source, shape (n,); a row without one is a source of its own."""
+    """Code of each row's source, shape (n,); a row without a source is a source of its own."""
     has_groups: bool
     """Whether any row names its source."""
     systems: list[str | None]
@@ -188,19 +188,23 @@ class Columns:
     unknown: int
     """Scored ids that are not in the data."""
     other_texts: tuple[str, ...] = ()
-    """Ids under which the data have another text than was judged; these rows and their ratings are
-    left out."""
+    """Ids whose text in the data differs from the judged text; these rows and their ratings are
+    left out.
+    """
     without_text: int = 0
     """Rated rows without a text, which belong to the score with their id."""
     rater_names: tuple[str, ...] = ()
     """Names of the columns of `raters`; their numbers if the data have no names."""
     labels: tuple[str, ...] = ()
-    """Names of the labels without an order whose numbers scores and ratings are; empty if they are
-    none."""
+    """Names of the labels without an order, if scores and ratings are numbers of such labels, else
+    empty.
+    """
     levels: Floats = field(default_factory=lambda: np.empty(0))
-    """Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave none."""
+    """Levels to which the judge gave probabilities, on its scale, shape (k,); empty without
+    probabilities.
+    """
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """Probability of each level, NaN where a row has none, shape (n, k)."""
+    """Probability of each level, shape (n, k); NaN for rows without probabilities."""
 
     @property
     def scored(self) -> Mask:
@@ -219,14 +223,14 @@ class Columns:
         return self.scores[rows], self.ratings[rows], self.groups[rows]
 
     def notes(self) -> Iterator[Note]:
-        """Yield how many scores and rows have no counterpart."""
+        """Yield notes on scores and rows without a counterpart."""
         yield from join_notes(self.other_texts, self.without_text, self.unknown)
         if self.unjudged:
             text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
             yield Note(text, warning=True)
 
     def only(self, rows: Mask) -> Columns:
-        """Return some of the rows; codes of sources stay what they are."""
+        """Return some of the rows; codes of sources do not change."""
         arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
         parts = {name: getattr(self, name) for name in arrays}
         if len(self.levels):
@@ -274,8 +278,8 @@ def join_columns(
         levels, shares = _level_columns(judged, ids)
         if probabilities is not None:
             drawn = probabilities[at]
-            # a rated row of unknown probability has no inverse-probability weight; dropping it
-            # would bias the mean silently
+            # a rated row without a probability has no weight, and dropping it would silently bias
+            # the mean
             if (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
                 raise DataError(
                     f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
@@ -350,8 +354,8 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
 
     Args:
         columns: Scores and ratings.
-        given: The raters' scale by human aspect, if the user gave it. Otherwise it is the judge's
-            if all ratings lie on that, or the range of the ratings if the judge is unbounded, or on
+        given: The raters' scale by human aspect, if the user gave it. Otherwise the judge's scale,
+            if it contains all ratings; the range of the ratings if the judge is unbounded, or is on
             0 to 1 while a rating is above 1.
 
     Raises:
@@ -368,7 +372,7 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     if scale is not None:
         _refuse_off_scale(columns, scale, "the scale that was given")
         return Scales(columns.scale, scale)
-    # a judge on 0 to 1 often gives probabilities, whose scale says nothing about people's
+    # a judge on 0 to 1 often gives probabilities, whose scale does not show the raters' scale
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
     _refuse_off_scale(
@@ -380,7 +384,7 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
 def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
     """Return the signature that all scores share, empty if they have none; refuse several.
 
-    Unless `allow_change`, which is `None` where users cannot ask for it.
+    `allow_change` accepts several; it is `None` for callers that have no such option.
     """
     if not allow_change:
         way_out = ", or set allow_change=true if the differences do not matter"

@@ -1,8 +1,8 @@
 """Two runs, or two systems of one run: two judges, versions of a system, samples of traffic.
 
 Knows recorded scores and, if given, the data for their sources. Scores are paired by text, or else
-by source, so what makes a source easy for both cancels out. Samples that share neither are compared
-as independent ones. What is shared in part is in `partly_shared.py`.
+by source, so that the difficulty of a source cancels out. Samples that share neither are compared
+as independent samples. `partly_shared.py` combines both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from textassay.agreement.records import refuse_other_labels, refuse_several_judg
 from textassay.estimation.columns import Judged
 from textassay.estimation.compare_rows import CompareRow, Unpaired
 from textassay.estimation.means import (
-    NO_ESTIMATE,
     SystemDifference,
     Weight,
     adjust_p,
@@ -32,10 +31,11 @@ from textassay.estimation.paired import paired_difference
 from textassay.estimation.partly_shared import Sides, combine
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.table import Estimate
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
-    """Return the scores of one system's texts; raise `UnknownName` if no row has the system."""
+    """Return the scores of one system's texts; raise `UnknownName` if the system has no row."""
     ids = {id_ for id_, own in zip(people.ids, people.systems, strict=True) if own == system}
     if not ids:
         known = sorted({name for name in people.systems if name is not None})
@@ -73,21 +73,22 @@ def compare_runs(
 ) -> list[CompareRow]:
     """Compare two runs by aspect.
 
-    Texts are paired by id. If no id is in both runs, the means of their sources are paired. What
-    has no counterpart is compared as independent samples, and both differences are combined.
+    Texts are paired by id. If no id is in both runs, the means of their sources are paired. Texts
+    or sources without a counterpart are compared as independent samples, and both differences are
+    combined.
 
     Args:
         a: The first run, from `read_judged`.
         b: The second run.
         people: The data, for their sources; without them every text is a source of its own.
-        other_people: The data of the second run, if they are others.
+        other_people: The data of the second run, if they differ.
         unpaired: Whether runs that share neither ids nor sources are compared as independent
             samples, such as two weeks of traffic.
-        aspects: What to compare; all that both runs judged if left out.
+        aspects: Aspects to compare; by default all that both runs judged.
         confidence: Confidence of the intervals.
         seed: Seed of the sign flips.
-        weight: What the means are over: `sources`, each counting the same however many texts it
-            has, or `texts`.
+        weight: `sources` gives each source the same weight, however many texts it has; `texts`
+            gives each text the same weight.
 
     Raises:
         UnknownName: An aspect is not in both runs.
@@ -118,27 +119,31 @@ def compare_runs(
     }
     options = _Options(sources, unpaired, confidence, seed, weight)
     rows = [_if_same_scale(options.compare(name, a[name], b[name])) for name in names]
-    # the family is all requested aspects: more aspects mean more chances of a false alarm
+    # p-values are adjusted over all requested aspects: each aspect adds a chance of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreDifference(SystemDifference):
-    """The difference of two systems' mean scores, and on how much it rests."""
+    """The difference of two systems' mean scores, and the number of sources behind it."""
 
     n: int = 0
-    """Sources with texts of both systems, and `unpaired`; texts if the samples are independent."""
+    """Number of sources with texts of both systems, and `unpaired`; texts if the samples are
+    independent.
+    """
     unpaired: int = 0
-    """Sources of one system alone, which are compared as independent samples."""
+    """Number of sources of one system alone, which are compared as independent samples."""
     left_out: int = 0
-    """Sources of one system alone that are in no figure, since the other has too few."""
+    """Number of sources of one system alone that are not used, since the other system has too
+    few.
+    """
 
 
 def compare_systems(
     scores: Mapping[str, Judged], people: People, systems: Sequence[str], **options: Any
 ) -> list[ScoreDifference]:
-    """Compare each two systems of one run by its scores, with options of `compare_runs`."""
+    """Compare each pair of systems of one run by its scores, with the options of `compare_runs`."""
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
     rows = [compare_runs(sides[a], sides[b], people, **options) for a, b in pairs]
@@ -165,7 +170,7 @@ def compare_systems(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """How two runs are compared on each aspect."""
+    """Options of the comparison on each aspect."""
 
     sources: Mapping[str, str | None]
     unpaired: bool
@@ -193,11 +198,11 @@ class _Options:
         )
 
     def _paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
-        """Pair what has a counterpart, and compare the rest as independent samples."""
-        # in an order of their own: judges answer in any order, and random flips depend on it
+        """Pair texts or sources with a counterpart; the others are independent samples."""
+        # sorted: judges answer in any order, and the random flips depend on the order
         shared = sorted(a.values.keys() & b.values.keys())
-        # a text that one run left unscored is left out on both sides: counting it on one would
-        # compare means over different texts
+        # a text that one run left unscored is left out on both sides, so that both means are over
+        # the same texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
         pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
         alone = [_scored(one, other) for one, other in ((a, b), (b, a))]
@@ -209,7 +214,7 @@ class _Options:
             return replace(self._independent(aspect, first, second), unscored=len(shared))
         if not pairs:
             raise DataError(
-                f"no text has a score of {aspect!r} in both runs; all are unscored in one"
+                f"no text has a score of {aspect!r} in both runs; one run left each unscored"
             )
         codes = group_codes(self.sources.get(id_) for id_, *_ in pairs)
         x, y = np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs])
@@ -220,7 +225,7 @@ class _Options:
             ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
             **self._about(a, b),
         )  # fmt: skip
-        # texts of a source that is paired depend on it: they are no sample of their own
+        # texts of a paired source depend on it, so they are not an independent sample
         used = {source for id_, *_ in pairs if (source := self.sources.get(id_)) is not None}
         rest = [
             {id_: value for id_, value in one.items() if self.sources.get(id_) not in used}
@@ -278,13 +283,13 @@ class _Options:
 def _if_same_scale(row: CompareRow) -> CompareRow:
     if row.same_scale:
         return row
-    # the difference of a 4 of 5 and a .8 of 1 is a number that means nothing; how well either
-    # agrees with people can still be compared
-    return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
+    # the difference between 4 on a scale of 1 to 5 and .8 on a scale of 0 to 1 is meaningless;
+    # agreement with people can still be compared
+    return replace(row, difference=Estimate(None), p=None, wins=None, ties=None, losses=None)
 
 
 def _scored(judged: Judged, other: Judged | None = None) -> dict[str, float]:
-    """Return the scores by id, of ids that another run does not have if one is given."""
+    """Return the scores by id, without the ids of another run if one is given."""
     known = () if other is None else other.values.keys()
     return {
         id_: value for id_, value in judged.values.items() if value is not None and id_ not in known
@@ -297,7 +302,7 @@ def _count_other_texts(a: Judged, b: Judged) -> int | None:
 
 
 def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
-    """Return the mean of each source's scores, under its name."""
+    """Return the mean of each source's scores, by name of the source."""
     scored: dict[str, list[float]] = {}
     for id_, value in judged.values.items():
         if (group := sources.get(id_)) is not None:

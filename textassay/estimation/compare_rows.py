@@ -12,13 +12,15 @@ from textassay.estimation.means import MEANS_OVER, Weight
 from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
-"""With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
-too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
+"""With fewer sources than this, differences with mean 0 and a long tail (lognormal) give a p-value
+below .05 too often; they give a p-value below this one in 4 to 6 % of 1,500 draws with 8 to 30
+sources.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Number of texts, or sources, of each run that have no counterpart in the other."""
+    """Number of texts, or sources, of each run without a counterpart in the other."""
 
     a: int = 0
     """In the first run."""
@@ -32,7 +34,7 @@ class Unpaired:
 
 
 class DifferenceRow(ResultRow):
-    """Base of rows with a difference, whose JSON has the ends of its interval beside it."""
+    """Base of rows with a difference; the JSON has the ends of its interval beside it."""
 
     __slots__ = ()
 
@@ -52,8 +54,9 @@ class CompareRow(DifferenceRow):
     aspect: str = field(metadata=column("aspect"))
     """Name of the aspect."""
     n: int = field(metadata=column("n", "count"))
-    """Texts that both runs scored, or sources with texts of both if they are paired by source, and
-    `unpaired`, which have no counterpart."""
+    """Number of texts that both runs scored, or of sources with texts of both if paired by source,
+    plus `unpaired`.
+    """
     groups: int = field(
         metadata=column("sources", "count", name="sources")
         | column(
@@ -64,15 +67,15 @@ class CompareRow(DifferenceRow):
     )  # fmt: skip
     """Sources among them."""
     a: float = field(metadata=column("a", "number"))
-    """Mean of the first run, over sources or texts as `mean_over` says."""
+    """Mean of the first run, over sources or texts, see `mean_over`."""
     b: float = field(metadata=column("b", "number"))
     """Mean of the second."""
     difference: Estimate = field(metadata=column("a - b", "interval"))
     """With its interval."""
     p: float | None = field(metadata=column("p", "p"))
-    """Of the difference, over sources; `None` with fewer than two."""
+    """P-value of the difference, over sources; `None` with fewer than two sources."""
     p_holm: float | None = field(metadata=column("p (Holm)", "p"))
-    """The same, adjusted over the aspects."""
+    """The p-value, adjusted over the aspects."""
     wins: int | None = field(metadata=column("wins", "count"))
     """Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`, `None`
     if the runs score on different scales."""
@@ -81,7 +84,7 @@ class CompareRow(DifferenceRow):
     losses: int | None = field(metadata=column("losses", "count"))
     """Texts that the second run scores higher."""
     unscored: int
-    """Texts of both runs that one or both left unscored."""
+    """Texts of both runs that at least one run left unscored."""
     signatures: tuple[str, str]
     """Signature of the first and of the second run's scores."""
     scales: tuple[RatingScale | None, RatingScale | None]
@@ -95,11 +98,13 @@ class CompareRow(DifferenceRow):
     """Scored texts, or sources, without a counterpart that are compared as independent samples; if
     something is paired, wins, ties and losses do not count them."""
     left_out: Unpaired = Unpaired()
-    """Scored texts, or sources, without a counterpart that are in no figure, since the other run
-    has too few of them to compare with."""
+    """Scored texts, or sources, without a counterpart that are not used, since the other run has
+    too few to compare with.
+    """
     other_texts: int | None = None
-    """Pairs of equal id whose texts differ, such as in two versions of a system; `None` if the
-    texts are not recorded."""
+    """Pairs with equal ids whose texts differ, such as in two versions of a system; `None` if the
+    texts are not recorded.
+    """
 
     @property
     def same_scale(self) -> bool:
@@ -110,7 +115,7 @@ class CompareRow(DifferenceRow):
         """Return JSON values, without signatures and scales."""
         content = DifferenceRow.as_dict(self)
         del content["signatures"], content["scales"]
-        # the figures of the runs first, then their difference, then how it came about
+        # first the figures of the runs, then their difference, then how it was computed
         last = (
             "difference", "low", "high", "unscored", "mean_over", "paired_by", "unpaired",
             "left_out", "other_texts",
@@ -122,12 +127,10 @@ class CompareRow(DifferenceRow):
 def comparison_table(
     rows: Sequence[CompareRow], people: People | None = None, subsets: Sequence[str] = ()
 ) -> Table:
-    """Return what `compare_runs` found with these data as a table.
+    """Return the rows of `compare_runs` as a table.
 
-    Args:
-        rows: What was found.
-        people: The data; `None` if they are not known.
-        subsets: The subset of each row, if the data were divided.
+    Args: rows: Rows of `compare_runs`. people: The data; `None` if they are not known. subsets: The
+    subset of each row, if the data were divided.
     """
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
     alone = "every text counts as a source of its own"
@@ -157,8 +160,8 @@ def _notes(row: CompareRow) -> Iterator[Note]:
         yield Note(f"{row.aspect}: no id is on both sides, so means of {paired} sources are paired")
     elif row.paired_by is None:
         yield Note(
-            f"{row.aspect}: no id and no source has a score on both sides, so these are two"
-            " independent samples: a difference may be one of their texts",
+            f"{row.aspect}: no id and no source has a score on both sides, so these are two "
+            "independent samples: their texts may explain a difference",
             warning=True,
         )
     if row.paired_by and row.unpaired.total:
@@ -170,8 +173,8 @@ def _notes(row: CompareRow) -> Iterator[Note]:
         )
     if row.left_out.total:
         yield Note(
-            f"{row.aspect}: {row.left_out.a} {what} of a and {row.left_out.b} of b are on one side"
-            " alone, with nothing on the other to compare them with, and are in no figure",
+            f"{row.aspect}: {row.left_out.a} {what} of a and {row.left_out.b} of b are on one "
+            "side alone, with nothing on the other to compare them with, and are not used",
             warning=True,
         )
     if row.other_texts:
@@ -180,20 +183,20 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             " differences are differences of the texts, too"
         )
     if row.unscored:
-        text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"
+        text = f"{row.aspect}: {row.unscored} texts that a run left unscored are left out"
         yield Note(text, warning=True)
     if not row.same_scale:
         first, second = (f"{low:g} to {high:g}" for low, high in filter(None, row.scales))
         yield Note(
-            f"{row.aspect}: one run scores from {first}, the other from {second}, so a - b"
-            " means nothing; compare their agreement with people (give DATA with ratings), or"
+            f"{row.aspect}: one run scores from {first}, the other from {second}, so a - b is "
+            "meaningless; compare their agreement with people (give DATA with ratings), or"
             " their means on the raters' scale (textassay estimate)",
             warning=True,
         )
     elif not row.difference.ends and row.p is not None:
         yield Note(
-            f"{row.aspect}: {row.groups} sources that all differ by the same do not show how far"
-            " others would, so there is no interval",
+            f"{row.aspect}: {row.groups} sources that all differ equally do not show how much "
+            "others would vary, so there is no interval",
             warning=True,
         )
     elif not row.difference.ends:
@@ -205,8 +208,9 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             f" comparisons without a difference: compare {FEW_SOURCES} sources to be sure",
             warning=True,
         )
-    # no warning: comparing two judges is one of the two uses of a comparison
+    # a note and no warning: comparing two judges is a normal use of a comparison
     if row.signatures[0] != row.signatures[1]:
         yield Note(
-            f"{row.aspect}: the runs are of two judges or settings, so the difference is theirs"
+            f"{row.aspect}: the runs have different judges or settings, which may explain the "
+            "difference"
         )

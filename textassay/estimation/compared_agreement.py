@@ -30,7 +30,7 @@ class AgreementDifference(DifferenceRow):
     coefficient: str = field(metadata=column("coefficient"))
     """Name of the measure."""
     n: int = field(metadata=column("n", "count"))
-    """Rated texts that both runs scored; for choices groups."""
+    """Number of rated texts that both runs scored; for choices, of groups."""
     a: float | None = field(metadata=column("a", "number"))
     """The measure of the first run; `None` if undefined."""
     b: float | None = field(metadata=column("b", "number"))
@@ -40,13 +40,13 @@ class AgreementDifference(DifferenceRow):
     p: float | None = field(metadata=column("p", "p"))
     """Two-sided p-value; `None` if undefined."""
     p_holm: float | None = field(default=None, metadata=column("p (Holm)", "p"))
-    """The same, adjusted over subsets of the data; `None` without subsets."""
+    """The p-value, adjusted over subsets of the data; `None` without subsets."""
 
     @classmethod
     def of(
         cls, aspect: str, coefficient: str, n: int, found: Difference, level: Level = "dataset"
     ) -> AgreementDifference:
-        """Return the row of a difference that was found."""
+        """Return the row of a difference."""
         difference = Estimate(found.difference, *(found.ci or ()))
         return cls(aspect, level, coefficient, n, found.a, found.b, difference, found.p)
 
@@ -62,8 +62,8 @@ def agreement_difference(
 ) -> list[AgreementDifference]:
     """Return by aspect and coefficient how much better the first run agrees with people.
 
-    Aspects without ratings of their name are left out. At dataset level, with a bootstrap over
-    sources that both sides share.
+    Aspects without ratings of the same name are left out. At dataset level, with a bootstrap that
+    draws the same sources for both runs.
     """
     rows = []
     for name in aspects:
@@ -83,7 +83,7 @@ def agreement_difference(
 def choice_difference(
     a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
 ) -> list[AgreementDifference]:
-    """Return by aspect how much more often the first run puts first what people find best.
+    """Return by aspect how much more often the first run puts the best text first.
 
     In pairs of texts, and in groups of texts if the data name them, counted as in
     `agreement/choice.py`. An aspect without any such group is left out.
@@ -120,15 +120,15 @@ def label_difference(
 ) -> list[AgreementDifference]:
     """Return by aspect and measure how much better the first judge's labels agree with people's.
 
-    Aspects without ratings of their name are left out, and those whose scores are no labels.
+    Aspects whose scores are not labels, or without ratings of the same name, are left out.
 
     Args:
         a: Scores of the first run, from `read_scores`.
         b: Scores of the second.
         people: The data with ratings.
         labels: Labels by name of the aspect; scores and ratings that are all 0 or 1 are no and yes.
-        other_labels: Those of the second run; by default the same.
-        aspects: What to compare; all that both runs have if left out.
+        other_labels: Labels of the second run; by default the same.
+        aspects: Aspects to compare; by default all that both runs have.
         bootstrap: Number of random weightings of the sources.
         seed: Seed of the weightings.
 
@@ -162,7 +162,7 @@ def label_difference(
 def agreement_difference_table(
     agreement: Sequence[AgreementDifference], *, of_subset: bool = False
 ) -> Table:
-    """Return differences of agreement with people as a table; of a subset with adjusted p."""
+    """Return differences of agreement with people as a table; subsets have adjusted p-values."""
     undefined = {one.aspect: None for one in agreement if one.difference.value is None}
     notes = [Note("intervals: 95%, over sources")]
     if any(one.level == "group" for one in agreement):

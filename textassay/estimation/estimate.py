@@ -2,12 +2,12 @@
 
 Judge only, labels only, and corrected.
 
-Knows columns. A mean is over sources, each counting the same however many texts it has, or over
-texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
-cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
-`means`), of yes and no as well: where the rated rows are a random draw, Rogan and Gladen's
-correction, which divides by sensitivity + specificity - 1, errs more than the ratings alone. It is
-for ratings that were chosen by hand.
+Knows columns. A mean is over sources, each with the same weight however many texts it has, or over
+texts; if sources differ in size, these are different numbers. The corrected estimate moves the mean
+of the judge's cross-fitted calibrated scores by the error on the rated rows (see `means`), also for
+yes and no: if the rated rows are a random draw, Rogan and Gladen's correction, which divides by
+sensitivity + specificity - 1, has larger errors than the ratings alone. It is used for ratings of
+texts that were chosen by hand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.estimation.means import (
     MEANS_OVER,
-    NO_ESTIMATE,
     Corrected,
     Linearized,
     SystemDifference,
@@ -61,25 +60,34 @@ from textassay.table import (
     table_of,
 )
 
-MIN_OWN = 8
-"""Rated sources from which a system is corrected by its own ratings."""
-MIN_OTHER = 7
-"""Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
-mostly equal ratings holds less than 93 % in simulations."""
-MIN_OF_TEXTS = 20
-"""Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
-with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
-MAX_UNRATED = 0.05
-"""Share of all texts above which a source without ratings is warned of in a mean over texts: of a
-source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
-UNLIKE = 0.01
-"""P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
-2 % of the random draws have one in simulations, and 97 % of the draws that rate the first sources
-of a judge that grows stricter."""
-_UNEQUAL = 0.75
-"""Share of the number of sources below which Kish's number speaks of unequal sizes, or weights: of
-ratings that are mostly fives, drawn text by text, 95 % intervals held 92 to 94 % if the end at five
-was short, and hold 93 to 95 % with both ends as long as Student's."""
+
+@dataclass(frozen=True, slots=True)
+class EstimateLimits:
+    """Bounds for choosing a correction and for warnings; docs/estimation.md explains them."""
+
+    own: int = 8
+    """A system with at least this number of rated sources is corrected by its own ratings."""
+    other: int = 7
+    """Fewest sources (Kish's number) with a rating other than the commonest: with fewer, a 95 %
+    interval of mostly equal ratings covers less than 93 % in simulations."""
+    of_texts: int = 20
+    """Fewest rated sources (in sources of equal size) for a mean over texts: with fewer, if ratings
+    depend on the size of a source, 95 % intervals cover 90 to 93 % in simulations."""
+    unrated: float = 0.05
+    """A mean over texts warns of an unrated source with more than this share of the texts: if an
+    unrated source with 40 % of them is worse than the others, 95 % intervals contain the mean in
+    28 % of the draws."""
+    p: float = 0.01
+    """Rated texts are no random draw if the test of equal scores of rated and other texts has a
+    p-value below this: in simulations this is so for 1 to 2 % of random draws, and for 97 % of the
+    draws that rate the first sources of a judge that becomes stricter."""
+    equal: float = 0.75
+    """Sizes or weights are unequal if Kish's number is below this share of the number of sources.
+    With ratings that are mostly fives, drawn text by text, 95 % intervals cover 92 to 94 % if
+    skewness shortens the end at five, and 93 to 95 % with both ends as long as Student's."""
+
+
+LIMITS = EstimateLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +130,12 @@ class EstimateRow(ResultRow):
     """How many ratings one rating is worth with the judge's help; `None` if undefined."""
     method: str
     """`ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed` if the
-    system has too few ratings and the judge is taken to err as on the others."""
+    system has too few ratings and the judge is assumed to err as on the other systems.
+    """
     unscored: dict[str, Any]
-    """Rows without a score: number, share, mean rating, and bounds if they are many."""
+    """Rows without a score: number, share, mean rating, and bounds on the mean if there are
+    many.
+    """
     outside: float
     """Share of the scores outside the range that has ratings."""
     sparse: float
@@ -134,12 +145,13 @@ class EstimateRow(ResultRow):
     mean_over: Weight = "sources"
     """What the means are over, `sources` or `texts`."""
     warnings: tuple[str, ...] = ()
-    """Why the intervals cannot be trusted; empty if nothing speaks against them."""
+    """Reasons not to trust the intervals; empty if there are none."""
     rank: tuple[int, int] | None = field(
         default=None, metadata=column("rank", "number", cell=lambda row: rank_range(row.rank))
     )
-    """Best and worst rank among the systems that the tests leave open, 1 for the best; `None` if
-    not ranked."""
+    """Best and worst rank that the tests leave open, 1 for the best system; `None` if not
+    ranked.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +218,7 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
 
 
 def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
-    """Yield the warnings of all rows together, and one for all systems that have any."""
+    """Yield the warnings of all rows together, and one that names the systems with warnings."""
     whole, *others = rows
     yield from (Note(f"{whole.aspect}: {text}", warning=True) for text in whole.warnings)
     if systems := [str(row.system) for row in others if row.warnings]:
@@ -243,8 +255,7 @@ def estimate_means(
         seed: Seed of the folds.
         weight: What the means are over: `sources`, each counting the same however many texts it
             has, or `texts`.
-        lower_is_better: Human aspects on which a low rating is a good one: there rank 1 is of the
-            lowest mean.
+        lower_is_better: Human aspects on which a low rating is good: rank 1 is the lowest mean.
 
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
@@ -286,8 +297,8 @@ class _Work:
         if self.calibration is None:
             learned = learn_map(x, y, at, scales=self.scales, method=self.map_kind, seed=self.seed)
             self.f = learned.predict_unseen(scored.scores)
-            # a rated row's value comes from folds without its source: with in-sample values the
-            # errors on rated rows, and so the correction and its interval, would be too small
+            # a rated row's value comes from folds without its source: with in-sample values, the
+            # errors on rated rows, the correction and its interval would be too small
             self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
         else:
             refuse_unlearnable(x, y, at)
@@ -299,22 +310,22 @@ class _Work:
         self._residual = self._mean(y - self.f[rated], at)
 
     def of(self, system: str) -> Mask:
-        """Return which scored rows a system made."""
+        """Return a mask of the scored rows of a system."""
         return np.asarray(self._systems == system, bool)
 
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
-        """Return the estimates of one mean, and its linearization, `None` if refused."""
+        """Return the estimates of one mean, and their linearization (`None` if refused)."""
         part = self.columns.only(inside)
         x, y, at = part.pairs
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the error of all systems is the better estimate
-        is_own = own >= MIN_OWN or system is None
+        is_own = own >= LIMITS.own or system is None
         behind = inside if is_own else self.of_all
         corrected = self._correct(behind)
         refused = self.range.refusal(outside)
-        # ratings drawn from a system itself lie where its scores lie, and so do ratings drawn from
-        # all rows for all rows
+        # ratings drawn from a system itself cover its range of scores, as ratings drawn from all
+        # rows cover the range of all rows
         if refused is None and (not is_own or system is None):
             refused = self.range.refusal_of_few(sparse)
         if is_own:
@@ -322,18 +333,18 @@ class _Work:
             if self._is_yes_no(part):
                 unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.over))
                 point = replace(point, unseen=corrected.lambda_**2 * unseen)
-                # rows that were chosen by hand may have more of one answer than the run has; the
-                # judge can still be right about either answer as often as in the run
+                # rows chosen by hand may have one answer more often than the run; the judge can
+                # still be right about either answer as often as in the run
                 if self.chosen and (share := self._prevalence(part)):
                     method, point = "rogan-gladen", share
         else:
             method, point = "borrowed", self._borrow(inside)
             labels = [self._mean(y, at, part.only(part.rated).probabilities)] if own else []
-        # ratings that are mostly an end of the scale can deviate to one side only; how far follows
-        # from their skewness, which a few sources determine where they weigh most
+        # ratings that are mostly at an end of the scale can deviate to one side only; skewness
+        # shows how far, but is unreliable if a few sources have most of the weight
         grade, share_of_it = commonest(self.columns.only(behind).pairs[1])
         is_end = share_of_it > MOSTLY and grade in self.scales.raters and not _unequal(point)
-        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
+        estimate = Estimate(None) if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
             human=part.human,
@@ -343,7 +354,7 @@ class _Work:
             rated=len(y),
             rated_groups=own,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else NO_ESTIMATE,
+            labels_only=self._estimate(*labels, one_tailed=is_end) if labels else Estimate(None),
             corrected=estimate,
             lambda_=corrected.lambda_ if method == "ppi++" else None,
             worth=ratio_of_variances(corrected.labels_only, point) if is_own else None,
@@ -357,11 +368,11 @@ class _Work:
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
-        """Compare each two systems."""
+        """Compare each pair of systems."""
         differences = []
         for a, b in combinations(points, 2):
-            # pairing removes how hard each source is; without common ratings the linearized means
-            # are subtracted, which still pairs them through the sources they share
+            # pairing removes the difficulty of each source; without common ratings the linearized
+            # means are subtracted, which still pairs them through shared sources
             delta = self._paired_difference(a, b) or points[a].minus(points[b])
             estimate = delta.estimate(self.confidence)
             if self.chosen or not _shows_spread(delta):
@@ -373,23 +384,24 @@ class _Work:
     def _paired_difference(self, a: str, b: str) -> Linearized | None:
         """Return the corrected mean difference over sources; `None` if too few sources are rated.
 
-        Scores count on sources that both systems have, ratings on those where both are rated.
+        Uses scores of sources that both systems have, and ratings of sources with ratings of both.
         """
         sides = self.of(a), self.of(b)
         is_by_source = self.over == "sources" or all(of_one_size(self.groups[s]) for s in sides)
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
-        # probability, and a mean over texts is one over sources only if all have as many
+        # probabilities, and a mean over texts equals the mean over sources only if all have the
+        # same size
         if self.columns.probabilities is not None or not is_by_source:
             return None
         (f_a, y_a), (f_b, y_b) = (self._by_source(inside) for inside in sides)
         f, y = f_a - f_b, y_a - y_b
         here = np.flatnonzero(~np.isnan(f))
-        if (~np.isnan(y)).sum() < MIN_OWN:
+        if (~np.isnan(y)).sum() < LIMITS.own:
             return None
         return correct_mean(f[here], y[here], here, count=self.count).corrected
 
     def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
-        """Return each source's mean calibrated score and mean rating, NaN if it has none."""
+        """Return each source's mean calibrated score and mean rating, NaN if it has no rows."""
         rated = inside & ~np.isnan(self.y)
         return (
             group_means(self.f[inside], self.groups[inside], self.count),
@@ -410,13 +422,13 @@ class _Work:
         return weighted_mean(values, groups, weights, self.count)
 
     def _warnings(self, inside: Mask, corrected: Corrected) -> Iterator[str]:
-        """Yield why intervals from these ratings would be too narrow."""
+        """Yield the reasons why intervals from these ratings would be too narrow."""
         part, labels = self.columns.only(inside), corrected.labels_only
         _, y, groups = part.pairs
         if part.probabilities is None:
             yield from self._not_at_random(part)
         found = number_against_rating(part.raters, part.groups)
-        if found and found[1] < UNLIKE:
+        if found and found[1] < LIMITS.p:
             fewer = "lower" if found[0] > 0 else "higher"
             yield (
                 f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
@@ -428,44 +440,44 @@ class _Work:
         if self.over == "texts":
             yield from self._unequal(part, labels)
         grade, share = commonest(y)
-        # where few sources have most of the weight, a share of it is worth less
+        # if a few sources have most of the weight, the same share of it is worth less
         worth = effective_number(labels.shares[np.unique(groups[y != grade])])
-        if share > MOSTLY and worth < MIN_OTHER:
+        if share > MOSTLY and worth < LIMITS.other:
             yield (
                 f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
-                f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
-                f" intervals are too narrow, and too near {grade:g}; rate more sources"
+                f"weigh as much as {worth:.0f} of equal size (at least {LIMITS.other} are needed):"
+                f" the intervals are too narrow, and too near {grade:g}; rate more sources"
             )
 
     def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
-        """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
+        """Yield the reasons why the interval of a mean over texts is too narrow for these sizes."""
         sizes = np.bincount(part.groups, minlength=self.count).astype(float)
-        # of all sources: the rated ones look equal in the very draws that lack the large ones
+        # of all sources: in draws without the large sources, the rated sources look equal
         equal = effective_number(sizes) / np.count_nonzero(sizes)
-        if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
+        if equal < LIMITS.equal and equal * labels.clusters < LIMITS.of_texts:
             yield (
                 f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
-                f" {equal * labels.clusters:.0f} of equal size (at least {MIN_OF_TEXTS} are"
+                f" {equal * labels.clusters:.0f} of equal size (at least {LIMITS.of_texts} are"
                 " needed): the intervals are too narrow if large sources are rated unlike small"
                 " ones; rate more sources"
             )
         unrated = np.setdiff1d(np.arange(self.count), part.groups[part.rated])
         largest = float(sizes[unrated].max(initial=0.0) / sizes.sum())
-        if largest > MAX_UNRATED:
+        if largest > LIMITS.unrated:
             yield (
                 f"a source with {largest:.0%} of the texts has no rating (at most"
-                f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
-                " of its texts, or take weight='sources'"
+                f" {LIMITS.unrated:.0%} can be left out): the mean over texts depends on it; rate"
+                " some of its texts, or take weight='sources'"
             )
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
-        """Yield that the judge scores the rated texts unlike the others, if it does."""
+        """Yield a warning if the judge scores the rated texts differently from the others."""
         found = rated_against_others(part.scores, part.rated, part.groups)
-        if found and found.p < UNLIKE:
+        if found and found.p < LIMITS.p:
             yield (
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
-                f" {found.others:.3f} on average (p {_p_value(found.p)}), which a random draw"
-                " would hardly do: the intervals hold only if the rated texts were drawn at random;"
+                f" {found.others:.3f} on average (p {_p_value(found.p)}), which is unlikely for a "
+                "random draw: the intervals hold only if the rated texts were drawn at random;"
                 " rate texts that label-plan draws, or pass labels='chosen'"
             )
 
@@ -475,19 +487,20 @@ class _Work:
         return Linearized(
             judge.value + residual.value,
             judge.influence + residual.influence,
-            # the smaller count gives the wider interval: rated sources are nearly always fewer
+            # the smaller number gives the wider interval; there are nearly always fewer rated
+            # sources
             min(judge.clusters, residual.clusters),
             shares=residual.shares,
         )
 
     @staticmethod
     def _is_yes_no(part: Columns) -> bool:
-        """Return whether judge and people said yes and no, and rows had equal probabilities."""
+        """Return whether judge and people said yes or no, and rows had equal probabilities."""
         binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
         return binary and part.probabilities is None
 
     def _prevalence(self, part: Columns) -> Linearized | None:
-        """Return the share of yes that the judge's answers and its rates of errors make likely."""
+        """Return the share of yes that follows from the judge's answers and its error rates."""
         found = rogan_gladen(
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.over,
@@ -497,7 +510,7 @@ class _Work:
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
-            return NO_ESTIMATE
+            return Estimate(None)
         return self._on_scale(self._mean(on_scale, part.groups))
 
     def _estimate(self, linearized: Linearized, *, one_tailed: bool) -> Estimate:
@@ -510,7 +523,7 @@ class _Work:
         return estimate if _shows_spread(mean) else Estimate(estimate.value)
 
     def _count_unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
-        """Return counts of rows without a score, and bounds on the mean if they are many."""
+        """Return counts of rows without a score, and bounds on the mean if there are many."""
         everyone = self.all
         mine = np.array([system is None or name == system for name in everyone.systems])
         inside = mine & ~everyone.scored
@@ -531,11 +544,11 @@ def _unequal(mean: Linearized) -> bool:
     """Return whether the sources behind a mean weigh unequally."""
     if mean.shares is None:
         return False
-    return bool(effective_number(mean.shares) < _UNEQUAL * np.count_nonzero(mean.shares))
+    return bool(effective_number(mean.shares) < LIMITS.equal * np.count_nonzero(mean.shares))
 
 
 def _shows_spread(mean: Linearized) -> bool:
-    """Return whether sources differ: equal ones do not show how far others would."""
+    """Return whether sources differ: equal sources do not show how much others would vary."""
     return mean.variance > 0
 
 
@@ -545,7 +558,7 @@ def _add_ranks(
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
-    # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
+    # Holm-adjusted: with many systems some pair differs by chance, which would separate their ranks
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
     up = -1 if falls else 1
     ranks = paired_ranks([up * (row.corrected.value or 0.0) for row in ranked], tests)

@@ -37,7 +37,7 @@ def gate(
 
 
 def advantage(difference: Estimate, *, falls: bool) -> Estimate:
-    """Return a difference of scores, turned round where a low score is a good one."""
+    """Return a difference of scores, with the sign reversed if a low score is good."""
     if not falls or difference.value is None:
         return difference
     ends = (-end for end in reversed(difference.ends or ()))
@@ -45,9 +45,9 @@ def advantage(difference: Estimate, *, falls: bool) -> Estimate:
 
 
 def verdict_on(estimate: Estimate, least: float) -> GateVerdict:
-    """Return whether the whole interval shows that a value is at least `least`, or below."""
+    """Return whether the whole interval lies at or above `least`, or below it."""
     if not estimate.ends:
-        # the value alone decides nothing: with one source it may lie anywhere
+        # the value alone decides nothing: with one source it could be anything
         return "inconclusive"
     low, high = estimate.ends
     if high < least:

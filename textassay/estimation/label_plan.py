@@ -1,8 +1,8 @@
-"""How many more ratings an interval of a given width takes, and of which rows.
+"""How many more ratings an interval of a given width needs, and of which rows.
 
-Knows columns. Rows are drawn by chance within strata of the judge's score, more of them where
-people and judge were far apart, and each row's probability of having been drawn is kept, so that
-the estimate stays right (see `means`).
+Knows columns. Rows are drawn at random within strata of the judge's score, more of them in strata
+where people and judge were far apart. Each row's probability of being drawn is recorded, so that
+the estimate stays unbiased (see `means`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,6 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Displayed, Note, ResultRow, Table, column, table_of
 
 _STRATA = 5
-LOOKING = (
-    "decide by the interval after the last of the ratings that were planned: one that is looked at "
-    "after every batch, until it says what one hopes for, misses far more often than it promises"
-)
-"""Why an estimate should not be looked at again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class LabelPlan(ResultRow, Displayed):
     labels_only: int | None = field(
         metadata=column("without judge", "count", cell="more_without_judge")
     )
-    """Ratings that it would take without the judge; `None` if out of reach."""
+    """Ratings needed without the judge; `None` if out of reach."""
     with_all: float = field(metadata=column("if all were rated", "number"))
     """Half-width if every row were rated."""
 
@@ -71,7 +66,7 @@ class LabelPlan(ResultRow, Displayed):
 
     @property
     def more_in_words(self) -> int | str:
-        """`more`, or why there is no such number."""
+        """`more`, or why it is unknown."""
         if self.rated == self.n:
             return "all rated"
         return "not enough rows" if self.more is None else self.more
@@ -87,9 +82,10 @@ class LabelPlan(ResultRow, Displayed):
             f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
             " comes from the ratings alone, and only texts of further sources narrow it"
             if self.rated == self.n
-            else "a forecast: further rows drawn by chance from all sources, erring as those so far"
+            else "a forecast for further rows drawn at random from all sources, with errors as "
+            "so far"
         )
-        return [table_of(LabelPlan, [self], (Note(note),), "ratings that it takes")]
+        return [table_of(LabelPlan, [self], (Note(note),), "ratings needed")]
 
 
 def plan_labels(
@@ -102,7 +98,7 @@ def plan_labels(
 ) -> LabelPlan:
     """Forecast how many ratings bring the interval of the corrected mean down to a half-width.
 
-    Further rows are taken to be drawn by chance over all sources.
+    Further rows are assumed to be drawn at random from all sources.
 
     Raises:
         ConfigurationError: The half-width is not above 0.
@@ -167,7 +163,7 @@ def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, 
 
 
 def _component(matrix: Floats) -> _Component:
-    """Return estimated variances, a negative one as 0, with a covariance that they allow."""
+    """Return estimated variances, at least 0, and a covariance within their bounds."""
     ratings, scores = max(0.0, float(matrix[0, 0])), max(0.0, float(matrix[1, 1]))
     most = math.sqrt(ratings * scores)
     return _Component(ratings, scores, min(max(float(matrix[0, 1]), -most), most))
@@ -175,7 +171,7 @@ def _component(matrix: Floats) -> _Component:
 
 @dataclass(frozen=True, slots=True)
 class _Forecast:
-    """Half-widths with more ratings, from how many rows each source has and how many are rated."""
+    """Half-widths with more ratings, from the number of rows and of rated rows of each source."""
 
     sizes: Codes
     rated: Codes
@@ -184,31 +180,30 @@ class _Forecast:
     confidence: float
 
     def half_width(self, count: int, *, with_judge: bool = True) -> float:
-        """Return the half-width with `count` rated rows, those to come drawn over all sources."""
+        """Return the half-width with `count` rated rows, drawn from all sources."""
         between, within = self.between, self.within
-        # ratings of every row would still be of a sample of sources; the judge narrows only
-        # what rating a part of the rows adds to that
+        # even if every row is rated, the sources are a sample; the judge reduces only the variance
+        # added by rating a part of the rows
         all_sources = 1 / len(self.sizes)
         all_rows = float((1 / self.sizes).mean() / len(self.sizes))
         of_sources, of_rows = self._weights(count)
         some, few = max(0.0, of_sources - all_sources), max(0.0, of_rows - all_rows)
         weight = 0.0
         if with_judge and (spread := between.scores * some + within.scores * few) > 0:
-            # the weight of the least variance, which PPI++ estimates
+            # the weight with the least variance, which PPI++ estimates
             weight = max(0.0, (between.both * some + within.both * few) / spread)
         variance = between.ratings * all_sources + within.ratings * all_rows
         variance += (
             between.remaining_variance(weight) * some + within.remaining_variance(weight) * few
         )
-        # the same t quantile as in the later interval, or few sources would promise too much
+        # the same t quantile as in the later interval; otherwise few sources would promise too much
         t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
     def _weights(self, count: int) -> tuple[float, float]:
         """Return the sums of the squared weights of sources and of rows in the mean rating.
 
-        Their inverses are the numbers of equally rated sources and rows that would be worth as
-        much (Kish).
+        Their inverses are Kish's effective numbers of sources and rows.
         """
         now, free = int(self.rated.sum()), self.sizes - self.rated
         more = max(0, count - now)
@@ -228,12 +223,12 @@ class _Forecast:
         )
 
     def least(self, half_width: float, *, with_judge: bool) -> int | None:
-        """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
+        """Return the fewest rows that reach the requested half-width; `None` if all rows do not."""
 
         def is_enough(count: int) -> bool:
             return self.half_width(count, with_judge=with_judge) <= half_width
 
-        # bisection relies on a half-width that does not grow with the number of rated rows
+        # bisection is valid because the half-width does not grow with the number of rated rows
         total = int(self.sizes.sum())
         return bisect_left(range(total), True, lo=2, key=is_enough) if is_enough(total) else None
 
@@ -241,7 +236,7 @@ class _Forecast:
 def first_rows(
     scores: Mapping[str, Judged], people: People, count: int, *, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Draw rows to rate before there is any rating, each with the same probability.
+    """Draw the first rows to rate, each with the same probability.
 
     Args:
         scores: From `read_judged`.
@@ -289,8 +284,8 @@ def next_rows(
         Objects with `id`, `score`, `stratum`, `sampling_probability` and `rated`; the probability
         is the chance of having been drawn by now, in this draw or an earlier one: rows rated so far
         were drawn with the probabilities of the columns, or all with the same if they have none.
-        Rated rows without a score have no `score` and `stratum`, and the probability of before:
-        other aspects may have scores of them.
+        Rated rows without a score have no `score` and `stratum`, and keep their earlier
+        probability: other aspects may have scores of them.
 
     Raises:
         ConfigurationError: `count` is not between 1 and the number of unrated rows.
@@ -310,8 +305,8 @@ def next_rows(
         if len(pool):
             chosen[rng.choice(pool, share, replace=False)] = True
             later[strata == stratum] = share / len(pool)
-    # a row is rated if it was drawn before or, if not, is drawn now; the estimate divides by this
-    # total probability, not by the probability of the last draw
+    # a row is rated if it was drawn before, or is drawn now; the estimate divides by this total
+    # probability, not by the probability of the last draw
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
     earlier = columns.probabilities
@@ -329,7 +324,7 @@ def next_rows(
 
 
 def _strata(scores: Floats) -> Codes:
-    """Return the fifth of each score; equal scores are never parted."""
+    """Return the fifth of each score; equal scores are in the same fifth."""
     edges = np.unique(np.quantile(scores, np.arange(1, _STRATA) / _STRATA))
     codes = np.searchsorted(edges, scores, side="left")
     return np.asarray(np.unique(codes, return_inverse=True)[1], np.intp)
@@ -342,11 +337,12 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: in
     spread = np.full(int(strata.max()) + 1, whole)
     for stratum in range(len(spread)):
         own = residual[strata[rated] == stratum]
-        # the deviation of a handful of errors is mostly luck; such strata keep the one of all rows
+        # the deviation of a handful of errors is mostly chance; such strata use the deviation of
+        # all rows
         if len(own) >= _STRATA:
             spread[stratum] = own.std()
-    # no stratum is more than three times as probable as another: weights that differ more cost more
-    # than they bring
+    # no stratum is more than three times as probable as another: more unequal weights increase the
+    # variance
     return np.asarray(np.maximum(spread, float(spread.max()) / 3))
 
 
@@ -356,8 +352,8 @@ def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:
         return np.full(len(rated), float(rated.mean()))
     known = ~np.isnan(scored.probabilities)
     before = np.where(known, scored.probabilities, float(rated.mean()))
-    # a plan lists drawn rows alone, but all rows of a stratum had the same chance; the harmonic
-    # mean is theirs if chances still differ, because each drawn row stands for 1 / p rows
+    # a plan lists only drawn rows, but all rows of a stratum had the same chance; if chances
+    # differ, the harmonic mean is used, because each drawn row represents 1 / p rows
     for stratum in np.unique(strata):
         drawn = known & rated & (strata == stratum)
         if drawn.any():
@@ -367,7 +363,7 @@ def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:
 
 
 def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
-    """Return how many rows to draw from each stratum; the rest of a full one goes to the others."""
+    """Return how many rows to draw from each stratum; others get the surplus of a full one."""
     sizes = np.bincount(strata, minlength=len(spread))
     shares = np.zeros(len(spread), int)
     while (left := count - int(shares.sum())) > 0:
@@ -375,7 +371,7 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
         weight = np.where(room > 0, sizes * spread, 0.0)
         exact = left * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
-        # all shares are below one row: single rows by the largest remainder end the loop
+        # all shares are below one row: hand out single rows by largest remainder
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
             step[order[: min(left, int((room > 0).sum()))]] = 1

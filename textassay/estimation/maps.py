@@ -1,17 +1,16 @@
 """Maps from a judge's scores to people's ratings, and intervals around single mapped scores.
 
-Knows arrays. Monotone and straight maps are curves through a few points: constant beyond them,
-straight between. Cumulative-link regression gives a probability for each rating of the raters'
-grid: P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
+Knows arrays. Monotone and linear maps are curves through a few points: constant beyond them, linear
+between them. Cumulative-link regression gives a probability for each rating of the raters' grid:
+P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
 
 The choice is made across sources, by grouped cross-validation. A row's cross-fitted value comes
-from a map that saw no row of its source, so that what the map does to the rows it learned from is
-never taken for how well it works.
+from a map that was learned without its source, so that a map is never evaluated on the rows it was
+learned from.
 
-Intervals come from split conformal prediction with the source as the unit. Rows of one source
-are not exchangeable with rows of another, sources are. So every source has the same weight in the
-quantile of the residuals, shared among its rows, and a source that has not been seen counts as
-infinitely far.
+Intervals come from split conformal prediction with the source as the unit. Rows of different
+sources are not exchangeable, but sources are. So every source has the same weight in the quantile
+of the residuals, shared among its rows, and the new source counts as infinitely far.
 
 References:
     Barlow and Brunk, "The isotonic regression problem and its dual", JASA 67 (1972); McCullagh,
@@ -37,11 +36,7 @@ from textassay.learning.splits import fold_masks
 from textassay.learning.training import least_error
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
-_PENALTY = 1e-3
-"""Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
-separate."""
 METHODS = ("auto", "isotonic", "linear", "ordinal", "shift")
-MIN_LABELS = 8
 
 
 def _rising(values: Floats) -> Floats:
@@ -54,7 +49,7 @@ def _distances(values: list[float | None]) -> Floats:
     return np.array([math.inf if one is None else one for one in values], float)
 
 
-# arrays as a file of JSON holds them; an infinite distance is null there
+# arrays in a JSON file, where an infinite distance is null
 if TYPE_CHECKING:
     Numbers = Floats
     RisingNumbers = Floats
@@ -74,7 +69,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What the numbers may be."""
+    """Ranges of scores and ratings."""
 
     judge: tuple[float, float] | None
     """Lowest and highest score of the judge; `None` if unbounded."""
@@ -83,13 +78,13 @@ class Scales:
 
     @property
     def slope(self) -> float | None:
-        """Points of rating per point of score, by the scales alone; `None` if unbounded."""
+        """Points of rating per point of score that follow from the scales; `None` if unbounded."""
         if self.judge is None:
             return None
         return (self.raters[1] - self.raters[0]) / (self.judge[1] - self.judge[0])
 
     def on_raters_scale(self, scores: Floats) -> Floats | None:
-        """Return scores moved to the raters' scale by the ends of both; `None` if unbounded."""
+        """Return scores mapped linearly to the raters' scale; `None` if unbounded."""
         if self.judge is None or self.slope is None:
             return None
         return self.raters[0] + self.slope * (scores - self.judge[0])
@@ -97,7 +92,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """A monotone curve: equal on a pooled block of scores, straight between blocks."""
+    """A monotone curve: constant on a pooled block of scores, linear between blocks."""
 
     kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
     scores: RisingNumbers
@@ -106,7 +101,7 @@ class Isotonic:
     """Rating at each of them, monotone, shape (knots,)."""
 
     def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
+        """Return ratings, shape (n,): constant beyond the ends, NaN if unscored."""
         return np.asarray(np.interp(scores, self.scores, self.ratings))
 
 
@@ -135,13 +130,13 @@ def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats) -> Isotonic:
 
     It falls if scores and ratings are negatively correlated, as with an error rate.
     """
-    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
-    # and pool adjacent violators would otherwise depend on their order
+    # rows of equal score are pooled first: they get the same rating anyway, and pool adjacent
+    # violators would otherwise depend on their order
     levels, at = np.unique(scores, return_inverse=True)
     counts = np.bincount(at, weights=weights)
     means = np.bincount(at, weights=weights * ratings) / counts
-    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
-    # would find a monotone trend in noise
+    # the sign of the covariance sets the direction: fitting both and choosing the better one would
+    # find a monotone trend in noise
     rises = float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
     fitted = isotonic_regression(means, weights=counts, increasing=rises).x
     # only the ends of a flat block are kept; points inside add nothing to the interpolation
@@ -211,15 +206,16 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
 
 
 def _steps(packed: Floats) -> Floats:
-    """Return the first threshold, and the distance of each further one from that before it."""
-    # thresholds that are e^30 apart separate two ratings completely; trial steps of the line search
-    # beyond that could only overflow
+    """Return the first threshold, and the distance between each two neighbors."""
+    # thresholds that are e^30 apart separate two ratings completely; larger trial steps of the line
+    # search would overflow
     return np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
 
 
 def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats]:
     """Return the negative log-likelihood of counts by score and rating, with its gradient."""
     steps, slope, total = _steps(packed), float(packed[-1]), counts.sum()
+    penalty = 1e-3  # keeps the slope finite if scores separate the ratings
     below = expit(np.cumsum(steps)[None, :] - slope * scores[:, None])
     shares = np.maximum(np.diff(below, axis=1, prepend=0.0, append=1.0), 1e-12)
     value = -float((counts * np.log(shares)).sum()) / total
@@ -229,9 +225,9 @@ def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats
     gradient = np.append(
         # a step moves its own threshold and every later one
         np.cumsum(first[::-1])[::-1] * np.concatenate([[1.0], steps[1:]]),
-        -(by_threshold.sum(axis=1) @ scores) + _PENALTY * slope,
+        -(by_threshold.sum(axis=1) @ scores) + penalty * slope,
     )
-    return value + _PENALTY * slope**2 / 2, gradient
+    return value + penalty * slope**2 / 2, gradient
 
 
 Map = Isotonic | ClippedLine | Ordinal
@@ -240,7 +236,7 @@ Map = Isotonic | ClippedLine | Ordinal
 
 @dataclass(frozen=True, slots=True)
 class LearnedMap:
-    """A map, with its values for rows of sources that it was not learned from."""
+    """A map, with cross-fitted values for the rows it was learned from."""
 
     map: Map
     """Learned from all rows."""
@@ -249,12 +245,12 @@ class LearnedMap:
     parts: tuple[Map, ...]
     """The maps behind `cross_fitted`, one per fold."""
     errors: Mapping[str, float]
-    """Mean squared error over held-out sources of each kind that was compared."""
+    """Mean squared error over held-out sources, by kind of map."""
 
     def predict_unseen(self, scores: Floats) -> Floats:
         """Return the mean of the parts' values for rows of other sources, shape (n,)."""
-        # the same maps as behind `cross_fitted`, not the map of all rows: rated and unrated rows
-        # must be predicted alike, or their difference would not be the judge's error alone
+        # the maps behind `cross_fitted`, not the map of all rows: rated and unrated rows must be
+        # predicted in the same way, so that they differ by the judge's error alone
         return np.asarray(np.mean([part.predict(scores) for part in self.parts], axis=0))
 
 
@@ -270,16 +266,16 @@ def learn_map(
 ) -> LearnedMap:
     """Learn how ratings follow from scores.
 
-    `auto` takes the monotone curve from 60 rows of 8 sources on, a line from 20 rows of 4, else a
-    shift, unless a simpler one has a mean squared error on held-out sources that is lower by more
-    than one standard error.
+    `auto` uses the monotone curve from 60 rows of 8 sources on, a line from 20 rows of 4 sources
+    on, else a shift, unless a simpler one has a mean squared error on held-out sources that is
+    lower by more than one standard error.
     """
     if method not in METHODS:
         raise UnknownName("calibration method", method, METHODS)
-    # before any fold is made, so that the message speaks of the data and not of a fold of them
+    # before the folds, so that the message describes the data and not a fold
     refuse_unlearnable(scores, ratings, groups)
-    # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
-    # source it learned from would look better than it is on new ones
+    # folds contain whole sources: rows of one source are similar, so a map tested on a source it
+    # learned from would look better than on new sources
     masks = fold_masks(groups, count=10, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     weights = np.ones(len(scores)) if weights is None else weights
@@ -311,14 +307,14 @@ def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Sc
 
 def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
     """Raise if nothing can be learned from these rows."""
-    if len(scores) < MIN_LABELS:
+    if len(scores) < 8:
         raise DataError(
-            f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} is the minimum, "
-            "and 60 from 8 sources are a good start"
+            f"only {len(scores)} rows have both a score and a rating; 8 is the minimum, and"
+            " 60 from 8 sources are a good start"
         )
     if len(np.unique(groups)) < 2:
         raise DataError(
-            "all rated rows belong to one source, so nothing shows how sources differ; "
+            "all rated rows belong to one source, so differences between sources are unknown; "
             "rate texts of at least 2 sources (8 are a good start), or check the field 'group'"
         )
     if scores.min() == scores.max():
@@ -334,7 +330,7 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
 
 
 def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[str, ...]:
-    """Return the kinds to compare, the one that is taken unless another is clearly better first."""
+    """Return the kinds to compare, with the default kind first."""
     if method != "auto":
         if method == "shift" and scales.slope is None:
             raise ConfigurationError(
@@ -343,8 +339,8 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
             )
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()
-    # the most flexible kind that so many ratings can support comes first and stays unless a simpler
-    # one is clearly better
+    # the most flexible kind that the number of ratings supports comes first, and is used unless a
+    # simpler one is clearly better
     if rows >= 60 and groups >= 8:
         return ("isotonic", "linear", *shift)
     if (rows >= 20 and groups >= 4) or not shift:
@@ -353,25 +349,23 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
 
 
 MIN_CELL = 30
-"""Rated rows from which a range of the judge's scores has a quantile of its own."""
+"""Fewest rated rows for which a range of the judge's scores has its own quantile."""
 _MAX_CELLS = 20
-MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRanges:
-    """How far ratings lie from calibrated scores, by range of the judge's score."""
+    """Distances between ratings and calibrated scores, by range of the judge's score."""
 
     edges: RisingNumbers
     """Lowest score of each cell but the first, increasing, shape (cells - 1,)."""
     below: Distances
-    """Distance down to the lower end in each, shape (cells,); infinite if there were too few
-    sources."""
+    """Distance to the lower end in each cell, shape (cells,); infinite with too few sources."""
     above: Distances
-    """Distance up to the upper end, likewise."""
+    """Distance to the upper end, likewise."""
     rows: Counts
-    """Rated rows in each, shape (cells,)."""
+    """Rated rows in each cell, shape (cells,)."""
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
@@ -387,7 +381,7 @@ class Grid:
 
     low: float
     high: float
-    steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
+    steps: Annotated[int, Field(ge=0, le=12)]
     """Number of steps to a point, 3 for the mean of three whole ratings; 0 for any value."""
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -395,7 +389,7 @@ class Grid:
         low, high = (np.clip(end, self.low, self.high) for end in (low, high))
         if not self.steps:
             return low, high
-        # without the allowance an end such as 3.0000000001 would move out by a whole step
+        # without this tolerance, an end such as 3.0000000001 would move out by a whole step
         down = np.floor((low - self.low) * self.steps + _ROUNDING) / self.steps + self.low
         up = np.ceil((high - self.low) * self.steps - _ROUNDING) / self.steps + self.low
         return down, np.minimum(up, self.high)
@@ -409,8 +403,8 @@ class Grid:
 
 
 def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
-    """Return the coarsest grid within the bounds, at finest of twelfths, that holds all ratings."""
-    for steps in range(1, MAX_DENOMINATOR + 1):
+    """Return the coarsest grid within the bounds, down to twelfths, that contains all ratings."""
+    for steps in range(1, 13):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):
             return Grid(*bounds, steps)
@@ -429,11 +423,11 @@ def fit_cells(
 ) -> ScoreRanges:
     """Return distances by range of the judge's score.
 
-    Up to 20 distinct scores are cells by themselves, more are put together until a cell has 30
-    rows. A cell with fewer than 30 rows, or with too few sources, has the distances of all rows.
+    Up to 20 distinct scores form one cell each; more are merged until a cell has 30 rows. A cell
+    with fewer than 30 rows, or with too few sources, uses the distances of all rows.
     """
     cell, edges = _assign_cells(scores)
-    # equal steps of the grid must be equal numbers: `_reach_probabilities` collects them
+    # rounded so that equal grid steps are equal numbers, which `_reach_probabilities` groups
     residuals = np.round(ratings - grid.nearest(calibrated), 9)
     ends_of = _shortest if grid.steps else _symmetric
     rows = np.bincount(cell, minlength=len(edges) + 1)
@@ -443,8 +437,8 @@ def fit_cells(
         inside = cell == number
         given = None if weights is None else weights[inside]
         own = ends_of(residuals[inside], groups[inside], coverage, given)
-        # 30 rows of a few sources leave the quantile at infinity; the distances over all rows are
-        # less exact here, but finite
+        # with 30 rows of a few sources the quantile is infinite; the distances over all rows are
+        # less exact, but finite
         if np.isfinite(own).all():
             ends[number] = own
     return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
@@ -460,7 +454,7 @@ def _symmetric(
 def distance_to_hold(
     residuals: Floats, groups: Codes, coverage: float, weights: Floats | None = None
 ) -> float:
-    """Return the distance, down and up, that holds a row of a new source with this probability."""
+    """Return the distance that contains a row of a new source with this probability."""
     levels, reached = _reach_probabilities(np.abs(residuals), groups, weights)
     first = int(np.searchsorted(reached, coverage - _ROUNDING))
     return float(levels[first]) if first < len(levels) else math.inf
@@ -469,19 +463,19 @@ def distance_to_hold(
 def _shortest(
     residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
 ) -> tuple[float, float]:
-    """Return the least distances down and up that hold a row of a new source.
+    """Return the smallest distances down and up that contain a row of a new source.
 
-    On a grid, residuals come in blocks of equal ones, and an interval that must reach the level
-    with whole blocks holds too many rows. So it may fall short by three points.
+    On a grid, many residuals are equal, and an interval that must reach the level exactly contains
+    too many rows. So it may fall short by three percentage points.
     """
     levels, reached = _reach_probabilities(residuals, groups, weights)
     if reached[-1] < coverage - _ROUNDING:
         return math.inf, math.inf
     before = np.concatenate([[0.0], reached[:-1]])
     ends = np.searchsorted(reached, before + coverage - 0.03 - _ROUNDING)
-    # every block is tried as the lower end; `ends` is the first upper end that holds enough
+    # every value is tried as the lower end; `ends` is the first sufficient upper end
     fits = np.flatnonzero(ends < len(levels))
-    # the interval always holds its center, even if all residuals lie on one side
+    # the interval always contains its center, even if all residuals lie on one side
     below = np.maximum(0.0, -levels[fits])
     above = np.maximum(0.0, levels[ends[fits]])
     best = int(np.argmin(below + above))
@@ -498,7 +492,7 @@ def _reach_probabilities(
     # (hierarchical conformal prediction, Lee, Barber and Willett)
     mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
     shares = np.bincount(block, weights=mass)
-    # the new source counts as one more, infinitely far
+    # the new source counts as one more source, infinitely far away
     return levels, np.cumsum(shares) / (len(counts) + 1)
 
 
@@ -509,8 +503,8 @@ def _assign_cells(scores: Floats) -> tuple[Codes, Floats]:
         return at.astype(np.intp), levels[1:].astype(float)
     least = max(MIN_CELL, len(scores) // _MAX_CELLS)
     before = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    # counted from the rows below a level, so rows of equal score never part; the remainder joins
-    # the last cell instead of making one that is too small
+    # counted from the rows below a level, so rows of equal score stay together; the remainder joins
+    # the last cell, since it would be too small for its own
     band = np.minimum(before // least, max(len(scores) // least, 1) - 1)
     starts = np.flatnonzero(np.diff(band)) + 1
     return np.searchsorted(starts, at, side="right"), levels[starts].astype(float)

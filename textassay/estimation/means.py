@@ -1,19 +1,18 @@
 """Means over sources or texts: intervals, corrected estimates, differences and their tests.
 
-Knows numbers. All intervals are t-intervals over sources that allow for the skewness of what the
-sources add.
+Knows numbers. All intervals are t-intervals over sources that allow for the skewness of the
+sources' contributions.
 
-What people would say on average follows from many judge's scores and a few ratings (PPI++ over
-sources): the mean of the judge's scores over all rows is moved by the judge's mean error on the
-rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the
-estimate is the mean of the ratings alone, so a poor judge does little harm. The mean is over
-sources, each with the same weight, shared among its rows; or over texts, each row with the same
-weight. A rated row counts for 1 / (its probability of being drawn) rows. Sources may be rated in
-part.
+The corrected mean combines many scores of the judge with a few ratings (PPI++ over sources): the
+mean of the judge's scores over all rows is corrected by the judge's mean error on the rated rows; a
+tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the estimate is the
+mean of the ratings alone, so a poor judge does little harm. The mean is over sources, each with the
+same weight, shared among its rows; or over texts, each row with the same weight. A rated row counts
+for 1 / (its probability of being drawn) rows. Sources may be rated in part.
 
-`rated_range` shows where there are enough ratings to say how a judge errs. Two things are refused:
-scores outside the range of the rated ones, and scores that pile up at an end of it where there are
-only a handful of ratings. In both cases a mean would only repeat the mean of the rated texts.
+`rated_range` shows where there are enough ratings to know how a judge errs. A mean is refused if
+its scores lie outside the range of the rated scores, or concentrate at an end of it with only a
+handful of ratings. In both cases the mean would only repeat the mean of the rated texts.
 
 References:
     Hall, "On the removal of skewness by transformation" (1992); Efron and Tibshirani, "An
@@ -41,14 +40,11 @@ from textassay.runtime.errors import UnknownName
 from textassay.table import Estimate, Table, column, table_of
 
 Weight = Literal["sources", "texts"]
-"""What counts the same in a mean: each source, however many texts it has, or each text."""
+"""Unit with equal weight in a mean: each source, however many texts it has, or each text."""
 MEANS_OVER: dict[Weight, str] = {
-    "sources": "means: over sources, each counts the same, however many texts it has",
-    "texts": "means: over texts, each counts the same",
+    "sources": "means: over sources, each with the same weight however many texts it has",
+    "texts": "means: over texts, each with the same weight",
 }
-
-
-NO_ESTIMATE = Estimate(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +53,13 @@ class Linearized:
 
     value: float
     influence: Floats
-    """What each source adds to its error, shape (sources,); 0 for sources without rows."""
+    """Each source's contribution to the error, shape (sources,); 0 for sources without rows."""
     clusters: int
     """Number of independent sources behind it: those with ratings, if it uses any."""
     unseen: float = 0.0
-    """Variance of what the sources do not show, such as errors too rare to be among the rated
-    rows."""
+    """Additional variance that the sources do not show, such as errors too rare to be among the
+    rated rows.
+    """
     shares: Floats | None = None
     """Share of each source in the estimate, shape (sources,), 0 for sources that are not among the
     clusters; `None` if all clusters have the same."""
@@ -84,9 +81,10 @@ class Linearized:
 
     @property
     def _changes(self) -> Floats:
-        """By how much the estimate changes without each source, shape (sources,)."""
-        # without a source of share h the estimate would be off by its influence / (1 - h): a source
-        # with much weight pulls the estimate towards itself, so its own deviation looks too small
+        """Change of the estimate without each source, shape (sources,)."""
+        # without a source of share h the estimate would differ by its influence / (1 - h): a source
+        # with a large weight pulls the estimate towards itself, so its own deviation looks too
+        # small
         equal = 1 / self.clusters
         left_out = equal if self.shares is None else np.where(self.shares, self.shares, equal)
         return np.asarray(self.influence / (1 - left_out))
@@ -95,8 +93,8 @@ class Linearized:
         """Return the value with its interval; no interval below two sources."""
         if self.clusters < 2:
             return Estimate(self.value)
-        # Student's t rather than a normal quantile: rated sources are often fewer than thirty, and
-        # 1.96 would give intervals that hold far less than promised
+        # Student's t rather than a normal quantile: there are often fewer than thirty rated
+        # sources, and with 1.96 intervals would cover far less than promised
         t, error = t_quantile(self.df, confidence), math.sqrt(self.variance)
         a, edge = self._skewness(is_real=one_tailed), t_quantile(self.df, 0.95)
         below, above = _inverse_transform(t, a, edge), -_inverse_transform(-t, a, edge)
@@ -107,10 +105,9 @@ class Linearized:
     def _skewness(self, *, is_real: bool) -> float:
         """Return the third moment of the jackknife in standard errors, within limits.
 
-        The limits are wider for skewness that is known to be real than for skewness that may be
-        chance. Beyond them Hall's function is flat where a test decides: even six sources that
-        differ by nearly the same would prove nothing, and an interval would reach nine standard
-        errors far.
+        The limits are wider if the skewness is known to be real than if it may be chance. Beyond
+        them Hall's function is flat where a test decides: even six nearly equal differences would
+        not be significant, and an interval would be nine standard errors long.
         """
         most = 0.4 if is_real else 0.35
         if self.variance == 0:
@@ -119,7 +116,7 @@ class Linearized:
         return max(-most, min(most, skewness))
 
     def minus(self, other: Linearized) -> Linearized:
-        """Return the difference; the errors of shared sources cancel where they agree."""
+        """Return the difference; equal errors of shared sources cancel out."""
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
@@ -136,8 +133,8 @@ class Linearized:
     def p_value(self) -> float | None:
         """Return the two-sided p-value of the value being 0; `None` if undefined.
 
-        It is below .05 exactly if the 95 % interval excludes 0, and so at other levels. If all
-        sources agree to the last digit, nothing shows how far others would differ.
+        It is below .05 exactly if the 95 % interval excludes 0, and likewise at other levels. If
+        all sources agree to the last digit, the variation of others is unknown.
         """
         if self.clusters < 2:
             return None
@@ -151,8 +148,8 @@ class Linearized:
 
 def _transform(t: float, skewness: float, edge: float) -> float:
     """Return Hall's function of a t-ratio, whose distribution is less skewed."""
-    # up to where a 95 % interval ends; far out, where small p-values lie, the function is flat, and
-    # nothing speaks for its form, so that a difference of thirty errors would be one of three
+    # applied up to the end of a 95 % interval; beyond, the function is flat without a reason, and
+    # would turn a difference of thirty standard errors into one of three
     inside = min(
         max(t, _inverse_transform(-edge, skewness, edge)), _inverse_transform(edge, skewness, edge)
     )
@@ -162,7 +159,7 @@ def _transform(t: float, skewness: float, edge: float) -> float:
 
 
 def _inverse_transform(t: float, skewness: float, edge: float) -> float:
-    # the limit for no skewness, where the quotient would lose its digits
+    # the limit for skewness 0, where the quotient loses precision
     if abs(skewness) < 1e-6:
         return t
     inside = min(max(t, -edge), edge)
@@ -185,7 +182,7 @@ def row_weights(groups: Codes, weight: Weight) -> Floats:
 
 
 def mean_over(weight: Weight, values: Floats, groups: Codes, count: int = 0) -> Linearized:
-    """Return the mean over sources or over texts; arguments as of `mean_over_groups`."""
+    """Return the mean over sources or over texts; arguments as for `mean_over_groups`."""
     if weight_named(weight) == "texts":
         return weighted_mean(values, groups, count=count)
     return mean_over_groups(values, groups, count)
@@ -200,7 +197,7 @@ def mean_over_groups(values: Floats, groups: Codes, count: int = 0) -> Linearize
     present = ~np.isnan(by_group)
     means = by_group[present]
     # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
-    # equal runs compare as equal
+    # equal runs have equal means
     center = math.fsum(means) / len(means)
     influence = np.zeros(len(by_group))
     influence[present] = (means - center) / len(means)
@@ -237,8 +234,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
     for rank, at in enumerate(known):
-        # the running maximum keeps the order of the p-values: without it the factor that falls
-        # from step to step could make a larger p-value the smaller one
+        # the running maximum keeps the order of the p-values, which the decreasing factor could
+        # reverse
         highest = max(highest, min(1.0, (len(known) - rank) * (p_values[at] or 0.0)))
         adjusted[at] = highest
     return adjusted
@@ -286,11 +283,11 @@ def difference_table(differences: Iterable[SystemDifference], title: str) -> Tab
 def paired_ranks(
     values: Sequence[float], tests: Sequence[tuple[int, int, float | None]]
 ) -> list[tuple[int, int]] | None:
-    """Return the best and worst rank of each item that tests of pairs leave open; 1 is highest.
+    """Return the best and worst rank that the tests of pairs leave open to each item; 1 is highest.
 
     `None` if no pair could be tested.
     """
-    # without any test every rank would be open, which would read like a finding
+    # without any test every rank would be open, which would look like a result
     if all(p is None for *_, p in tests):
         return None
     above, below = [0] * len(values), [0] * len(values)
@@ -303,14 +300,12 @@ def paired_ranks(
 
 
 def rank_range(rank: tuple[int, int] | None) -> str | None:
-    """Return best and worst rank as text; one that the tests settle is not written `2-2`."""
+    """Return best and worst rank as text: `2` rather than `2-2` if the tests settle it."""
     return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))
 
 
-MAX_SHARE_OUT_OF_RANGE = 0.05
-"""Share of a system's scores outside the rated range above which it is refused."""
 FEW = 8
-"""Ratings below which nothing is learned from a part of the range."""
+"""Fewest ratings from which something is learned about a part of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +321,9 @@ class Corrected:
     lambda_: float
     """PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value."""
     worth: float | None
-    """How many ratings one rating is worth with the judge's help: variance of the ratings alone
-    over the variance of the corrected estimate; `None` if undefined."""
+    """How many ratings one rating is worth with the judge's help: the variance of the ratings alone
+    divided by the variance of the corrected estimate; `None` if undefined.
+    """
 
 
 def correct_mean(
@@ -354,12 +350,12 @@ def correct_mean(
     count = max(count, int(groups.max()) + 1)
     rated = ~np.isnan(ratings)
     share = row_weights(groups, weight)
-    # inverse-probability weights within a source: an unlikely row speaks for more rows like it
+    # inverse-probability weights within a source: an unlikely row represents more rows
     drawn = share if probabilities is None else share / probabilities
     y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
     judge = weighted_mean(scores, groups, share, count)
     labels = weighted_mean(y, at, of_rated, count)
-    # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
+    # the contribution of unrated rows to the judge's mean; 0 if all rows are rated
     on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
     unrated = 1.0 - float(share[rated].sum() / share.sum())
@@ -385,10 +381,10 @@ def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | Non
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
-    """Return PPI++'s weight for independent points, clipped to 0 to 1 (its equation 6)."""
+    """Return PPI++'s weight for independent points, clipped to 0 to 1 (equation 6 there)."""
     n, m = len(on_rated), len(on_unrated)
-    # the variance of the judge's scores is taken over rated and unrated points together, as in
-    # equation 6: the rated ones alone are too few for a stable denominator
+    # the variance of the judge's scores is over rated and unrated points together, as in equation
+    # 6: there are too few rated points for a stable denominator
     variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
     if variance == 0:
         return 0.0
@@ -399,7 +395,7 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 def _tune_weight(
     points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
 ) -> float:
-    """Return the weight of the least variance, as PPI++ counts it."""
+    """Return the weight with the least variance, as PPI++ computes it."""
     if rest <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise the weight minimizes the linearized
@@ -412,7 +408,7 @@ def _tune_weight(
 
 
 def of_one_size(groups: Codes) -> bool:
-    """Return whether all sources have as many rows."""
+    """Return whether all sources have the same number of rows."""
     sizes = np.bincount(groups)
     return len(np.unique(sizes[sizes > 0])) == 1
 
@@ -420,7 +416,7 @@ def of_one_size(groups: Codes) -> bool:
 def _whole_groups(
     scores: Floats, ratings: Floats, groups: Codes
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Return the means of rated and unrated sources; `None` if one is rated in part, or all are."""
+    """Return the means of rated and unrated sources; `None` if any is partly, or all are, rated."""
     rated = ~np.isnan(ratings)
     sizes = np.bincount(groups)
     rated_sums = np.bincount(groups, weights=rated)
@@ -483,7 +479,7 @@ def rogan_gladen(
     positive = weighted_mean(scores, groups, share_of, count)
     sensitivity = _rate(scores[yes], groups[yes], share_of[yes], count)
     specificity = _rate(1 - scores[no], groups[no], share_of[no], count)
-    # of its ratings a source may have few yes or no, but what it weighs in the result is their sum
+    # a source may have few yes or no among its ratings; its influence on the result is their sum
     by_source = weighted_mean(ratings[rated], groups[rated], share_of[rated], count)
     clusters, shares = by_source.clusters, by_source.shares
     youden = Linearized(
@@ -492,7 +488,7 @@ def rogan_gladen(
         clusters,
         shares=shares,
     )
-    # the estimate divides by it: a judge that cannot separate yes from no has no prevalence
+    # the estimate divides by it: a judge that cannot separate yes from no shows no prevalence
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value
@@ -508,7 +504,7 @@ def rogan_gladen(
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
-        # a denominator whose interval nearly touches 0 makes a ratio without finite moments
+        # if the interval of the denominator nearly contains 0, the ratio has no finite moments
         usable=spread.is_above(0.1),
     )
 
@@ -518,7 +514,7 @@ def _rate(values: Floats, groups: Codes, weights: Floats, count: int) -> Lineari
 
 
 def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
-    """Return the variance by which a mean that relies on a judge is less sure than its errors show.
+    """Return the variance that the judge's observed errors do not show.
 
     Args:
         wrong: Whether the judge is wrong about each rated row, 0 or 1, shape (n,).
@@ -529,11 +525,11 @@ def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
 
 
 def _unseen(rate: Linearized) -> float:
-    """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
+    """Return the additional variance of the error rate of a judge that hardly errs.
 
-    Among few ratings such a judge may make no error at all, and then its rate would pass for
-    certain. Its variance is at least the variance of Jeffreys' posterior for as many independent
-    observations as would vary as the sources do; a source is one observation if no error was seen.
+    Among few ratings such a judge may make no error at all, and its rate would then look certain.
+    Its variance is at least the variance of Jeffreys' posterior for the number of independent
+    observations that would vary like the sources; a source is one observation if no error was seen.
     """
     seen = rate.variance
     binomial = rate.value * (1 - rate.value)
@@ -558,7 +554,7 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
     rated = counts > 0
     counts, codes = counts[rated], np.unique(groups[rated], return_inverse=True)[1]
     sizes = np.bincount(codes)
-    if len(sizes) < 4:  # with three, no p-value is small
+    if len(sizes) < 4:  # with three sources, no p-value is small
         return None
     means = np.nanmean(raters[rated], axis=1)
     r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
@@ -570,7 +566,7 @@ def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How a judge scores the texts that were picked for rating, and the others."""
+    """How a judge scores the rated texts, and the others."""
 
     rated: float
     """Mean score of the rated texts, or of their sources."""
@@ -581,7 +577,7 @@ class Selection:
 
 
 def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selection | None:
-    """Compare the scores of rated and other texts: means of sources if these are rated as a whole.
+    """Compare the scores of rated and other texts: means of sources if whole sources are rated.
 
     Args:
         scores: Judge's scores, shape (n,), no NaN.
@@ -594,7 +590,7 @@ def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selectio
     codes = np.unique(groups, return_inverse=True)[1]
     shares = np.bincount(codes, weights=rated) / np.bincount(codes)
     if np.isin(shares, (0, 1)).all():
-        # rows of large sources are not more likely to be rated, so each source counts the same
+        # rows of large sources are not more likely to be rated, so each source has the same weight
         scores = np.bincount(codes, weights=scores) / np.bincount(codes)
         rated, codes = shares == 1, np.arange(len(shares))
     sides = [weighted_mean(scores[s], codes[s], count=len(shares)) for s in (rated, ~rated)
@@ -602,7 +598,7 @@ def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selectio
     if len(sides) < 2 or min(side.clusters for side in sides) < 2:
         return None
     difference = sides[0].minus(sides[1])
-    # no allowance for skewness, which a warning does not need
+    # no correction for skewness: a warning does not need it
     variance = difference.variance
     if variance == 0:
         return None
@@ -619,7 +615,7 @@ class RatedRange:
     ends: tuple[float, float]
     """Scores at or beyond which there are at least 8 ratings."""
     by_chance: float
-    """Share of all rows that lies beyond `ends`, as the rated rows have it."""
+    """Share of all rows beyond `ends`, estimated from the rated rows."""
     labels: int
 
     def outside(self, scores: Floats) -> float:
@@ -632,20 +628,20 @@ class RatedRange:
 
     def refusal(self, outside: float) -> str | None:
         """Return why a mean is refused with this share outside; `None` if it is not."""
-        # of exchangeable rows, 2 / (labels + 1) fall outside the rated range by chance; refusing
-        # starts at three times that, so that small samples are not refused for being small
-        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * 2 / (self.labels + 1))
-        return _refusal(outside, limit, (self.low, self.high), "there are ratings")
+        # the share of exchangeable rows that falls outside the rated range by chance
+        by_chance = 2 / (self.labels + 1)
+        return _refusal(outside, by_chance, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:
-        """Return why a mean is refused that rests on ratings which are not its own."""
-        # one rating at the far end of a range makes it long, and says next to nothing about a
-        # system whose scores pile up there
-        limit = max(MAX_SHARE_OUT_OF_RANGE, 3 * self.by_chance)
-        return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
+        """Return why a mean that relies on the ratings of other systems is refused."""
+        # a single rating extends the range, but says almost nothing about a system whose scores
+        # concentrate there
+        return _refusal(sparse, self.by_chance, self.ends, f"fewer than {FEW} texts are rated")
 
 
-def _refusal(share: float, limit: float, ends: tuple[float, float], what: str) -> str | None:
+def _refusal(share: float, by_chance: float, ends: tuple[float, float], what: str) -> str | None:
+    # at three times chance, so that small samples are not refused for being small
+    limit = max(0.05, 3 * by_chance)
     if share <= limit:
         return None
     return (
@@ -655,9 +651,9 @@ def _refusal(share: float, limit: float, ends: tuple[float, float], what: str) -
 
 
 def rated_range(scores: Floats, probabilities: Floats | None = None) -> RatedRange:
-    """Return the range of rated scores, which were drawn for rating with these probabilities."""
+    """Return the range of rated scores, given the probabilities of being drawn for rating."""
     ordered = np.sort(scores)
-    # with fewer than 16 the two ends would cross, and the range be empty
+    # with fewer than 16 ratings the two ends would cross, and the range would be empty
     at = min(FEW, (len(ordered) + 1) // 2) - 1
     low, first, last, high = (float(ordered[i]) for i in (0, at, -1 - at, -1))
     weights = None if probabilities is None else 1 / probabilities

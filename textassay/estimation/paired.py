@@ -15,9 +15,9 @@ from textassay.estimation.means import Linearized, Weight, mean_over
 from textassay.table import Estimate
 
 FLIPS = 9_999
-"""Random sign flips behind a p-value, unless there are few enough to try them all."""
+"""Random sign flips behind a p-value, if there are too many to try them all."""
 NO_SPREAD = 1e-24
-"""Variance of differences that are equal but for rounding."""
+"""Variance of differences that are equal up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,10 @@ class PairedDifference:
     difference: Linearized
     """Mean of the sources' mean differences, or of the rows' differences."""
     p: float | None
-    """Two-sided p-value: the larger one of the sign-flip test, whose hypothesis is that a source's
-    difference is as likely as its opposite, and of the test of a mean of 0 that belongs to the
-    interval; `None` with fewer than two sources."""
+    """Two-sided p-value: the larger one of the sign-flip test (hypothesis: a source's difference is
+    as likely as its opposite) and of the interval's test of a mean of 0; `None` with fewer than two
+    sources.
+    """
     wins: int
     """Rows where the first is higher."""
     ties: int
@@ -46,9 +47,9 @@ class PairedDifference:
     """Rows where the second is higher."""
 
     def estimate(self, confidence: float) -> Estimate:
-        """Return the difference with its interval; none if a few sources differ by the same.
+        """Return the difference with its interval; without one if a few sources differ equally.
 
-        There it would have length 0 and exclude 0 where the sign-flip test does not.
+        The interval would have length 0 and exclude 0 where the sign-flip test does not.
         """
         estimate = self.difference.estimate(confidence)
         is_same = self.difference.variance <= NO_SPREAD < self.difference.value**2
@@ -72,13 +73,14 @@ def paired_difference(
     delta = a - b
     difference = mean_over(weight, delta, groups)
     sizes = np.bincount(groups)
-    # a flip changes the sign of a source's part of the mean: its own mean, or the sum of its rows
+    # a flip changes the sign of a source's contribution to the mean: its own mean, or the sum of
+    # its rows
     parts = np.asarray(np.bincount(groups, weights=delta)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     p = None
     if difference.clusters > 1:
-        # skewed differences are not as likely to have the other sign though their mean be 0: flips
-        # alone find one too often then; the interval's test allows for skewness
+        # skewed differences with mean 0 are not symmetric, so the flips alone report a difference
+        # too often; the interval's test allows for skewness
         p = max(sign_flip_p(flipped, seed=seed), difference.p_value() or 0.0)
     return PairedDifference(
         n=len(delta), groups=difference.clusters, a=mean_over(weight, a, groups).value,
@@ -90,18 +92,18 @@ def paired_difference(
 def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     """Return the two-sided p-value of values being symmetric around 0.
 
-    Up to 14 values all flips are tried. Up to 2,000 there are 9,999 random ones, the data counted
-    as one more. Beyond that the flips' sum is taken as normal with their exact variance.
+    Up to 14 values, all flips are tried; up to 2,000 values, 9,999 random flips, with the data as
+    one more. Beyond that, the sum of the flips is treated as normal with its exact variance.
     """
     # under the null hypothesis a source's difference is as likely to have the other sign (the two
     # sides are exchangeable), so flips give the exact distribution without assuming normality
     observed = abs(float(values.sum()))
-    # flips with the same sum in theory differ in the last digits; without slack such ties are lost
-    # and p comes out too small
+    # sums of flips that are equal in theory differ in the last digits; without a tolerance such
+    # ties are lost and p is too small
     slack = 1e-12 * float(np.abs(values).sum())
     if observed <= slack:
         return 1.0
-    # of more than 2,000 values the sum of the flips is as good as normal
+    # with more than 2,000 values the sum of the flips is practically normal
     if len(values) > 2_000:
         z = observed / math.sqrt(float(values @ values))
         return math.erfc(z / math.sqrt(2))
@@ -109,12 +111,13 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
         codes = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
         sums = (1 - 2 * codes) @ values
         return float(np.mean(np.abs(sums) >= observed - slack))
-    # so many flips at once that a temporary array has two million numbers
+    # as many flips at once as fit a temporary array of two million numbers
     rng, extreme, step = np.random.default_rng(seed), 0, max(1, 2_000_000 // len(values))
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
-        # signs are 0 and 1 to save memory: twice their sum less the total is that with -1 and 1
+        # signs are 0 and 1 to save memory: twice their sum minus the total equals the sum with -1
+        # and 1
         sums = signs @ values * 2 - values.sum()
         extreme += int((np.abs(sums) >= observed - slack).sum())
     # the data are one of the flips, so p is never 0 and the test stays valid with random flips

@@ -1,13 +1,13 @@
-"""The difference of two runs of which only a part of the sources is shared.
+"""The difference of two runs that share only a part of their sources.
 
-There are two differences: D1 of what is paired, D2 of the other sources, as independent samples. No
-source is in both, so they are independent, and the estimate is `w D1 + (1 - w) D2` with variance
-`w^2 V1 + (1 - w)^2 V2`, whose degrees of freedom are Satterthwaite's. The weight w that makes the
-variance smallest is `P2 / (P1 + P2)` with the variances that both parts would have, given how far
-sources of either side vary and how well both sides agree on shared ones: P1 is
-`(sA^2 + sB^2 - 2 r sA sB) / n` for n shared sources, and P2 is `sA^2 / nA + sB^2 / nB`. The
-correlation r is taken one standard error lower (by Fisher's z), and as 0 for fewer than four shared
-sources: a few that agree by chance would otherwise have all the weight.
+There are two differences: D1 of the shared sources, which are paired, and D2 of the other sources,
+as independent samples. No source is in both, so they are independent, and the estimate is `w D1 +
+(1 - w) D2` with variance `w^2 V1 + (1 - w)^2 V2`, whose degrees of freedom are Satterthwaite's. The
+weight w that makes the variance smallest is `P2 / (P1 + P2)` with the variances of both parts that
+follow from the variance of the sources on either side and their correlation on shared sources: P1
+is `(sA^2 + sB^2 - 2 r sA sB) / n` for n shared sources, and P2 is `sA^2 / nA + sB^2 / nB`. The
+correlation r is reduced by one standard error (by Fisher's z), and is 0 for fewer than four shared
+sources: a few sources that agree by chance would otherwise have all the weight.
 
 References:
     Looney and Jones, "A method for comparing two normal means using combined samples of correlated
@@ -35,7 +35,7 @@ _FEWEST_CORRELATED = 4
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Means of two sets of texts that share no source, or none that matters."""
+    """Means of two sets of texts without shared sources."""
 
     first: Linearized
     second: Linearized
@@ -51,13 +51,13 @@ class Combined:
     """The weighted mean of two independent differences."""
 
     weight: float
-    """Of the paired part."""
+    """Weight of the paired part."""
     value: float
     variance: float
     df: float
 
     def weigh(self, paired: float, unpaired: float) -> float:
-        """Return the mean of two numbers with the weights of both parts."""
+        """Return the weighted mean of two numbers."""
         return self.weight * paired + (1 - self.weight) * unpaired
 
     def estimate(self, confidence: float) -> Estimate:
@@ -91,8 +91,8 @@ def combine(paired: PairedDifference, a: Floats, b: Floats, rest: Sides) -> Comb
     planned_rest = first / len(rest.of_first) + second / len(rest.of_second)
     total = planned + planned_rest
     weight = planned_rest / total if total > NO_SPREAD else n / (n + rest.sources)
-    # a few shared sources say little of their own variance, and it is at most what they would have
-    # if both sides did not agree at all
+    # a few shared sources show little of their own variance, which is at most the variance of
+    # uncorrelated sides
     is_known = n >= _FEWEST_CORRELATED
     variance = paired.difference.variance if is_known else (first + second) / n
     df = paired.difference.df if is_known else len(every[0]) + len(every[1]) - 2.0

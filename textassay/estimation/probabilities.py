@@ -1,4 +1,4 @@
-"""How well probabilities of answers match how often people give them, and a map that improves it.
+"""How well probabilities of answers match people's answers, and a map that improves it.
 
 References: Guo et al., "On calibration of modern neural networks" (2017), sections 3 and 4.2:
 expected calibration error, and a temperature for all probabilities of a question.
@@ -21,17 +21,17 @@ from textassay.learning.training import FOLDS
 def calibration_error(probabilities: Floats, came_true: Floats, bins: int = 10) -> float:
     """Return the expected calibration error of probabilities, shape (n,), of what came true.
 
-    It is the mean over all rows of how far the mean probability of a row's bin is from the share
-    that came true in it. Bins are equal parts of 0 to 1, closed on the right.
+    It is the mean over all rows of the distance between the mean probability of a row's bin and the
+    share that came true in it. Bins are equal parts of 0 to 1, closed on the right.
     """
-    # .7 times 10 is a little above 7 in binary
+    # in binary, .7 times 10 is a little above 7
     bin_of = np.maximum(np.ceil(np.round(probabilities * bins, 9)).astype(int) - 1, 0)
     gaps = np.bincount(bin_of, probabilities - came_true, minlength=bins)
     return float(np.abs(gaps).sum() / len(probabilities))
 
 
 def with_temperature(shares: Floats, temperature: float) -> Floats:
-    """Return probabilities of shape (n, k) at a temperature; above 1 they are less sure."""
+    """Return probabilities of shape (n, k) at a temperature; above 1 they are less confident."""
     if temperature == 1.0:
         return shares
     positive = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True)
@@ -41,14 +41,14 @@ def with_temperature(shares: Floats, temperature: float) -> Floats:
 
 
 def fit_temperature(shares: Floats, chosen: Codes) -> float:
-    """Return the temperature at which people's choices, one of k columns a row, are likeliest."""
+    """Return the temperature that makes people's choices likeliest, one column per row."""
     rows = np.arange(len(chosen))
 
     def loss(logarithm: float) -> float:
         likely = with_temperature(shares, float(np.exp(logarithm)))[rows, chosen]
         return -float(np.log(likely).mean())
 
-    # beyond these bounds probabilities say next to nothing, or one answer alone
+    # beyond these bounds probabilities are nearly uniform, or nearly 0 and 1
     found = minimize_scalar(loss, bounds=(np.log(0.1), np.log(10)), method="bounded")
     return float(np.exp(found.x))
 
@@ -56,7 +56,7 @@ def fit_temperature(shares: Floats, chosen: Codes) -> float:
 def level_report(
     shares: Floats, levels: Floats, ratings: Floats, groups: Codes, scales: Scales, seed: int
 ) -> tuple[float, dict[str, Any] | None]:
-    """Return the temperature of a question's levels, and how sure they are before and after.
+    """Return the temperature of a question's levels, and their calibration before and after.
 
     The report is `None`, and the temperature 1, with fewer than 30 rows whose rating is a level.
 
@@ -93,7 +93,7 @@ def level_report(
 
 
 def yes_report(probabilities: Floats, calibrated: Floats, ratings: Floats) -> dict[str, Any]:
-    """Return how sure probabilities of yes are before and after; ratings are 0 or 1."""
+    """Return the calibration of probabilities of yes before and after; ratings are 0 or 1."""
     share = float(ratings.mean())
     return {
         "of": "yes",

@@ -3,10 +3,10 @@
 Reads recorded comparisons (which text was chosen, and whether the order decided) and the data that
 say who made each text.
 
-Every comparison counts the same, in strengths and in win rates. A system of strength a beats one of
-strength b with probability logistic(a - b); half of a tie counts for each side. Strengths are those
-of the highest likelihood, moved to a mean of 0. Their errors are summed over sources (a sandwich),
-so comparisons of one source may be alike.
+Every comparison has the same weight, in strengths and in win rates. A system of strength a beats
+one of strength b with probability logistic(a - b); a tie counts half for each side. Strengths
+maximize the likelihood, with mean 0. Their errors are summed over sources (a sandwich), so
+comparisons of one source may be correlated.
 
 References:
     Bradley and Terry, "Rank analysis of incomplete block designs" (1952); Ford, "Solution of a
@@ -31,7 +31,6 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.joined import join_notes, some_ids
 from textassay.agreement.records import read_score_rows, refuse_several_judges
 from textassay.estimation.means import (
-    NO_ESTIMATE,
     Linearized,
     SystemDifference,
     adjust_p,
@@ -63,7 +62,7 @@ class RankRow(ResultRow):
     strength: Estimate = field(metadata=column("strength", "interval"))
     """Bradley-Terry strength in log odds, mean 0 over systems; no value if it is not finite."""
     win_rate: Estimate = field(metadata=column("win rate", "interval"))
-    """Share won, ties as half."""
+    """Share of comparisons won; ties count half."""
     n: int = field(metadata=column("compared", "count"))
     """Comparisons that it took part in."""
     groups: int
@@ -80,7 +79,7 @@ class RankRow(ResultRow):
 
 @dataclass(frozen=True, slots=True)
 class RankDifference(SystemDifference):
-    """The difference of two systems' strengths, or of their win rates without finite strengths.
+    """The difference of two systems' strengths, or of their win rates if strengths are not finite.
 
     `a` is the stronger system.
     """
@@ -111,17 +110,18 @@ class Ranking(Displayed):
     n: int
     """Comparisons with a score."""
     flips: int
-    """Choices among them that flipped with the order."""
+    """Number of choices among them that flipped with the order."""
     unscored: int
     """Comparisons without a score."""
     has_strengths: bool
     """Whether there are finite strengths; else systems are ranked by win rate."""
     other_texts: tuple[str, ...] = ()
-    """Ids of comparisons that were left out, since the data have other texts than were judged under
-    them."""
+    """Ids of comparisons that were left out, since the data have other texts than the judged
+    ones.
+    """
 
     def tables(self) -> list[Table]:
-        """Return the systems, and the differences of each two."""
+        """Return the systems, and the difference of each pair."""
         pairs = table_of(
             RankDifference, self.differences, title="differences of systems, by source"
         )
@@ -141,13 +141,13 @@ class Ranking(Displayed):
             )
         if self.unscored:
             yield Note(
-                f"{self.aspect}: {self.unscored} comparisons have no score and are not in it",
+                f"{self.aspect}: {self.unscored} comparisons have no score and are left out",
                 warning=True,
             )
         if all(row.rank is None for row in self.rows):
             yield Note(
-                f"{self.aspect}: all comparisons are of one source, or equal in all of them, so no"
-                " test is possible"
+                f"{self.aspect}: all comparisons belong to one source, or are equal in all "
+                "sources, so no test is possible"
             )
 
 
@@ -163,11 +163,11 @@ def rank_systems(
     Args:
         scores: Run folder or score file; values are 1, 0.5 or 0.
         pairs: The compared examples, with `system` and `system_b`.
-        aspects: What to rank on; all aspects if left out.
+        aspects: Aspects to rank on; all by default.
         confidence: Confidence of the intervals.
 
     Raises:
-        DataError: Scores and pairs do not meet, systems are missing, or were never compared.
+        DataError: Scores and pairs share no id, systems are missing, or were never compared.
         ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
             not among them.
     """
@@ -200,8 +200,8 @@ def _rank(
         groups=group_codes(pair.group for pair in pairs),
         systems=len(names),
     )
-    # systems that share no chain of comparisons have no common zero, and any order of them would
-    # be an artifact of the centering
+    # systems without a chain of comparisons between them have no common zero, and any order of them
+    # would be an artifact of the centering
     _refuse_unconnected(aspect, table, names)
     strengths = fit_strengths(table)
     rates = [table.win_rate(at) for at in range(len(names))]
@@ -226,7 +226,7 @@ def _rank(
             losses=int((own < 0.5).sum()),
             flips=int(flipped[inside].sum()),
             win_rate=_estimate(rates[at], confidence).clip(0, 1),
-            strength=_estimate(order[at], confidence) if has_strengths else NO_ESTIMATE,
+            strength=_estimate(order[at], confidence) if has_strengths else Estimate(None),
             rank=None if ranks is None else ranks[at],
         )
         rows.append(row)
@@ -269,7 +269,7 @@ def _differences(
 
 def _estimate(linearized: Linearized, confidence: float) -> Estimate:
     estimate = linearized.estimate(confidence)
-    # sources that agree to the last digit do not show how far others would differ
+    # sources that agree to the last digit do not show how much others would vary
     return estimate if linearized.variance > NO_SPREAD else Estimate(estimate.value)
 
 
@@ -278,7 +278,7 @@ class PairChoices:
     """The recorded comparisons on one aspect."""
 
     values: dict[str, float | None] = field(default_factory=dict)
-    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
+    """1 if the first text was chosen, 0.5 for a tie, otherwise 0; `None` if unscored; by id."""
     flipped: set[str] = field(default_factory=set)
     """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
@@ -286,7 +286,7 @@ class PairChoices:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Who made the two texts of a comparison, and their source."""
+    """The systems that made the two texts of a comparison, and their source."""
 
     a: str
     b: str
@@ -318,7 +318,7 @@ def read_comparisons(
 ) -> tuple[dict[str, PairChoices], tuple[str, ...]]:
     """Read a run of comparisons, aspect by aspect, and ids that were judged with other texts.
 
-    The latter are left out, like ids that are not known.
+    These ids are left out, as are unknown ids.
     """
     judged: dict[str, PairChoices] = {}
     other_texts: dict[str, None] = {}
@@ -348,7 +348,7 @@ def read_comparisons(
         raise DataError(f"{scores} contains no scores")
     if not judged and other_texts:
         raise DataError(
-            f"the data have other texts than were compared under all {len(other_texts)} ids of both"
+            f"the data have other texts than were compared under all {len(other_texts)} shared ids"
             f" ({some_ids(other_texts)}); give the data that were judged"
         )
     if not judged:
@@ -375,22 +375,22 @@ class Comparisons:
     systems: int
 
     def win_rate(self, system: int) -> Linearized:
-        """Return the share of its comparisons that a system wins, ties as half."""
+        """Return the share of its comparisons that a system wins; ties count half."""
         ahead, behind = self.first == system, self.second == system
         values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
         groups = np.concatenate([self.groups[ahead], self.groups[behind]])
         return weighted_mean(values, groups, count=int(self.groups.max()) + 1)
 
     def components(self) -> Codes:
-        """Return the component of each system; systems compared, even via others, share one."""
+        """Return the component of each system: systems are connected by comparisons."""
         anything = np.ones(len(self.values), bool)
         return self._components(anything, anything, "weak")
 
     def has_strengths(self) -> bool:
         """Return whether the likelihood has its maximum at finite strengths (Ford's condition).
 
-        In every split of the systems into two, some system of each side has to win, or tie, against
-        one of the other side.
+        For every split of the systems into two sets, some system of each set has to win or tie
+        against one of the other set.
         """
         return not self._components(self.values > 0, self.values < 1, "strong").any()
 
@@ -405,16 +405,16 @@ class Comparisons:
 
 def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
     """Return the strength of each system in log odds; `None` if they are not finite."""
-    # Newton's method would run off to infinity, for instance for a system that never loses
+    # Newton's method would diverge, for instance for a system that never loses
     if not comparisons.has_strengths():
         return None
     counts, wins = _by_pair(comparisons)
     strengths = np.zeros(comparisons.systems)
     for _ in range(100):
         expected, inverse = _newton_parts(counts, strengths)
-        # what a system has won beyond what its strength predicts
+        # wins of a system beyond its strength's prediction
         step = inverse @ (wins - counts * expected).sum(axis=1)
-        # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
+        # a full step may overshoot if wins are lopsided, so a step is at most 2 in log odds
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         strengths += step
         if float(np.abs(step).max()) < 1e-10:
@@ -430,7 +430,7 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
 
 
 def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
-    """Return how often each system met each other, and won, ties as half; (systems, systems)."""
+    """Return comparisons and wins of each pair, ties as half; shape (systems, systems) each."""
     winning = np.concatenate([one.values, 1 - one.values])
     ahead = np.concatenate([one.first, one.second])
     behind = np.concatenate([one.second, one.first])
@@ -441,20 +441,20 @@ def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
 
 
 def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
-    """Return the chance of each win, and the inverse of the information on strengths of mean 0."""
+    """Return the probability of each win, and the inverse information on strengths of mean 0."""
     expected = expit(strengths[:, None] - strengths)
     weight = counts * expected * (1 - expected)
     information = np.diag(weight.sum(axis=1)) - weight
     # only differences of strengths are identified: the information is singular along the vector of
-    # ones, exactly so only up to rounding, which a pseudo-inverse could take for information. A
-    # constant makes it regular, and its inverse is taken off again: that keeps a mean of 0
+    # ones up to rounding errors, which a pseudo-inverse could take for information. Adding a
+    # constant makes it regular, and subtracting its inverse keeps a mean of 0
     constant = float(np.trace(information)) / len(strengths) ** 2
     regular = np.linalg.inv(information + constant)
     return expected, regular - 1 / (constant * len(strengths) ** 2)
 
 
 def _slopes(one: Comparisons, strengths: Floats) -> Floats:
-    """Return the slope of the likelihood by system and source, which the sandwich sums squared."""
+    """Return the slope of the likelihood by system and source; the sandwich sums its squares."""
     residual = one.values - expit(strengths[one.first] - strengths[one.second])
     sources = int(one.groups.max()) + 1
     cells, shape = one.systems * sources, (one.systems, sources)

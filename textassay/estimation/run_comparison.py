@@ -1,7 +1,7 @@
 """Two runs side by side: differences, agreement with people, and which texts got worse or better.
 
-Each run has its own data. Ratings belong to texts: how much better one run agrees with people is
-measured on the rated texts that both runs judged, and on no others.
+Each run has its own data. Ratings belong to texts, so agreement with people is compared only on the
+rated texts that both runs judged.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """One of two runs that are compared."""
+    """One of the two compared runs."""
 
     judged: Mapping[str, Judged]
     """Scores by aspect, from `read_judged`."""
     recorded: Recorded
-    """The same scores with labels as their numbers, from `read_scores`."""
+    """The same scores with labels as numbers, from `read_scores`."""
     people: People | None = None
     """The data of this run, with ratings if there are any; `None` if they are not known."""
     labels: LabelSets = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ScoreChange(ResultRow):
     change: float = field(metadata=column("a - b", "number"))
     """`a - b`."""
     direction: Literal["worse", "better"] = field(metadata=column("a is"))
-    """Whether the first run's score is worse or better."""
+    """Whether the first run's score is worse, or better."""
     is_other_text: bool | None = field(
         metadata=column(
             "text", name="text", when=lambda cells: "another" in cells,
@@ -96,11 +96,11 @@ class ScoreChange(ResultRow):
 
 @dataclass(frozen=True, slots=True)
 class Changes(Displayed, Sequence[ScoreChange]):
-    """Texts whose scores differ between two runs: the largest losses of the first run first."""
+    """Texts whose scores differ between two runs, the largest losses of the first run first."""
 
     rows: tuple[ScoreChange, ...]
     unchanged: int = 0
-    """Scores that are equal in both runs."""
+    """Number of scores that are equal in both runs."""
 
     def __getitem__(self, at: Any) -> Any:
         return self.rows[at]
@@ -170,16 +170,17 @@ class RunComparison(Displayed):
     notes: tuple[Note, ...] = ()
     """Ratings that were left out of `agreement`, and subsets that cannot be compared."""
     by: str = ""
-    """The field that the data were divided by; empty if they were not."""
+    """The field that divides the data into subsets; empty without subsets."""
     subsets: Mapping[str, RunComparison] = field(default_factory=dict)
-    """The same of the texts with each value of that field; `p_holm` is adjusted over all aspects
-    and subsets, and of `agreement` over the subsets."""
+    """The comparison of the texts with each value of that field; `p_holm` is adjusted over all
+    aspects and subsets, and in `agreement` over the subsets.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without the changes."""
         found = self._rows()
         for row in found["agreement"]:
-            del row["p_holm"]  # of subsets alone
+            del row["p_holm"]  # only for subsets
         if not self.by:
             return found
         subsets = {name: one._rows() for name, one in self.subsets.items()}
@@ -248,12 +249,12 @@ def compare_sides(
         b: The second run.
         unpaired: Whether runs that share neither ids nor sources are compared as independent
             samples.
-        aspects: What to compare; all that both runs judged if left out.
+        aspects: Aspects to compare; by default all that both runs judged.
         confidence: Confidence of the intervals.
         seed: Seed of sign flips and bootstrap.
         weight: What the means are over.
         with_agreement: Whether agreement with people is compared.
-        by: Field by whose values the texts are divided, as the data of the runs were read with.
+        by: Field whose values divide the texts, as given when the data were read.
 
     Raises:
         UnknownName: An aspect is not in both runs.
@@ -300,7 +301,7 @@ def _by_subset(
     """Compare the texts of each subset, and adjust p-values over the subsets."""
     first, second = a.people or b.people, b.people or a.people
     if first is None or second is None:
-        raise ConfigurationError(f"by={by!r} divides the data, and they are not known; give DATA")
+        raise ConfigurationError(f"by={by!r} divides the data, which are unknown here; give DATA")
     found: dict[str, RunComparison] = {}
     notes = [*outside_subsets(first)]
     for name in subset_names(first, second):
@@ -346,7 +347,7 @@ def _rated_by_both(
 ) -> tuple[People | None, list[Note]]:
     """Return the rows with texts that both runs judged, and notes on the ratings left out."""
     texts = texts_judged(a.judged), texts_judged(b.judged)
-    # a rating without a text is of one of two texts at most
+    # a rating without a text can belong to one of two different texts at most
     apart = {
         id_
         for id_ in texts[0].keys() & texts[1].keys()
@@ -416,19 +417,19 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
                 is_other_text=is_other,
             )  # fmt: skip
             found.append((gain, change))
-    # of equal changes the first in the data: scores are in the order in which judges answered
+    # equal changes in the order of the data: scores are in the order in which judges answered
     places = {id_: place for place, id_ in enumerate(systems)}
     found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
     return Changes(tuple(change for _, change in found), unchanged)
 
 
 def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return the aspects of a run on which a low score is a good one, as its manifest says."""
+    """Return the aspects of a run on which a low score is good, by its manifest."""
     return frozenset(name for name, rises in higher_is_better(manifest).items() if not rises)
 
 
 def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
-    """Return by aspect of a run whether a high score is a good one, as its manifest says."""
+    """Return by aspect whether a high score of a run is good, by its manifest."""
     described = manifest.get("method")
     aspects = described.get("aspects") if isinstance(described, Mapping) else None
     return {

@@ -1,6 +1,6 @@
-"""The verdicts of a stress run as a table, from what its `stress.json` holds.
+"""The verdicts of a stress run as a table, from its `stress.json`.
 
-Apart from the tests themselves, since pages show the verdicts of runs that were made long ago.
+Independent of the tests themselves, since pages also show the verdicts of old runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WITH_OTHERS = {
     "question-order": "with its questions in another order",
     "alone": "with each question in a request of its own",
 }
-"""Tests of whether typed questions influence each other, and how they ask."""
+"""How the tests of whether typed questions influence each other ask them."""
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
@@ -42,7 +42,7 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     notes += [
         Note(
             f"the questions of a request influence each other: {_WITH_OTHERS[test]}, scores move by"
-            f" up to {most:.2g} more on average than when the same is asked again",
+            f" up to {most:.2g} more on average than when the request is repeated",
             warning=True,
         )
         for test, most in document.get("influence", {}).items()
@@ -51,10 +51,10 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
 
 
 def find_influence(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return by test how far answers depend on the other questions, however little; empty if not.
+    """Return by test how much answers depend on the other questions; empty if they do not.
 
-    The verdicts allow for changes within the margin, but questions that do not influence each other
-    change nothing beyond what asking again does. That one aspect of several does may be chance.
+    The verdicts tolerate changes within the margin, but independent questions change nothing beyond
+    the effect of repeating a request. A change on one aspect of several may be chance.
     """
     found = {}
     for test in _WITH_OTHERS:

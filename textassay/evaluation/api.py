@@ -94,16 +94,16 @@ async def evaluate(
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         strict_columns: Whether a column that no judge is shown is an error, rather than a line in
             the log.
-        unit: What of a conversation is judged: all of it (`"conversation"`), each `"turn"` of the
-            assistant or each `"call"` of a tool, with its history.
+        unit: Part of a conversation that is judged: all of it (`"conversation"`), each `"turn"` of
+            the assistant or each `"call"` of a tool, with its history.
         conversation_chars: Longest text of a conversation that a judge is shown; tool results are
             shortened first. By default 100,000.
         limit: Maximum number of examples to read.
         tools: Metrics that assist the judge: names, or tools of your own, which stay yours to
             close.
         progress: `True` for a line of progress on standard error or below the notebook's cell,
-            `False` for none, or a function that gets a `Progress` a few times a second; by default
-            a line in notebooks and terminals.
+            `False` for no progress, or a function that gets a `Progress` a few times a second; by
+            default a line in notebooks and terminals.
         cluster: Judge on the workers of a cluster: `"ray"` for the cluster that Ray finds
             (`RAY_ADDRESS`, one on this machine, or else a new one on this machine), or
             `"ray://HOST:PORT"` of a Ray Client server. This process reads the data and writes
@@ -113,8 +113,8 @@ async def evaluate(
             local models.
 
     Raises:
-        ConfigurationError: Something does not fit, or would have no effect, or the cluster cannot
-            be reached; nothing was asked.
+        ConfigurationError: An argument is wrong or would have no effect, or the cluster cannot be
+            reached; no model was called.
         ClusterLost: The cluster is lost; the run folder can be resumed.
         ModelError: A failure that would hit every call; the run folder can be resumed.
         BudgetReached: The cost limit is reached; the run folder can be resumed.
@@ -157,7 +157,7 @@ def run_sync(
 def refuse_running_loop(name: str) -> None:
     """Refuse to block an event loop, where the async function `name` can be awaited."""
     try:
-        # asked for before `asyncio.run` does, whose own error says nothing about notebooks
+        # checked here, since the error of `asyncio.run` does not mention notebooks
         asyncio.get_running_loop()
     except RuntimeError:
         pass
@@ -190,7 +190,7 @@ async def stream(
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
 ) -> AsyncGenerator[Score, None]:
-    """Yield scores as they come; takes the arguments of `evaluate` but `progress` and `cluster`.
+    """Yield scores as they arrive; takes `evaluate`'s arguments except `progress` and `cluster`.
 
     Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed.
     Use `contextlib.aclosing` if the stop must not wait for garbage collection.
@@ -268,7 +268,7 @@ async def _evaluate_on_cluster(
     examples: Any,
     **arguments: Any,
 ) -> Run:
-    """Judge every example on the workers of a cluster, each of which opens what has a name."""
+    """Judge every example on the workers of a cluster, which open models and tools by name."""
     from textassay.workers.driver import Cluster, Followed, run_with_workers  # most runs need none
 
     place = Cluster.parse(cluster, workers)
@@ -301,11 +301,11 @@ async def open_evaluation(
 ) -> AsyncIterator[Session]:
     """Open the session that the arguments of `evaluate` describe.
 
-    What was opened by the caller (a method, models, tools) goes beside the request, which holds
-    names.
+    Objects that the caller opened (a method, models, tools) are passed beside the request, which
+    contains names.
 
     Raises:
-        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+        ConfigurationError: An argument is wrong or would have no effect; no model was called.
     """
     given = await _read_arguments(examples, dry=dry, **arguments)
     request, objects = given.request, given.models
@@ -346,7 +346,7 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
 
 
 def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
-    """Refuse settings that models which were opened before would ignore."""
+    """Refuse settings that already opened models would ignore."""
     # the run applies these two itself, even if the caller opened the model
     set_here = settings.model_fields_set - {"cache", "keep_rows"}
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
@@ -368,9 +368,9 @@ def _by_role(model: ModelsByRole | None) -> dict[str, str | Model]:
 class _Signed(Graph):
     """A graph of the user's, which signs the scores that it yields.
 
-    Scores without a signature get the signature of the whole graph. If code of the user takes
-    part, which may change texts or scores, scores with the signature of a built-in agent get the
-    graph's digest in addition, as they would look like scores of that agent alone.
+    Scores without a signature get the signature of the whole graph. If the graph contains code of
+    the user, which may change texts or scores, the graph's digest is added to the signature of
+    built-in agents: otherwise scores would look like scores of that agent alone.
     """
 
     def __init__(self, graph: Graph, signature: str, digest: str) -> None:
@@ -394,7 +394,7 @@ class _Signed(Graph):
 
 
 def _is_foreign(node: Node) -> bool:
-    """Return whether code outside this package takes part in a node."""
+    """Return whether a node uses code outside this package."""
     if isinstance(node.agent, Graph):
         return any(map(_is_foreign, node.agent.nodes))
     return not str(getattr(node.agent, "__module__", "")).startswith("textassay.")
@@ -404,13 +404,13 @@ class GraphMethod(TaskMethod):
     """A graph from an `Assignment` to a list of one `Score` per aspect, in the aspects' order."""
 
     how: How = "text"
-    """What scores say that could not be obtained; the others come from the graph's own agents."""
+    """`how` of failed scores; other scores come from the graph's agents."""
 
     def __init__(self, graph: Graph, task: Task) -> None:
         """Take a graph and what it judges.
 
         Raises:
-            ConfigurationError: The graph takes something else than an `Assignment`.
+            ConfigurationError: The graph does not take an `Assignment`.
         """
         if graph.input is not Assignment:
             raise ConfigurationError(
@@ -421,7 +421,7 @@ class GraphMethod(TaskMethod):
         self.graph, self._task = graph, task
         from textassay.evaluation.graph_code import code_digests, models_in  # few runs need it
 
-        # once, as agents may keep what they learn of the first examples
+        # once, since agents may remember facts about the first examples
         self._code, self._models = code_digests(graph), models_in(graph)
         self.graph = _Signed(graph, self.signature, self._digest)
 
@@ -437,8 +437,8 @@ class GraphMethod(TaskMethod):
 
     @property
     def _digest(self) -> str:
-        # the drawing names every node and edge, so a graph that is wired differently has another
-        # signature, and so has one whose agents do something else
+        # the drawing names every node and edge, so a graph with other wires or other agents has
+        # another signature
         drawn = f"{self.graph.to_mermaid()}{self._code}"
         return hashlib.sha256(drawn.encode()).hexdigest()[:6]
 

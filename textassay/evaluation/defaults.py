@@ -1,4 +1,4 @@
-"""Models, methods and folders for what a request leaves out, and the keys that it needs."""
+"""Default models, methods and folders of a request, and the keys that it needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_default_model(
 ) -> dict[str, str | Model]:
     """Return the models, or the one of `TEXTASSAY_MODEL` if there are none.
 
-    Only methods that are known to ask a model get it: a fitted evaluator may ask none.
+    Only methods that always ask a model get it: a fitted evaluator may not ask one.
 
     Raises:
         ConfigurationError: Neither a model nor a method is named.
@@ -45,7 +45,7 @@ def with_default_model(
 def default_method(models: Mapping[str, str | Model]) -> str:
     """Return the method that suits the models.
 
-    `jury` if all are jurors, `decide` if the judge is a decision model, or else `llm-score`.
+    `jury` if all are jurors, `decide` if the judge is a decision model, else `llm-score`.
     """
     if models and all(re.fullmatch(r"juror\d*", role) for role in models):
         return "jury"
@@ -57,7 +57,7 @@ def default_method(models: Mapping[str, str | Model]) -> str:
 
 
 def default_folder(data: str, now: Callable[[], datetime] = datetime.now) -> Path:
-    """Return a new run folder: `runs/DATA-DATE-TIME`, with a number if it is there already."""
+    """Return a new run folder: `runs/DATA-DATE-TIME`, with a number if it exists."""
     # all suffixes: data.jsonl.gz
     name = slug(re.split(r"[\\/]", data.rstrip("\\/"))[-1].partition(".")[0])
     plain = Path("runs") / f"{name}-{now():%Y%m%d-%H%M%S}"
@@ -75,7 +75,7 @@ def check_keys(models: Mapping[str, str | Model], settings: Settings) -> None:
         ConfigurationError: A key is missing; names the variable.
     """
     if settings.cache:
-        return  # all answers may be there already
+        return  # all answers may be in the cache
     for role, model in models.items():
         if not isinstance(model, str):
             continue

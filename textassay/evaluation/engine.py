@@ -2,7 +2,7 @@
 
 A fixed number of workers, every score journaled before it is reported.
 
-Knows graphs and run folders; knows nothing of names, files of data or the command line.
+Knows graphs and run folders; nothing of names, data files or the command line.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def validated_score(
 ) -> Score | Failure:
     """Return the score as it can be journaled, or a failure in its place.
 
-    A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
-    hold, a value that is not finite, off its scale or missing, a field of another type than
-    `Score` gives it, and a score of another example or aspect are failures.
+    A failure stays unchanged, and numbers of numpy become Python's. Failures are: content that JSON
+    cannot represent; a value that is missing, not finite or off its scale; a field of the wrong
+    type; a score of another example or aspect.
     """
     if isinstance(yielded, Failure):
         return yielded
@@ -72,14 +72,14 @@ def validated_score(
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
     fields = {**vars(yielded), **of_session}
-    # what a score is made of may be a copy, too, that was never checked
+    # parts of a score may be unchecked copies
     usage, error = fields.get("usage"), fields.get("error")
     if usage is not CACHED and usage is not NO_USAGE and isinstance(usage, BaseModel):
         fields["usage"] = vars(usage)
     if error and isinstance(error, BaseModel):
         fields["error"] = vars(error)
     try:
-        if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
+        if fields.get("evidence"):  # as `resume` will read it
             fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
         return Score.model_validate(fields)
     except ValidationError as invalid:
@@ -100,19 +100,19 @@ def _refuse(kind: str, why: str) -> Failure:
 
 
 GRACE_SECONDS = 30.0
-"""Time for the examples in work once the model has refused to answer at all."""
+"""Seconds for the examples in work after the model has refused all answers."""
 
 
 _JudgedExample = tuple[Example, list[Score]]
-"""An example with its scores; none if the run stopped before there were any."""
+"""An example with its scores; empty if the run stopped before."""
 
 
 class EvaluationEngine:
     """One session of one run.
 
-    What stops a run lets the examples in work finish and be journaled, for their calls are paid
-    for: without a time limit if the budget is spent, for `GRACE_SECONDS` if the model refuses
-    to answer. Errors of storage and configuration stop at once.
+    If a run stops, the examples in work are finished and journaled, since their calls cost money:
+    without a time limit if the budget is spent, for `GRACE_SECONDS` if the model refuses to answer.
+    Errors of storage and configuration stop the run at once.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class EvaluationEngine:
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
         self._source, self._method = source, method
-        # once, not for every example: a method works these out anew
+        # once: methods compute these on every access
         self._needs, self._aspects = traits_of(method).needs, tuple(method.aspects)
         self.workers = max(1, workers)
-        """Examples in work at once; what is set once the run has begun has no effect."""
+        """Examples in work at once; changes after the start have no effect."""
         self._folder, self._completed, self._models = folder, completed, models
         self._costs = costs
         self._adjust = adjust
@@ -148,7 +148,7 @@ class EvaluationEngine:
 
     @property
     def progress(self) -> Progress:
-        """The progress of the session by now."""
+        """The current progress of the session."""
         failures: Counter[str] = Counter()
         for model in self._models:
             failures.update(model.failures)
@@ -182,8 +182,7 @@ class EvaluationEngine:
         ended_by: BaseException | None = None
         try:
             async with aclosing(
-                # assignments come from a generator that workers pull from, so memory does not grow
-                # with the data
+                # workers pull assignments from a generator, so memory does not grow with the data
                 run_workers(
                     self._source.map(self._assignment),
                     self._judge_with_material if self._needs else self._judge,
@@ -194,7 +193,7 @@ class EvaluationEngine:
                 async for judged in finished:
                     yield [score for _, scores in judged for score in scores]
         except AgentExited as error:
-            # Ctrl-C inside an agent is the user's wish to stop, not a fault of the agent
+            # Ctrl-C inside an agent stops the run and is not an error of the agent
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise error.__cause__ from None
             raise
@@ -206,8 +205,7 @@ class EvaluationEngine:
                 self._grace.cancel()
             if self._observed is not None:
                 self._observed.end(ended_by or self._stop)
-        # raised only now: examples in work were finished and journaled first, since their calls
-        # are paid for
+        # raised after examples in work were finished and journaled, since their calls cost money
         if self._stop is not None:
             raise self._stop
 
@@ -215,7 +213,7 @@ class EvaluationEngine:
         """Return the example with the aspects that have no score; `None` if all have one."""
         open_ones = self._aspects
         if self._completed is not None:
-            # completed per aspect, not per example: a resumed run asks only for what is missing
+            # completed per aspect, not per example: a resumed run requests only missing scores
             open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
         if open_ones:
             return Assignment(example=example, aspects=open_ones)
@@ -224,7 +222,7 @@ class EvaluationEngine:
         return None
 
     async def _judge_with_material(self, assignment: Assignment) -> _JudgedExample:
-        """Judge the aspects that the example has the material for; the others abstain."""
+        """Judge the aspects for which the example has the material; the others abstain."""
         unmet = unmet_needs(assignment, self._method, self._needs)
         if not unmet:
             return await self._judge(assignment)
@@ -239,8 +237,7 @@ class EvaluationEngine:
 
     async def _judge(self, assignment: Assignment) -> _JudgedExample:
         started, began = datetime.now(UTC), time.monotonic()
-        # the ledger is a context variable, so calls of any depth in this task are counted for the
-        # example
+        # the ledger is a context variable, so calls at any depth in this task count for the example
         with track_usage() as ledger:
             if self._observed is None:
                 result = await self._result(assignment)
@@ -266,7 +263,7 @@ class EvaluationEngine:
         return assignment.example, scores
 
     def _signature_suffix(self) -> str:
-        """Return how the requests differ from what the method's signature says."""
+        """Return how the requests differ from the method's signature."""
         different = [model for model in self._models if model.adaptation.differences]
         if not different:
             return ""
@@ -279,7 +276,7 @@ class EvaluationEngine:
         return "".join(f"|{difference}" for difference in differences)
 
     def _journal(self, judged: list[_JudgedExample]) -> None:
-        """Write scores, then count them: what a caller sees is on disk."""
+        """Write scores, then count them, so that callers see only journaled scores."""
         if self._folder is not None:
             self._folder.append([score for _, scores in judged for score in scores])
         for example, scores in judged:
@@ -288,21 +285,21 @@ class EvaluationEngine:
                 self._outcomes[score.outcome] += 1
                 if score.spread is not None and (score.samples or 0) > 1:
                     self._sampled += 1
-                    # ratings that are equal up to the rounding of their mean
+                    # equal ratings, up to the rounding of their mean
                     self._unanimous += score.spread < 1e-9
                 if self._observed is not None:
                     self._observed.scored(score, example)
 
     async def _result(self, assignment: Assignment) -> Any:
-        """Return what the graph yields; `None` if the run stops before that."""
+        """Return the graph's result; `None` if the run stops before."""
         task = asyncio.current_task()
         assert task is not None
         self._in_work.add(task)
         try:
             return await self._method.graph.run(assignment)
         except asyncio.CancelledError:
-            # `uncancel` counts the requests that are left: none, unless someone else wants this
-            # task to end as well
+            # `uncancel` returns the remaining requests: 0, unless another caller also cancels this
+            # task
             if task not in self._overdue:
                 raise
             self._overdue.discard(task)
@@ -321,19 +318,20 @@ class EvaluationEngine:
                 task.uncancel()
 
     def _stop_soon(self, error: BudgetReached | ModelError) -> None:
-        """Take no more examples, and bound the time for those in work."""
+        """Take no more examples, and bound the time for the examples in work."""
         if self._stop is not None:
             return
         self._stop = error
-        self._source.end()  # workers that wait for examples would wait for ever
-        # a model that refuses may never answer those in work; a spent budget only forbids new
-        # calls
+        self._source.end()  # otherwise workers would wait for examples forever
+        # a model that refuses may never answer the examples in work; a spent budget only forbids
+        # new calls
         if isinstance(error, ModelError):
-            # one timer for all: a timeout around each example costs more than its journal entry
+            # one timer for all, since a timeout around each example costs more than its journal
+            # entry
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        """Cancel the examples in work, in a way that `_result` distinguishes from other causes."""
+        """Cancel the examples in work, so that `_result` can distinguish it from other causes."""
         for task in self._in_work:
             self._overdue.add(task)
             task.cancel()
@@ -373,9 +371,9 @@ def to_scores(
 def unmet_needs(
     assignment: Assignment, method: Method, needs: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Score]:
-    """Return the abstentions from aspects of which the example lacks the material, by label.
+    """Return the abstentions from aspects whose material the example lacks, by label.
 
-    `needs` are taken from the method's traits.
+    `needs` comes from the method's traits.
     """
     example = assignment.example
     lacking = {
@@ -400,7 +398,7 @@ def unmet_needs(
 
 
 def _candidates(example: Example, field: str) -> str:
-    """Name what may hold a field that is missing."""
+    """Name the columns that may contain a missing field."""
     names = [name for name, value in example.meta.items() if is_running_text(value)]
     if field == "context" and example.references:
         names.insert(0, "references")
@@ -409,7 +407,7 @@ def _candidates(example: Example, field: str) -> str:
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
-    """Return the evidence that a conversation was shown shortened."""
+    """Return the evidence that a conversation was shortened."""
     left_out = count_left_out(example.source) if traits_of(method).shows_source else None
     if left_out is None:
         return ()
@@ -421,7 +419,7 @@ def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
 def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
     """Return the `error` score for a failure."""
     return Score(
-        # a thought that took all tokens is an answer, if not a usable one
+        # a thought that used all tokens is an unusable answer
         outcome="invalid" if failure.type == AnswerUnfinished.__name__ else "error",
         error=ScoreError(type=failure.type, message=f"{failure.node}: {failure.message}"),
         **_fields_of(example, aspect, method),
@@ -429,7 +427,7 @@ def error_score(example: Example, aspect: Aspect, failure: Failure, method: Meth
 
 
 def _fields_of(example: Example, aspect: Aspect, method: Method) -> dict[str, Any]:
-    """Return the fields of a score without a value that no agent has made."""
+    """Return the fields of a score without a value that the engine makes."""
     scale = None if method.how == "loglikelihood" else aspect.scale
     return {
         "id": example.id, "aspect": aspect.label, "scale": scale, "how": method.how,
@@ -438,18 +436,18 @@ def _fields_of(example: Example, aspect: Aspect, method: Method) -> dict[str, An
 
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
-    """Return the scores with usage of calls that no score claims added to the first."""
+    """Return the scores, with the usage of unclaimed calls added to the first one."""
     if len(scores) == len(usages) == 1 and vars(scores[0].usage) == vars(usages[0]):
         return scores  # nearly always
     claimed, paid = UsageTotal(), UsageTotal()
     for score in scores:
-        if score.usage is not NO_USAGE:  # of several aspects, all but the first
+        if score.usage is not NO_USAGE:  # all aspects but the first
             claimed.add(score.usage)
     for usage in usages:
         paid.add(usage)
     if vars(paid) == vars(claimed) or not scores:
         return scores
-    # an agent may claim more than was counted, and usage below 0 could not be journaled
+    # an agent may claim more than was counted, and negative usage cannot be journaled
     rest = {
         name: None if count is None or part is None else max(0, count - part)
         for (name, count), part in zip(vars(paid).items(), vars(claimed).values(), strict=True)

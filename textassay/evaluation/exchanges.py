@@ -1,8 +1,8 @@
 """The requests and answers of a run's models, or the requests that a run would send.
 
-Runs keep answers under digests of requests, so the method runs once more over the examples: it
-builds its requests again, and the run's cache answers them. A request that is not in the cache has
-no answer, and requests that depend on this answer may differ from the ones that were sent.
+Runs store answers under digests of requests, so the method runs again over the examples: it builds
+its requests, and the run's cache answers them. A request that is not in the cache has no answer,
+and requests that depend on this answer may differ from the original ones.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Exchange:
     """One request and its answers."""
 
     id: str
-    """Example for which it was first asked; requests that serve a whole run, such as steps, come
-    with the first example."""
+    """Example for which it was first sent; requests for a whole run, such as steps, come with the
+    first example.
+    """
     model: str
     prompt: tuple[dict[str, str], ...]
     """Messages of the chat, or one plain prompt under the role `prompt`."""
     answers: tuple[str, ...] | None
-    """Answers of the model, one per sample; `None` if the cache holds none."""
+    """Answers of the model, one per sample; `None` if the cache has no answer."""
     logprobs: dict[str, float | None] | None = None
-    """Log-probability of each given choice, or of the given continuation, if those were asked
-    for."""
+    """Log-probability of each given choice, or of the given continuation, if requested."""
     thoughts: tuple[str | None, ...] = ()
-    """What the model thought before each answer, if any was kept."""
+    """The model's thought before each answer, if recorded."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -66,7 +66,7 @@ class Exchange:
 
 
 class Recorder(Wrapper):
-    """Writes down every request and answer that passes."""
+    """Records every request and answer."""
 
     def __init__(self, wrapped: Model, exchanges: list[Exchange]) -> None:
         super().__init__(wrapped)
@@ -75,7 +75,7 @@ class Recorder(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Forward the request and write both down."""
         response = await ask(call)
-        known = not response.usage.calls  # a call that was counted was not in the cache
+        known = not response.usage.calls  # counted calls were not in the cache
         self._exchanges.append(_exchange(self.name, call.request, response if known else None))
         return response
 
@@ -90,7 +90,7 @@ class RecordedIdentity:
         self.capabilities = Capabilities(**recorded["capabilities"])
 
     def new_adaptation(self) -> Adaptation:
-        """Return one that sends what the run's settings said: keys of answers hold it."""
+        """Return an adaptation that sends the run's settings, as in the keys of answers."""
         return Adaptation(self, Sampling.of(self._settings))
 
     async def generate(self, request: Any) -> Any:
@@ -112,9 +112,8 @@ def exchanges_of_run(
 ) -> AsyncGenerator[Exchange, None]:
     """Return the prompts and answers of a run, example by example, in the order of the data.
 
-    Of all examples, unless `ids` names some.
-
-    A caller that stops before the end must close the generator, which has the run's cache open.
+        For all examples, or for `ids`. A caller that stops before the end must close the generator,
+    which keeps the run's cache open.
     """
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
@@ -131,7 +130,7 @@ def exchanges_of_run(
         role: RecordedIdentity(entry, recorded.for_role(role))
         for role, entry in manifest["models"].items()
     }
-    # nothing but the run's own cache: its settings may name a server, and no server is asked here
+    # only the run's own cache: its settings may name a server, which must not be called here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
     return _asked_again(data, request.model_copy(update=own), models, ids, manifest)
@@ -144,7 +143,7 @@ async def _asked_again(
     ids: Collection[str],
     manifest: Mapping[str, Any],
 ) -> AsyncGenerator[Exchange, None]:
-    """Yield the exchanges of a run, with its files as they were, and log what has changed."""
+    """Yield the exchanges of a run, with its original files, and log what has changed."""
     with with_kept_files(request, manifest) as as_it_was:
         async with aclosing(_dry_run(source, as_it_was, models, ids, run=manifest)) as exchanges:
             async for exchange in exchanges:
@@ -153,7 +152,7 @@ async def _asked_again(
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
     """Return the requests of a run for the first `count` examples that it judges."""
-    # nothing is written, so its folder may be there already, or not be named
+    # nothing is written, so the folder may exist or be unnamed
     return _dry_run(request.data, request.model_copy(update={"out": None}), {}, count=count)
 
 
@@ -186,7 +185,7 @@ async def _dry_run(
                 if example.id not in left:
                     continue
                 left.remove(example.id)
-            # requests of an earlier example belong to that one
+            # requests of an earlier example belong to that example
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
             unmet = unmet_needs(assignment, session.method, needs)

@@ -1,15 +1,16 @@
-"""Digests of what the agents of a graph do: of their code and the values that it uses.
+"""Digests of the agents of a graph: of their code and the values that it uses.
 
-A graph whose rule was changed gives other scores, though it is drawn the same. The digest covers,
+A graph with a changed rule gives other scores, although its drawing is the same. The digest covers,
 for every agent: the source text of functions, lambdas and classes, or the byte code where there is
 no source; defaults, values in closures, arguments of a `partial`, and attributes of objects; the
 global names that the code mentions, and so the functions of its own modules that it calls; and the
-constants on wires. Code of Python itself, of installed packages and of this one counts by name: the
-signature of a score has this package's version beside it. A model counts by its name and identity.
+constants on wires. Code of Python, of installed packages and of textassay is represented by its
+name: the signature of a score contains textassay's version. A model is represented by its name and
+identity.
 
-It is equal in every process that runs the same code, and on every version of Python as long as the
-source is at hand. A comment in the source of a function changes the digest, too, and so does an
-attribute that differs in every process, such as a start time.
+The digest is equal in every process that runs the same code, and on every version of Python if the
+source is available. A changed comment in a function changes the digest, and so does an attribute
+that differs between processes, such as a start time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SIMPLE = (bool, int, float, complex, str, type(None), type(Ellipsis), type(NotI
 
 
 def code_digests(graph: Graph) -> dict[str, str]:
-    """Return 6 hex digits for what the agent of each node does, by the node's name."""
+    """Return 6 hex digits for each node's agent, by the node's name."""
     return {node.name: _digest(_Describer().node(node)) for node in graph.nodes}
 
 
@@ -57,7 +58,7 @@ class _Describer:
     def __init__(self) -> None:
         self.models: set[str] = set()
         self._seen: dict[int, tuple[int, Any]] = {}
-        """Number by identity; the object itself is held, so that no other one takes its place."""
+        """Number by identity, with the object itself, so that its identity is not reused."""
         self._depth = 0
 
     def node(self, node: Node) -> str:
@@ -81,7 +82,7 @@ class _Describer:
         if id(value) in self._seen:
             return f"#{self._seen[id(value)][0]}"
         self._seen[id(value)] = (len(self._seen), value)
-        # four or five calls each, of the thousand that Python allows
+        # each level takes four or five of the thousand calls that Python allows
         if self._depth >= 50:
             return type(value).__qualname__
         self._depth += 1
@@ -92,7 +93,7 @@ class _Describer:
 
     def _describe_parts(self, value: Any) -> str:
         if isinstance(value, Mapping):
-            # in one order in every process, as the first mention of an object is its description
+            # in the same order in every process, since an object is described at its first mention
             ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
             pairs = (f"{self.value(key)}: {self.value(held)}" for key, held in ordered)
             return f"{{{', '.join(pairs)}}}"
@@ -139,7 +140,7 @@ class _Describer:
             return signature
         module = inspect.getmodule(type(value))
         if module is not None and module.__name__.startswith("textassay."):
-            # such as `once(rule)`; the calls that it remembers are not part of its behavior
+            # such as `once(rule)`, without its remembered calls
             held = getattr(value, "__dict__", {}).items()
             return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
         if _is_installed(module):
@@ -151,7 +152,7 @@ class _Describer:
     def _function(self, function: types.FunctionType) -> str:
         named = f"{function.__module__}.{function.__qualname__}"
         if _is_known(function.__code__.co_filename):
-            # what built-in decorators hold may still be the user's
+            # functions inside built-in decorators may be the user's
             held = [*_closure(function).values()] if function.__closure__ else []
             return f"{named} {self.value(held)}" if held else named
         uses: dict[str, Any] = {
@@ -163,7 +164,7 @@ class _Describer:
         return f"function {_source(function.__code__)} {self.value(uses)}"
 
     def _globals(self, function: types.FunctionType) -> dict[str, Any]:
-        """Return the global values that a function mentions, and what it takes of own modules."""
+        """Return the global values that a function mentions, and those of the user's modules."""
         held: dict[str, Any] = {}
         mentioned = set(_names(function.__code__))
         for name in mentioned & function.__globals__.keys():
@@ -210,7 +211,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
-    """Return the values in a function's closure by name, without cells that are still empty."""
+    """Return the values in a function's closure by name, without empty cells."""
     held = {}
     cells = function.__closure__ or ()
     for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
@@ -222,7 +223,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the global names and the attributes that code and the functions in it mention."""
+    """Yield the global names and the attributes that code and its inner functions mention."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -230,9 +231,9 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _source(code: types.CodeType) -> str:
-    """Return the source text of code, or the byte code where there is none."""
+    """Return the source text of code, or the byte code without a source."""
     try:
-        # of the code, as the source of a function would be what a decorator wraps
+        # of the code, since the source of a function may be the decorated one
         return _plain(inspect.getsource(code))
     except (OSError, TypeError):
         return _describe_bytes(code)
@@ -248,7 +249,7 @@ def _describe_bytes(code: types.CodeType) -> str:
 
 
 def _constant(value: object) -> str:
-    # the order of a set of texts is another in each process
+    # the order of a set of texts differs between processes
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
@@ -268,7 +269,7 @@ def _is_installed(module: types.ModuleType | None) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _is_known(filename: str) -> bool:
     """Return whether a file of code belongs to Python, an installed package or this package."""
-    if filename.startswith("<"):  # typed in, or made by the user
+    if filename.startswith("<"):  # typed in, or written by the user
         return filename.startswith("<frozen")
     path, places = Path(filename).resolve(), sysconfig.get_paths()
     installed = (places[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))

@@ -35,7 +35,7 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__
 
 PATHS = ("ratings", "pool")
-"""Options that are paths whatever their value."""
+"""Options that are always paths."""
 
 
 def build_manifest(
@@ -45,7 +45,7 @@ def build_manifest(
     data: DataInfo,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return the manifest: what is needed to repeat the run, and what it ran on; never a key."""
+    """Return the manifest: everything to repeat the run, and the environment; never a key."""
     return {
         "format": FORMAT,
         "textassay": __version__,
@@ -67,36 +67,36 @@ def build_manifest(
             **({"unseen": data.unseen} if data.unseen else {}),
             **({"notices": list(data.notices)} if data.notices else {}),
         },
-        # a manifest is shared with a run folder, so secrets and the headers that may hold them
-        # never enter it
+        # run folders are shared, so a manifest never contains secrets, or headers that may contain
+        # them
         "settings": _public(settings).model_dump(mode="json"),
     }
 
 
 def _kept_files(request: RunRequest) -> dict[str, str]:
-    """Return the texts of the user's files that decide what a model is asked, by path."""
+    """Return the texts of the user's files that determine the requests, by path."""
     named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
-        # tasks, trees and prompts; ratings and examples, which may be large, end otherwise
+        # tasks, trees and prompts; ratings and examples, which may be large, have other suffixes
         if not isinstance(path, str) or not path.endswith((".jinja", ".toml", ".json")):
             continue
         if not Path(path).is_file():
             continue
         if path.endswith(".jinja"):
-            # with the files beside it that it includes; the package's are named without a folder
+            # with included files beside it; files of the package are named without a folder
             texts = prompt_files(path)
             kept |= {name: text for name, text in texts.items() if Path(name).is_absolute()}
-        elif Path(path).stat().st_size <= 2**20:  # a larger one holds more than a task or a tree
+        elif Path(path).stat().st_size <= 2**20:  # a larger file is not just a task or a tree
             kept[path] = Path(path).read_text(encoding="utf-8")
     return kept
 
 
 @contextmanager
 def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterator[RunRequest]:
-    """Return the request with copies of the files that have changed since, or are gone.
+    """Return the request with copies of files that have changed since, or are gone.
 
-    The copies are as the run read them, and exist inside the block.
+    The copies have the content that the run read, and exist inside the block.
     """
     kept = manifest.get("files", {})
     found = {path: Path(path).read_text("utf-8") for path in kept if Path(path).is_file()}
@@ -106,7 +106,7 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
     with TemporaryDirectory() as place:
         copies: dict[str, str] = {}
         for path, text in kept.items():
-            # what one prompt includes is beside it; a foreign manifest names no other place
+            # included files are beside their prompt; a foreign manifest cannot name another place
             folder = Path(place) / digest_of({"folder": str(Path(path).parent)})
             folder.mkdir(exist_ok=True)
             copies[path] = str(folder / Path(path).name)
@@ -122,7 +122,7 @@ def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterato
 def describe_later_changes(
     manifest: Mapping[str, Any], method: Method, data: DataInfo
 ) -> list[str]:
-    """Return in words which parts of a run have changed since it was made."""
+    """Return in words which parts of a run have changed since."""
     before, now = manifest.get("method", {}), method.describe()
     changed = ["the data"] if manifest.get("data", {}).get("digest") != data.digest else []
     parts = {"task": "the task", "prompts": "the prompts", "profile": "the profile"}
@@ -136,7 +136,7 @@ def describe_later_changes(
 def _installed_version(name: str) -> str:
     """Return the version of a library."""
     found = distribution(name)
-    # `version` has the standard library parse all of it as an e-mail, the README included
+    # `version` parses the whole metadata as an e-mail, including the README
     stated = re.search(r"^Version: (\S+)", found.read_text("METADATA") or "", re.MULTILINE)
     return found.version if stated is None else stated[1]
 
@@ -158,7 +158,9 @@ def with_absolute_paths(request: RunRequest) -> RunRequest:
 
 
 def _is_evaluator(folder: str) -> bool:
-    from textassay.methods.fitted.evaluator import is_evaluator  # brings all that learning needs
+    from textassay.methods.fitted.evaluator import (
+        is_evaluator,
+    )  # is complete in itself
 
     return is_evaluator(folder)
 
@@ -192,17 +194,17 @@ def _absolute_option(name: str, value: Any) -> Any:
 
 
 def _record(model: Model) -> dict[str, Any]:
-    # the wrappers can more than the backend, and what it was asked depends on it
+    # wrappers support more than the backend, and the requests depend on it
     capabilities = unwrap(model).capabilities.model_dump(mode="json")
     record = {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
     adaptation = adaptation_of(model)
     sampling = {} if adaptation is None else adaptation.sampling.fields
-    # a replay asks as the run did, whether its settings or a connected model said how
+    # a replay sends the run's requests, whether its settings or a connected model determined them
     return record | ({"sampling": sampling} if sampling else {})
 
 
 def _public(settings: Settings) -> Settings:
-    """Return the settings with an absolute path, and of the endpoints only what holds no secret."""
+    """Return the settings with an absolute path, and endpoints without secrets."""
     address = None if settings.api_base is None else public_address(settings.api_base)
     places = tuple(OneOfEndpoints(**place) for place in _places(settings.endpoints))
     cache = settings.cache.absolute() if isinstance(settings.cache, Path) else settings.cache
@@ -229,7 +231,7 @@ def _public(settings: Settings) -> Settings:
 
 
 def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return of each endpoint its address and its part of the requests."""
+    """Return each endpoint's address and its share of the requests."""
     places = []
     for place in endpoints:
         endpoint = place if isinstance(place, OneOfEndpoints) else OneOfEndpoints(**place)
@@ -247,9 +249,8 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return in words why the scores of two manifests are incomparable; empty if they are not."""
-    # the signature comes last: it changes with all of the others, and they say more plainly what
-    # differs
+    """Return in words why the scores of two manifests are incomparable; may be empty."""
+    # the signature comes last: it changes with all others, which describe the difference better
     changes = (
         _difference(_comparable(what, old.get(what)), _comparable(what, new.get(what)), what)
         for what in ("data", "method", "models", "signature")
@@ -258,22 +259,22 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _comparable(what: str, value: Any) -> Any:
-    """Return the part of a manifest's entry that two sessions of one run share."""
+    """Return the part of a manifest's entry that all sessions of a run must share."""
     if what == "data" and isinstance(value, Mapping):
-        # the path may differ between machines; the content is what scores depend on
+        # the path may differ between machines; scores depend on the content
         return value.get("digest")
     if what == "models" and isinstance(value, Mapping):
         models = {
             role: {key: model.get(key) for key in ("name", "identity")}
             for role, model in value.items()
         }
-        # the general model, which is listed in roles that have settings of their own
+        # the general model is listed in roles with settings of their own
         return {r: m for r, m in models.items() if not r or m != models.get("")}
     return value
 
 
 def _difference(before: Any, after: Any, where: str) -> str:
-    """Describe the first place where two JSON values differ; empty if they do not."""
+    """Describe the first difference of two JSON values; empty if they are equal."""
     if before == after:
         return ""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -302,7 +303,7 @@ async def open_folder(path: Path, stack: AsyncExitStack, *, resume: bool) -> Run
 
 
 def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a manifest whose parts are not of the kind that textassay writes."""
+    """Refuse a manifest with parts that textassay does not write."""
     models = manifest.get("models")
     whole = isinstance(models, Mapping) and all(
         isinstance(model, Mapping)
@@ -321,12 +322,12 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 def settings_to_resume(
     folder: Path, manifest: Mapping[str, Any], request: RunRequest, new: Mapping[str, Any]
 ) -> Settings:
-    """Return the settings of a resumed run: its recorded settings, replaced by new ones.
+    """Return the settings of a resumed run: its recorded settings, overridden by new ones.
 
-    A cost limit holds for one session, unless that submitted batches only. Keys, headers,
-    certificates and proxies are never taken from the manifest, nor is an address to which a key
-    would be sent: a key that is named now, or one that litellm finds by itself. A server that is
-    asked without any key is reached at the recorded address.
+    A cost limit applies to one session, unless that only submitted batches. Keys, headers,
+    certificates and proxies are never read from the manifest, and neither is an address to which a
+    key would be sent, whether named now or found by litellm. A server without a key is reached at
+    the recorded address.
     """
     check_manifest(folder, manifest)
     recorded = dict(_mapping(manifest["settings"]))
@@ -335,20 +336,20 @@ def settings_to_resume(
     for role, name in in_every_role(request.models, {**roles, **new_roles}).items():
         if name.partition("/")[0] in ("llamacpp", "transformers", "replay", EMBEDDED):
             continue
-        # a setting of a role replaces one of all, as in a run itself
+        # a setting of a role overrides a general one, as in a run
         here = {**new, **new_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
     _check_cache(folder, recorded, new)
     kept = {role: _without_secrets(own) for role, own in roles.items()}
     for role in kept:
-        if "api_base" in new:  # the new address is meant for all
+        if "api_base" in new:  # the new address applies to all roles
             kept[role].pop("api_base", None)
     before = {**_without_secrets(recorded), "roles": kept}
-    # A spent budget must not stop the resumed run at once. The sessions that submit and collect
-    # batches are one piece of work, whose budget is not spent by submitting.
+    # a spent budget must not stop the resumed run at once; sessions that submit and collect batches
+    # share one budget, which submitting does not spend
     if not before.get("submit_only"):
         before["max_cost"] = None
-    before["submit_only"] = False  # who resumes wants to see the answers
+    before["submit_only"] = False  # a resumed run collects the answers
     return Settings(**{**before, **new})
 
 
@@ -384,7 +385,7 @@ def _check_endpoint(
 
 
 def _check_cache(folder: Path, recorded: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse a recorded folder of answers that does not exist: a manifest makes no folder."""
+    """Refuse a recorded folder of answers that does not exist."""
     place = recorded.get("cache")
     if not place or new.get("cache") is not None or is_cache_folder(Path(place)):
         return
@@ -396,7 +397,7 @@ def _check_cache(folder: Path, recorded: Mapping[str, Any], new: Mapping[str, An
 
 
 def _names_secret(new: Mapping[str, Any]) -> bool:
-    """Return whether the new settings bring a key of their own."""
+    """Return whether the new settings contain a key."""
     return any(new.get(name) for name in ("api_key_env", "headers", "query", "client_cert"))
 
 
@@ -404,7 +405,7 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
-        # an address alone is kept, since `_check_endpoint` has made sure that no key goes with it
+        # the address is kept, since `_check_endpoint` ensures that no key is sent to it
         if name == "api_base" or (name not in EndpointSettings.model_fields and name != "endpoints")
     }
 

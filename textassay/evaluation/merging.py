@@ -1,6 +1,6 @@
-"""Makes one run of the shards in a run's folder; the shards themselves stay as they are.
+"""Merges the shards in a run's folder into one run; the shards stay unchanged.
 
-The manifest is written last: a merge that is killed leaves no run, and is simply done again.
+The manifest is written last: an interrupted merge leaves no run, and can be repeated.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from textassay.runtime.storage.run_folder import lock_run
 
 
 def shard_folders(run: Path) -> list[Path]:
-    """Return the folders `shard-*` of a run that hold one, in no order."""
+    """Return the folders `shard-*` of a run that contain a shard, unordered."""
     return [manifest.parent for manifest in run.glob(f"shard-*/{MANIFEST}")]
 
 
 def is_divided(run: Path) -> bool:
-    """Return whether a folder holds shards that were not merged yet."""
+    """Return whether a folder contains shards that are not merged yet."""
     return not (run / MANIFEST).exists() and bool(shard_folders(run))
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What `merge` made."""
+    """The result of `merge`."""
 
     missing: int
-    """Pairs of example and aspect that no shard has a score of; `resume` asks for them."""
+    """Number of pairs of example and aspect without a score; `resume` requests them."""
     differing: tuple[str, ...] = ()
     """Files of the method, such as a plan, that differ between shards; each is kept per shard."""
     absent: tuple[str, ...] = ()
-    """Shards that are not there."""
+    """Missing shards."""
     unneeded_batches: int = 0
-    """Batches of shards that are left at the provider, as no score needs their answers."""
+    """Batches of shards that stay at the provider, since no score needs their answers."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Source:
 
     @property
     def expected(self) -> int | None:
-        """Pairs of example and aspect that it judges; `None` if its manifest does not say."""
+        """Number of its pairs of example and aspect; `None` if its manifest does not record it."""
         aspects = self.manifest["method"].get("aspects")
         if aspects is None:
             return None
@@ -92,19 +92,16 @@ class _Source:
 def merge(run: str | Path, *, partial: bool = False) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
-    Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
-    resumed, replaces the merged run unless that was itself resumed or edited meanwhile. Shards that
-    do not belong together, or with `partial` off are missing or unfinished, are refused before
-    anything is changed.
-
-    An id that is not among a shard's examples, which only an edited file can have, is refused where
-    the data are on this machine, as they were when they were judged.
+    Answers are merged if the shards store their own. Merging again, for instance after a shard was
+    resumed, replaces the merged run unless it was itself resumed or edited. Shards that do not
+    belong together, and without `partial` missing or unfinished shards, are refused before anything
+    is changed. An id that is not among a shard's examples, which only an edited file can have, is
+    refused if the unchanged data are on this machine.
     """
     run = Path(run)
     with ExitStack() as stack:
         sources = _sources(run)
-        # locks are taken before anything is checked: a shard that is still written to could pass
-        # the checks and change afterward
+        # locked before the checks: a shard that is still being written could change after them
         stack.callback(lock_run(run).release)
         for source in sources:
             stack.callback(lock_run(source.path).release)
@@ -162,7 +159,7 @@ def _sources(run: Path) -> list[_Source]:
 
 
 def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without the models' addresses: each machine may have its own."""
+    """Return the manifest without the models' addresses, which may differ between machines."""
     models = {
         role: {**model, "identity": {**model["identity"], "api_base": None}}
         for role, model in manifest["models"].items()
@@ -171,7 +168,7 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec_change(ours: RunRequest, theirs: RunRequest) -> str:
-    """Return in words how the requests of two shards differ; empty if they do not."""
+    """Return in words how the requests of two shards differ; empty if they are equal."""
     if ours.models != theirs.models:
         return f"its models are {theirs.models}, not {ours.models}"
     if ours.limit != theirs.limit:
@@ -182,7 +179,7 @@ def _spec_change(ours: RunRequest, theirs: RunRequest) -> str:
 
 
 def _check_replaceable(run: Path) -> None:
-    """Refuse to write over a run that is not a merge, or whose scores changed since."""
+    """Refuse to overwrite a run that is not a merge, or whose scores changed since."""
     if not (run / MANIFEST).exists():
         return
     merged = read_manifest(run).get("merged")
@@ -220,15 +217,15 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     tally, replaced = RunSummary(remember=False), UsageTotal()
     unfinished = run / f".{SCORES}.tmp"
     try:
-        # what the tally counts is what the file holds, so both come from one reading
+        # counts and file come from the same pass, so that they agree
         write_synced(unfinished, _lines(sources, tally, replaced, partial=partial))
         tally.pay(replaced.usage)
         kept = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
         if kept:
             merge_answers(run / ANSWERS, reversed(kept))
         differing = _keep_artifacts(run, sources)
-        # without a manifest the folder is not a run, so a crash between the next three lines leaves
-        # nothing that looks complete
+        # without a manifest the folder is not a run, so a crash in the next three lines leaves no
+        # apparently complete run
         (run / MANIFEST).unlink(missing_ok=True)
         unfinished.replace(run / SCORES)
         write_json(run / SUMMARY, _summary(tally, sources))
@@ -248,7 +245,7 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
 def _lines(
     sources: Sequence[_Source], tally: RunSummary, replaced: UsageTotal, *, partial: bool
 ) -> Iterator[bytes]:
-    """Yield every line that no later one replaces, and count it."""
+    """Yield every line that no later line replaces, and count it."""
     seen: set[bytes] = set()
     data = _data(sources[0])
     for source in sources:
@@ -256,7 +253,7 @@ def _lines(
         ids = None if data is None else {each.id for each in data.part(*source.bounds)}
         for score, line, is_last in read_journal_lines(source.path):
             if not is_last:
-                # a line that a later one replaced was paid for all the same
+                # a replaced line cost money as well
                 replaced.add(score.usage)
                 continue
             if ids is not None and score.id not in ids:
@@ -282,7 +279,7 @@ def _lines(
 
 
 def _data(source: _Source) -> Examples | None:
-    """Return the data of the shards; `None` if they are elsewhere, or have changed since."""
+    """Return the data of the shards; `None` if they are not on this machine, or have changed."""
     path = source.request.data
     if path is None or not Path(path).exists():
         return None
@@ -294,7 +291,7 @@ def _data(source: _Source) -> Examples | None:
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
-    """Copy the method's files, one that differs once per shard, as `plan.shard-2.toml`."""
+    """Copy the method's files; a file that differs is copied per shard, as `plan.shard-2.toml`."""
     contents: dict[str, dict[str, bytes]] = {}
     of_every_run = {MANIFEST, SCORES, SUMMARY, "batches.jsonl", "rows.jsonl"}
     for source in sources:
@@ -312,7 +309,7 @@ def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
 
 
 def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
-    """Return the summary: begun with the first shard, and as long as all took together."""
+    """Return the summary: it begins with the first shard, and its duration is the sum."""
     summaries = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
     started = min((s["started"] for s in summaries if "started" in s), default=None)
     seconds = round(sum(s.get("seconds", 0.0) for s in summaries), 3)

@@ -1,6 +1,6 @@
 """Opens models, their answers and tools by name: for runs, for `fit` and for the command line.
 
-Whatever is opened here is closed with the exit stack of the caller.
+Everything opened here is closed with the exit stack of the caller.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ async def open_models(
 ) -> dict[str, Model]:
     """Return models by role; names are connected under one budget.
 
-    A role that has settings and no model has the general one, asked with these settings. Roles with
-    the same name and the same settings share one model. None of them has a cache of its own; see
-    `open_store` and `with_store`. A replay asks each role as its run did.
+    A role with settings but without a model uses the general model with these settings. Roles with
+    the same model and settings share one object. The models have no caches; see `open_store` and
+    `with_store`. A replay sends each role's original requests.
     """
     general = models.get("")
     recorded: Sequence[str] = ()
@@ -69,7 +69,7 @@ async def open_models(
             by_role[role] = model
     connected_models = (one for one in by_role.values() if isinstance(one, ConnectedModel))
     unpriced = [one.name for one in connected_models if one.price is None]
-    # a limit on cost without a price would never be reached, and the user would trust it
+    # without a price, a cost limit would never be reached
     if settings.max_cost is not None and unpriced:
         raise ConfigurationError(
             f"max_cost= cannot be enforced: the price of {unpriced[0]!r} is not known; give it with"
@@ -98,7 +98,7 @@ def models_in_batches(models: Mapping[str, Model]) -> list[ConnectedModel]:
 
 
 def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
-    """Refuse to stop once all is submitted if nothing is: all would be asked singly."""
+    """Refuse `submit_only` for a run that does not use batches."""
     if settings.submit_only and not models_in_batches(models):
         raise ConfigurationError(
             "submit_only=True needs a role that is asked in batches, and this run has none"
@@ -115,7 +115,7 @@ async def open_book(
 
     book = await in_thread(lambda: BatchBook(folder))
     stack.push_async_callback(book.aclose)
-    for model in batched:  # what a queue has under way ends before its journal is closed
+    for model in batched:  # the queue's requests in flight end before its journal is closed
         stack.push_async_callback(model.close_queues)
     return book
 
@@ -123,17 +123,17 @@ async def open_book(
 def open_tools(
     method: str, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack
 ) -> tuple[Tool, ...]:
-    """Return a method's tools; tools that are made here are closed with the stack."""
+    """Return a method's tools; tools created here are closed with the stack."""
     tools = tools_for(method, specs, models)
     for tool in tools:
-        # tools that the caller handed over are the caller's to close
+        # the caller closes the tools that it passed
         if tool not in specs:
             stack.push_async_callback(tool.aclose)
     return tools
 
 
 class UsedRoles(Mapping[str, Model]):
-    """Models by role that remember for which roles a method asks: for all, if it iterates."""
+    """Models by role that record which roles a method uses: all, if it iterates."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._models = models
@@ -151,11 +151,11 @@ class UsedRoles(Mapping[str, Model]):
 
     @property
     def used(self) -> set[str]:
-        """The roles that have a model for which something has asked."""
+        """The used roles that have a model."""
         return self._used & self._models.keys()
 
     def warn_of_unused(self, method: str) -> None:
-        """Log a warning for each role that is given and for which nothing asks."""
+        """Log a warning for each given role that is not used."""
         known = ", ".join(sorted(self._used - {"", "tools"})) or "none"
         for role in sorted(self._models.keys() - self._used - {""}):
             _log.warning("role %r is not used; the roles of %s: %s", role, method, known)
@@ -164,10 +164,10 @@ class UsedRoles(Mapping[str, Model]):
 def with_default_tools(
     request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
 ) -> tuple[RunRequest, str]:
-    """Return the request with the tools that it takes if it names none, and a notice of them.
+    """Return the request with default tools if it names none, and a notice of them.
 
-    The notice names parameters (`parameter`). It is empty if there are no tools, or an `earlier`
-    run has taken them.
+    The notice names parameters (`parameter`). It is empty without tools, or if an `earlier` run has
+    chosen them.
     """
     if request.tools or given:
         return request, ""
@@ -185,13 +185,13 @@ def with_default_tools(
 
 
 def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
-    """Return the settings with which `resume` asks the models that the caller connected."""
+    """Return the settings of models that the caller connected, for `resume`."""
     own = {
         role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
     }
     if not own:
         return settings
-    # models that keep answers themselves, as in `fit`, keep their batches as well
+    # models with an own store, as in `fit`, also have their own batches
     own_batches = {"batch", "submit_only"} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(own.values()))

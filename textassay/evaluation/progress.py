@@ -1,4 +1,4 @@
-"""The progress of a run while it goes: one frozen snapshot, made on demand."""
+"""The progress of a run: one frozen snapshot, made on demand."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from textassay.runtime.messages import Usage
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     done: int
-    """Examples finished, with examples of earlier sessions that were skipped."""
+    """Finished examples, including skipped ones from earlier sessions."""
     total: int | None
     """Examples of the run; `None` if the data have no known length."""
     seconds: float
@@ -35,7 +35,7 @@ class Progress:
     settled_before: int = 0
     """Part of `done` that an earlier session of the run had finished."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Failed attempts by error class, also where a retry succeeded."""
+    """Failed attempts by error class, including attempts with a successful retry."""
     sampled: int = 0
     """Scores of this session that are the mean of several samples."""
     unanimous: int = 0
@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def samples_never_differ(self) -> bool:
-        """Whether further samples changed nothing, over 20 scores or more.
+        """Whether all samples were equal, over 20 scores or more.
 
         Either the server ignores the temperature, or the judge is certain of every rating.
         """
@@ -54,8 +54,7 @@ class Progress:
     @property
     def rate(self) -> float:
         """Examples a second since the session began."""
-        # examples of earlier sessions took no time in this one and would make the estimate too
-        # hopeful
+        # examples of earlier sessions took no time in this session and would distort the estimate
         return (self.done - self.settled_before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -67,7 +66,7 @@ class Progress:
 
 
 def sum_progress(parts: Iterable[Progress]) -> Progress:
-    """Return the progress of several workers together; no single worker knows the total."""
+    """Return the joint progress of several workers; no single worker knows the total."""
     known = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
     for part in known:
@@ -76,7 +75,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
     return Progress(
         done=sum(part.done for part in known),
         total=None,
-        # they run side by side, so the whole takes the longest of their times
+        # they run in parallel, so the whole takes the longest of their times
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),
@@ -90,7 +89,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
 
 
 def add_costs(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """Return costs by model, added up; one that is unknown makes that model's unknown."""
+    """Return the sum of costs by model; a model with an unknown cost has an unknown sum."""
     found: dict[str, float | None] = {}
     for name, cost in costs:
         so_far = found.get(name, 0.0)
@@ -99,7 +98,7 @@ def add_costs(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | No
 
 
 def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
-    """Return what is known of a cost in US dollars, and the models whose price is missing."""
+    """Return the known part of a cost in US dollars, and the models without a price."""
     priced = [cost for cost in costs.values() if cost is not None]
     return math.fsum(priced), [name for name, cost in costs.items() if cost is None]
 
@@ -118,7 +117,7 @@ def line(now: Progress) -> str:
 
 
 def format_speed(now: Progress) -> list[str]:
-    """Say how far the run is and how fast it goes."""
+    """Format the progress and the speed of the run."""
     parts = [
         f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done",
         f"{now.rate:.1f}/s",
@@ -131,7 +130,7 @@ def format_speed(now: Progress) -> list[str]:
 
 
 def effort(now: Progress) -> list[str]:
-    """Say what was asked, what it cost, and what is in flight."""
+    """Format calls, cost, and calls in flight."""
     usage = now.usage
     parts = [
         f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")
@@ -139,7 +138,7 @@ def effort(now: Progress) -> list[str]:
     cost, unpriced = (usage.cost, []) if usage.cost is not None else known_cost(now.costs)
     if cost:
         parts.append(f"${cost:.4f}" + (" and more" if unpriced else ""))
-    # limiters of workers that have ended admit nothing more
+    # limiters of ended workers admit no calls
     limiters = {name: state for name, state in now.limiters.items() if state.limit}
     for name, state in limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
@@ -150,7 +149,7 @@ def effort(now: Progress) -> list[str]:
 
 
 def problems(now: Progress) -> list[str]:
-    """Say what is unscored, and which attempts failed."""
+    """Format unscored texts and failed attempts."""
     unscored = {kind: count for kind, count in now.outcomes.items() if kind != "scored" and count}
     return [
         *(f"{count} {kind}" for kind, count in sorted(unscored.items())),
@@ -178,7 +177,7 @@ async def display_progress(
     seconds: float = 0.25,
     delay: float = 0.0,
 ) -> AsyncIterator[None]:
-    """Show the progress of the block every few `seconds`, after a delay; the last state always."""
+    """Show the progress of the block every few `seconds` after a delay, and the last state."""
     show = _display_for(watch)
     if show is None:
         yield
@@ -195,14 +194,14 @@ async def display_progress(
         yield
     finally:
         task.cancel()
-        # `wait` does not raise what the task raised: the block's own error must come first
+        # `wait` does not raise the task's error: the block's own error must come first
         await asyncio.wait([task])
         if task.cancelled():
             show(progress())
         if isinstance(show, TerminalLine):
             show.end()
     if not task.cancelled():
-        task.result()  # raises what showing it raised
+        task.result()  # raises an error of the display
 
 
 def _display_for(watch: OnProgress) -> Callable[[Progress], object] | None:
@@ -217,8 +216,7 @@ def _display_for(watch: OnProgress) -> Callable[[Progress], object] | None:
 
 
 def _in_notebook() -> bool:
-    # looked up in sys.modules: importing IPython to find out would cost a second outside of
-    # notebooks
+    # sys.modules, since importing IPython would cost a second outside of notebooks
     ipython = sys.modules.get("IPython")
     return bool(ipython) and hasattr(cast(Any, ipython).get_ipython(), "kernel")
 
@@ -232,7 +230,7 @@ class TerminalLine:
     def __call__(self, now: Progress) -> None:
         """Draw the state over the last one, cut to the width of the terminal."""
         self._whole = line(now)
-        # a line that wraps cannot be drawn over: each redraw would leave another one behind
+        # a wrapped line cannot be replaced: each redraw would leave a copy behind
         print(f"\r\x1b[K{cut(self._whole, _columns())}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
     def end(self) -> None:
@@ -241,8 +239,8 @@ class TerminalLine:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return a text that fits into so many columns."""
-    # the last column stays free: in many terminals a full line wraps already
+    """Return a text cut to a number of columns."""
+    # the last column stays free, since in many terminals a full line wraps
     if len(text) < columns:
         return text
     return text[: max(columns - 2, 0)] + "…"
@@ -252,7 +250,7 @@ def _columns() -> int:
     try:
         # asked every time: windows change
         return os.get_terminal_size(sys.stderr.fileno()).columns or sys.maxsize
-    except (OSError, ValueError):  # not a terminal, but a line was asked for
+    except (OSError, ValueError):  # not a terminal, but a line was requested
         return sys.maxsize
 
 
@@ -264,7 +262,7 @@ class NotebookLine:
 
     def __call__(self, now: Progress) -> None:
         """Draw the state over the last one."""
-        from IPython.display import display  # there, as this runs in its kernel
+        from IPython.display import display  # available, since this runs in its kernel
 
         bundle = {"text/plain": line(now)}
         if self._handle is None:

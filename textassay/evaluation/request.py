@@ -1,4 +1,4 @@
-"""The request for a run: of Python, the command line, config files, manifests and workers.
+"""The request for a run, for Python, the command line, config files, manifests and workers.
 
 Imports nothing heavy, since the command line makes flags of the fields for every help.
 """
@@ -28,12 +28,13 @@ from textassay.runtime.settings import Flag, Settings
 
 M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
-"""Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,
-without secrets, as an entry of their own."""
+"""Fields that do not affect the scores; a manifest keeps the settings, without secrets, in a
+separate entry.
+"""
 
 
 def one_or_several(value: Any) -> Any:
-    """Return a name or aspect alone as one of several."""
+    """Return a single name or aspect as a list."""
     return (value,) if isinstance(value, str | Aspect) else value
 
 
@@ -44,7 +45,7 @@ def _check_out(value: Any) -> Any:
 
 
 def _accept_settings(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Take settings as they are: pydantic would run their validators once more."""
+    """Accept settings unchanged: pydantic would run their validators again."""
     return value if isinstance(value, Settings) else validate(value)
 
 
@@ -73,8 +74,8 @@ class Shard:
     def bounds(self, total: int) -> tuple[int, int]:
         """Return the first example of the shard, from 0, and the one after its last.
 
-        A shard is a run of neighbors: texts of one source mostly follow each other, and their
-        prompts share a prefix that servers keep.
+        A shard contains consecutive examples: texts of one source are mostly consecutive, and their
+        prompts share a prefix that servers cache.
         """
         return (
             # integer arithmetic: the end of one shard is exactly the start of the next, for any
@@ -85,7 +86,7 @@ class Shard:
 
 
 class DataRequest(Message, defer_build=True):
-    """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
+    """Texts, aspects and output folder of runs and fits."""
 
     aspects: Annotated[
         tuple[str | Aspect, ...] | None,
@@ -108,7 +109,7 @@ class DataRequest(Message, defer_build=True):
 
 
 class ModelRequest(Message, defer_build=True):
-    """How texts are judged by models: of runs, and of fits that ask a model."""
+    """Models, task and options of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag("Judging", "TASK", "-t")] = None
     """Task that defines the aspects, such as summarization (see `textassay list tasks`), or a TOML
@@ -122,7 +123,7 @@ class ModelRequest(Message, defer_build=True):
 
 
 class RunRequest(ModelRequest, DataRequest):
-    """What is judged, how, and where the scores go, by names: enough to make the same run again."""
+    """The whole description of a run, by names, so that it can be repeated."""
 
     method: Annotated[str, Flag(metavar="METHOD")]
     """Method, such as g-eval, or the folder of a fitted evaluator (default: decide on a decision
@@ -155,7 +156,7 @@ class RunRequest(ModelRequest, DataRequest):
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What the manifest keeps: all that decides what a run yields."""
+        """The part that the manifest keeps: all fields that affect the scores."""
         return self.model_dump(mode="json", exclude=set(NOT_RECORDED))
 
 
@@ -163,7 +164,7 @@ R = TypeVar("R", bound=BaseModel)
 
 
 def build_request(kind: type[R], **arguments: Any) -> R:
-    """Return a request from arguments of a call in Python; `None` is the default."""
+    """Return a request from arguments of a call in Python; `None` means the default."""
     try:
         return kind(**{name: value for name, value in arguments.items() if value is not None})
     except ValidationError as error:
@@ -177,7 +178,7 @@ def build_request(kind: type[R], **arguments: Any) -> R:
 
 
 def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
-    """Return models by role, with the general model in `roles` without one of their own."""
+    """Return models by role, with the general model for the other `roles`."""
     general = models.get("")
     if not isinstance(general, str):
         return dict(models)
@@ -185,13 +186,13 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
 
 
 def with_kept_rows(request: RunRequest, folder: Path) -> RunRequest:
-    """Return the request of a run for the rows in its folder, if its data came from memory."""
+    """Return the request with the run folder's rows as data, if the data came from memory."""
     from textassay.runtime.storage.run_files import kept_rows  # help does not need it
 
     rows = kept_rows(folder) if request.data is None else None
     if rows is None:
         return request
-    # they are examples already
+    # the kept rows are examples already
     read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
     return request.model_copy(update={**read, "data": str(rows)})
 
@@ -200,7 +201,7 @@ def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:
     """Read the request back from a manifest, without settings and folder."""
     try:
         recorded = manifest["spec"]
-        if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
+        if not NOT_RECORDED.isdisjoint(recorded):  # a manifest never contains these fields
             raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
         return RunRequest(**recorded)
     except (KeyError, TypeError, ValidationError) as error:

@@ -52,8 +52,7 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows
             fields = {"system": example.system, "group": example.group}
             human = _ratings_of(example, of_one.values()).get(aspect)
             rows.append({**of_one[aspect].model_dump(mode="json"), **fields, "human": human})
-    # scores whose examples are not in the data are kept at the end: data that were cut must not
-    # hide them
+    # scores without an example in the data come last: shortened data must not hide them
     left = [score for of_one in by_id.values() for score in of_one.values()]
     rows += [score.model_dump(mode="json") for score in left]
     return [*Score.model_fields, "system", "group", "human"], rows
@@ -78,18 +77,18 @@ def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> TableRows
 
 
 def _ratings_of(example: Example, scores: Iterable[Score]) -> Mapping[str, float | None]:
-    """Return the ratings of an example; none if its text is another than was judged."""
+    """Return the ratings of an example; empty if its text differs from the judged one."""
     text = text_digest(example)
     same = all(may_be_one_text(text, score.text_digest) for score in scores)
     return example.human if same else {}
 
 
 def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
-    """Return rows as a `pyarrow.Table` whose types do not depend on the rows; needs pyarrow."""
+    """Return rows as a `pyarrow.Table` with fixed types; needs pyarrow."""
     import pyarrow as pa
 
     usage = {name: pa.int64() for name in Usage.model_fields} | {"cost": pa.float64()}
-    # fixed types: inferred ones would depend on whether the first rows happen to be unscored
+    # fixed types, since inferred types would depend on whether the first rows are unscored
     kinds = {
         "scale": pa.list_(pa.float64()),
         "samples": pa.int64(),
@@ -125,7 +124,7 @@ def _values(of_one: dict[str, Score]) -> dict[str, float | None]:
 
 
 class Summary(dict[str, Any], Displayed):
-    """What `summary.json` has of a run: a dictionary that prints as a table."""
+    """The content of `summary.json`: a dictionary that prints as a table."""
 
     def tables(self) -> list[Table]:
         """Return the mean of each aspect."""
@@ -146,8 +145,8 @@ class Summary(dict[str, Any], Displayed):
 class Run(Displayed):
     """A finished evaluation; iterating it yields its scores.
 
-    With a run folder, scores are read from there when they are asked for, so that a large run does
-    not stay in memory.
+    With a run folder, scores are read from there on access, so that a large run does not stay in
+    memory.
 
     Attributes:
         folder: The run folder; `None` for a run that wrote nothing.
@@ -165,12 +164,12 @@ class Run(Displayed):
         labels: LabelSets | None = None,
         manifest: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store where the scores are; of a run without a folder, the scores and its manifest.
+        """Store the folder, or the scores and the manifest of a run without a folder.
 
         Raises:
             RunFolderError: The folder holds no run.
         """
-        # fails now, for a folder without a run, and not on the first look at the scores
+        # fails now for a folder without a run, not on the first access to scores
         self._manifest = (manifest or {}) if folder is None else read_manifest(folder)
         self.labels = labels_of(self._manifest) or labels or {}
         self.folder, self.progress = None if folder is None else Path(folder), progress
@@ -178,7 +177,7 @@ class Run(Displayed):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What was requested, and what the run was made with, as `manifest.json` has it."""
+        """The content of `manifest.json`: the request and the environment."""
         return self._manifest
 
     @property
@@ -188,16 +187,16 @@ class Run(Displayed):
 
     @property
     def scores(self) -> list[Score]:
-        """All scores, the latest for each example and aspect, in the order in which they came."""
+        """All scores, the latest for each example and aspect, in order of arrival."""
         return list(self)
 
     def __iter__(self) -> Iterator[Score]:
         return iter(self._scores) if self.folder is None else latest_scores(self.folder)
 
     def summary(self) -> Summary:
-        """Return outcomes, errors by type, mean by aspect and usage, as `summary.json` has them.
+        """Return outcomes, errors by type, mean by aspect and usage, as in `summary.json`.
 
-        A dictionary that prints as a table.
+        The dictionary prints as a table.
         """
         tally = RunSummary()
         for score in self:
@@ -205,9 +204,9 @@ class Run(Displayed):
         return Summary(tally.summary(self.without_mean))
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over what was judged, in the order of the data.
+        """Iterate over the judged examples, in the order of the data.
 
-        Data that changed since have other texts than were judged, see `Score.text_digest`.
+        If the data changed since, their texts differ from the judged ones, see `Score.text_digest`.
 
         Raises:
             DataError: The data that the manifest names cannot be read.
@@ -242,7 +241,7 @@ class Run(Displayed):
     ) -> RunComparison:
         """Compare this run (a) with another one (b): differences `a - b` by aspect.
 
-        Texts are paired by id, or else by source; what has no counterpart is compared as
+        Texts are paired by id, or else by source; texts without a counterpart are compared as
         independent samples. Each run has its own data and ratings. The result is shown as tables,
         and has `rows`, `agreement`, `changes`, `to_pandas()` and `as_dict()`.
 
@@ -264,7 +263,7 @@ class Run(Displayed):
             DataError: The runs share no aspect, or nothing to pair by.
             ConfigurationError: One run was judged by several judges, or their labels differ.
         """
-        # here, since runs that are only made need no statistics
+        # imported here, since a plain run needs no statistics
         from textassay.estimation.run_comparison import compare_sides
 
         second = other if isinstance(other, Run) else Run(other)
@@ -278,7 +277,7 @@ class Run(Displayed):
     def changes(self, other: Run | str | Path) -> Changes:
         """Return the texts whose scores differ from another run's, the largest losses first.
 
-        Only texts with the same id in both runs. The result is shown as a table, is a sequence of
+        Only texts with the same id in both runs. The result prints as a table, is a sequence of
         `Change`, and has `worse`, `better` and `to_pandas()`.
 
         Args:
@@ -326,7 +325,7 @@ class Run(Displayed):
 
     @contextmanager
     def _stored(self, name: str) -> Iterator[Path]:
-        """Return the run folder; of a run in memory one that is there inside the block."""
+        """Return the run folder; for a run in memory, a temporary one inside the block."""
         if self.folder is not None:
             yield self.folder
             return
@@ -360,7 +359,7 @@ class Run(Displayed):
 
     @property
     def judged(self) -> Iterable[Example]:
-        """What was judged, as `examples` yields it; empty if the data are no longer there."""
+        """The judged examples, as from `examples`; empty if the data are gone."""
         return self._open_data() if self._knows_data else ()
 
     @property
@@ -427,7 +426,7 @@ class Run(Displayed):
         return (wide_rows if wide else long_rows)(self, examples)
 
     def __repr__(self) -> str:
-        # asyncio.run asks for it when a run is what it returns, so no score is read from a file
+        # asyncio.run calls it for a returned run, so it must not read scores from a file
         if self.folder is None:
             outcomes = self.summary()["outcomes"]
         elif (self.folder / SUMMARY).exists():

@@ -1,6 +1,6 @@
 """Opens a run in three stages, runs it to its end, and closes everything again.
 
-Tools by default and data come first, then the stages of `stages.py`, and last the engine.
+First come default tools and data, then the stages of `stages.py`, and last the engine.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ class Session:
     """An open run."""
 
     request: RunRequest
-    """With the settings to resume it with."""
+    """The request, with the settings for resuming."""
     source: Source
     method: Method
     """The method, ready to run."""
     models: Mapping[str, Model]
     """The models by role, with their caches."""
     connected: tuple[ConnectedModel, ...]
-    """The models that were connected, each once, without their caches."""
+    """The connected models, each once, without their caches."""
     records: Records
     engine: EvaluationEngine
     examples: Iterable[Example] = ()
-    """All examples of the data; none if another process feeds them."""
+    """All examples of the data; empty if another process feeds them."""
     tools_notice: str = ""
-    """Names the tools that a new run takes because it names none."""
+    """Notice of the default tools of a new run."""
 
     @property
     def data(self) -> DataInfo:
-        """What is known of all of the data."""
+        """Facts about all of the data."""
         return self.source.info
 
     @property
@@ -86,7 +86,7 @@ class Session:
 
     @property
     def warning(self) -> str:
-        """Why models that are asked through batches will take long; empty if they will not."""
+        """Why batches will take long; empty if they will not."""
         chain = traits_of(self.method).chain
         if chain is None or not any(model.settings.batch for model in self.connected):
             return ""
@@ -97,27 +97,27 @@ class Session:
 
     @property
     def budget(self) -> Budget | None:
-        """The budget that all models share; `None` if nothing is asked."""
+        """The budget that all models share; `None` without models."""
         return self.connected[0].budget if self.connected else None
 
     def divide_limits(self, part: int, parts: int) -> None:
-        """Keep to one of several equal parts of the models' limits; see `Limiter.divide`."""
+        """Use one of several equal parts of the models' limits; see `Limiter.divide`."""
         for model in self.connected:
             model.divide_limits(part, parts)
 
     @property
     def exceeds_limits(self) -> bool:
-        """Whether calls are in flight for which a part of the limits has no place."""
+        """Whether more calls are in flight than the part of the limits allows."""
         return any(model.exceeds_limits for model in self.connected)
 
     @property
     def usage(self) -> Usage:
-        """What all models together cost in this session."""
+        """The usage of all models in this session."""
         each = {id(model): usage_ledger(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
 
     def write_summary(self) -> None:
-        """Write the summary, and what the method made for people to read, to the run folder."""
+        """Write the summary, and the method's files for people to read, to the run folder."""
         if self.folder is None:
             return
         sent = {model.name: model.adaptation.described for model in self.connected}
@@ -141,15 +141,13 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
-    A method, models and tools that the caller has opened replace the ones that `request` names.
-    With `dry`, requests are counted and not sent, and nothing is written.
-
-    `adjusting` returns what is done to each score before it is journaled; it is called with the
-    method before anything is asked. `observe` wraps each model outside of its cache, to see all
-    requests.
+    A method, models and tools that the caller has opened replace the named ones in `request`. With
+    `dry`, requests are counted and not sent, and nothing is written. `adjusting` is called with the
+    method before any request, and returns a function that changes each score before it is
+    journaled. `observe` wraps each model outside of its cache, to see all requests.
 
     Raises:
-        ConfigurationError: Something does not fit; nothing was asked and no run folder made.
+        ConfigurationError: The request is wrong; no model was called and no run folder was made.
         StorageError: The run folder or the cache cannot be opened.
     """
     request, connected = with_absolute_paths(request), models or {}
@@ -157,9 +155,9 @@ async def open_session(
     if method is None:
         earlier = request.out if request.resume else None
         request, tools_notice = opening.with_default_tools(request, tools, earlier)
-    # data are read before any model is connected: a bad row costs nothing then
+    # data are read before any model is connected, so that a bad row costs nothing
     source = await open_source(examples, request)
-    # a dry run promises that the real one will start, so a folder in the way is refused here too
+    # a dry run promises that the real run will start, so it also refuses an existing folder
     if dry and request.out is not None and not request.resume:
         check_new(request.out)
     async with AsyncExitStack() as stack:
@@ -193,7 +191,7 @@ async def open_fed_session(
     Args:
         feed: Gets the examples from that process.
         request: With absolute paths and the tools that the run takes.
-        answers: Where answers are kept, if they are.
+        answers: Store of answers, if there is one.
         earlier: The models in the manifest of the run that is resumed, by role.
     """
     async with AsyncExitStack() as stack:
@@ -211,7 +209,7 @@ def _assemble(
     built: SessionMethod,
     records: Records,
 ) -> Session:
-    """Return the session of what was opened, with its engine."""
+    """Return the session with its engine."""
     connected = models.connected
     in_work = count_workers(request.settings, connected)
     engine = EvaluationEngine(
@@ -220,10 +218,9 @@ def _assemble(
         folder=records.folder,
         completed=records.completed,
         models=connected,
-        # a method that was given asks models of its own
+        # a given method has its own models
         costs=dict if built.is_given else models.costs,
-        # a batch is sent once all its requests are there, so few workers would make many small
-        # batches
+        # a batch is sent when all workers wait, so few workers would make many small batches
         workers=min(source.total, MAX_WAITING if models.batched else in_work),
         adjust=built.adjust,
     )
@@ -231,15 +228,15 @@ def _assemble(
 
 
 def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
-    """Return how many examples are in work at once if models are asked one by one."""
+    """Return the number of examples in work at once without batches."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     # bounded, since a limit may be a billion, for "any number" or in a foreign manifest; a quarter
-    # more than calls in flight, so that rendering and journaling never leave the model idle
+    # more than calls in flight, so that the model is never idle during rendering and journaling
     return max(1, int(min(in_flight, MAX_WAITING) * 1.25))
 
 
 def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
-    """Yield what the user should know of a run's method first; names parameters (`parameter`)."""
+    """Yield notices on a run's method; they name parameters (`parameter`)."""
     traits, task = traits_of(method), method.task
     if traits.probabilities is not None:
         yield f"{method.name} {traits.probabilities.notice}"
@@ -262,11 +259,11 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
 
 
 async def finish(session: Session) -> Run:
-    """Run a session to its end and return the run, with its scores only if it has no folder."""
+    """Run a session to its end; return the run, with scores in memory only without a folder."""
     scores: list[Score] = []
     async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
         async for journaled in finished:
-            if session.folder is None:  # with a folder the scores are there, and memory stays flat
+            if session.folder is None:  # otherwise they are on disk
                 scores += journaled
     path = None if session.folder is None else session.folder.path
     return Run(
@@ -292,16 +289,16 @@ class Summarized(Protocol):
 
 @asynccontextmanager
 async def writing_summary(session: Summarized) -> AsyncIterator[None]:
-    """Write the run's summary when the block ends, and say how to resume a run that was stopped."""
+    """Write the run's summary when the block ends; add to errors how to resume the run."""
     try:
         yield
     except TextassayError as error:
         if (folder := session.folder) is None or not folder.manifest:
             raise
-        # a wrong key, or an ability that a model lacks, fails the first call; nothing is written
-        # then, since the corrected command may overwrite a run without a score
+        # a wrong key or a missing ability fails the first call; nothing is written then, so that
+        # the corrected command can use the folder
         if isinstance(error, FatalModelError | CapabilityError) and not folder.tally.pairs:
-            # a model lacks an ability when the run is resumed as well
+            # resuming would fail again if the model lacks an ability
             resume = f", or continue with: textassay resume {folder.path}"
             can_resume = isinstance(error, FatalModelError)
             error.add_note(
@@ -314,7 +311,7 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
             kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
             error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
         raise
-    # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
+    # also after Ctrl-C and cancellation: a summary without the last scores would contradict the
     # journal
     except BaseException:
         session.write_summary()

@@ -1,4 +1,4 @@
-"""Opens the examples of a run as its request says."""
+"""Opens the examples of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:
-    """Open the data as the request says: with its field map, in its units, paired."""
+    """Open the data of the request: with its field map, unit and pairs."""
     data = Examples(
         source,
         fields=request.fields or None,
@@ -35,7 +35,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
 
 
 def check_present(path: str) -> None:
-    """Refuse to read a run's data that are gone, and say what to do."""
+    """Raise an error with advice if the run's data are gone."""
     if not Path(path).exists():
         raise ConfigurationError(
             f"the run's data are no longer at {path!r}; give the file that was judged (DATA in the"
@@ -44,7 +44,7 @@ def check_present(path: str) -> None:
 
 
 async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
-    """Open the data and read all of it once: a file off the event loop, an iterable on it."""
+    """Open the data and read them once: a file in a thread, an iterable in the event loop."""
     data = open_examples(source, request)
     # an iterable may belong to the caller's thread, such as a cursor of a database
     info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
@@ -52,10 +52,10 @@ async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, Da
 
 
 class CompletedScores(Protocol):
-    """Knows which pairs of example and aspect need no asking."""
+    """The pairs of example and aspect that are scored already."""
 
     def has(self, example_id: str, aspect: str) -> bool:
-        """Return whether the pair has a score that is no `error`."""
+        """Return whether the pair has a score other than `error`."""
         ...
 
 
@@ -71,7 +71,7 @@ class Source(Protocol):
         ...
 
     def map(self, function: Callable[[Example], T | None]) -> Iterator[T] | AsyncIterator[T]:
-        """Yield the function's values for the examples, but `None`; the next when it is wanted."""
+        """Yield the function's values for the examples without `None`, lazily."""
         ...
 
     def end(self) -> None:
@@ -108,13 +108,13 @@ class LocalSource:
 
 
 async def open_source(examples: Any, request: RunRequest) -> LocalSource:
-    """Open the data, read all of them once, and take the part that the request judges."""
+    """Open the data, read them once, and select the part that the request judges."""
     data, info = await check_examples(examples, request)
     return LocalSource(data, info, limit=request.limit, shard=request.shard)
 
 
 class FedExample(NamedTuple):
-    """One example, and the aspects of the run that have a score already."""
+    """One example, and the aspects that are scored already."""
 
     example: Example
     completed: tuple[str, ...] = ()
@@ -122,9 +122,9 @@ class FedExample(NamedTuple):
 
 @dataclass
 class FedSource:
-    """Examples that another process hands in one after the other, until `end`.
+    """Examples that another process passes one by one, until `end`.
 
-    To be used in the event loop in which they are handed in, and mapped once.
+    Must be used in the event loop in which they are passed, and mapped once.
     """
 
     info: DataInfo
@@ -146,13 +146,13 @@ class FedSource:
             self._changed.set()
 
     def end(self) -> None:
-        """Yield nothing more, not even what is waiting; safe to call twice."""
+        """Stop, and drop waiting examples; safe to call twice."""
         self._ended = True
         self._waiting.clear()
         self._changed.set()
 
     def has(self, example_id: str, aspect: str) -> bool:
-        """Return whether an example was handed in with a score on the aspect."""
+        """Return whether an example was passed with a score on the aspect."""
         return aspect in self._completed.get(example_id, ())
 
     async def map(self, function: Callable[[Example], T | None]) -> AsyncIterator[T]:
@@ -178,7 +178,7 @@ class FedSource:
 def _labels(request: RunRequest) -> dict[str, LabelScale]:
     """Return the labels of the aspects that the request names."""
     aspects = [aspect for aspect in request.aspects or () if isinstance(aspect, Aspect)]
-    # a folder that was copied without the file of its task can still be read
+    # a folder that was copied without its task file can still be read
     if request.task is not None and (request.task in TASKS or Path(request.task).is_file()):
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
@@ -198,7 +198,7 @@ class DataShard:
 def select_examples(
     examples: Examples, count: int, *, limit: int | None, shard: str | None
 ) -> tuple[Iterable[Example], int]:
-    """Return the examples that a run judges, and how many they are."""
+    """Return the examples that a run judges, and their number."""
     start, stop = shard_bounds(count, limit=limit, shard=shard)
     return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
 

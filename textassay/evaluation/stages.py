@@ -2,10 +2,8 @@
 
 1. `SessionModels`: the models by role, connected under one budget.
 2. `SessionMethod`: the method with its tools, which accepts models and data.
-3. `Records`: the run folder, and the places of answers and batches. It comes last, so that a run
-   that is refused leaves no folder behind.
-
-What a stage opens is closed with the exit stack of the caller.
+3. `Records`: the run folder, and the places of answers and batches. It comes last, so that a
+   refused run leaves no folder behind. The exit stack of the caller closes what a stage opens.
 """
 
 from __future__ import annotations
@@ -40,13 +38,13 @@ if TYPE_CHECKING:
 
 
 class SessionModel(Wrapper):
-    """A model as one session asks it: methods are built with it before the session's cache is open.
+    """A session's model: methods are built with it before the session's cache is open.
 
-    A run folder is made only once the method is known to fit, and the cache is in the run folder.
+    The cache is in the run folder, which is created only after the method was checked.
     """
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Ask the model that is open now, without a coroutine in between."""
+        """Ask the current model, without a coroutine in between."""
         return sender(self.wrapped)(call)
 
 
@@ -57,7 +55,7 @@ class SessionModels:
     opened: Mapping[str, Model]
     """The models as they were connected or given."""
     counted: Mapping[str, SessionModel]
-    """The same models as the method asks them; their caches are added once there are records."""
+    """The same models for the method; their caches are added once there are records."""
 
     @property
     def connected(self) -> tuple[ConnectedModel, ...]:
@@ -84,7 +82,7 @@ class SessionModels:
             model.wrapped = cached if observe is None else observe(cached)
 
     def costs(self) -> dict[str, float | None]:
-        """Return what each model has cost in US dollars, by its name."""
+        """Return the cost of each model in US dollars, by name."""
         each = {id(model): model for model in self.counted.values()}
         return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
 
@@ -92,7 +90,7 @@ class SessionModels:
 async def open_session_models(
     request: RunRequest, connected: Mapping[str, Model], stack: AsyncExitStack
 ) -> SessionModels:
-    """Open the models of a request, but for roles whose models the caller has connected."""
+    """Open the models of a request, except roles with models of the caller."""
     opened = await opening.open_models({**request.models, **connected}, request.settings, stack)
     return SessionModels(opened, {role: SessionModel(model) for role, model in opened.items()})
 
@@ -103,7 +101,7 @@ class SessionMethod:
 
     method: Method
     is_given: bool
-    """Whether the caller has built the method, which then asks models of its own."""
+    """Whether the caller has built the method, which then has its own models."""
     adjust: Callable[[Score], Score] | None = None
     """Changes each score before it is journaled."""
 
@@ -122,7 +120,7 @@ async def build_session_method(
     """Build the method of a request with its tools, or take the given `method`, and check it.
 
     Raises:
-        ConfigurationError: Method, tools, models and data do not go together.
+        ConfigurationError: Method, tools, models and data are incompatible.
     """
     is_given, taken = method is not None, tuple[Tool, ...]()
     roles = opening.UsedRoles(models.counted)
@@ -150,7 +148,7 @@ def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     from textassay.tools.probability import LMProb
     from textassay.tools.tool import DryRunTool
 
-    # the model that a tool was given is itself a stand-in, which counts what it is asked
+    # a tool's model is also a stand-in, which counts its requests
     return tuple(
         tool if isinstance(tool, LMProb) and tool.connected is not None else DryRunTool(tool)
         for tool in tools
@@ -158,7 +156,7 @@ def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
 
 
 def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
-    """Refuse data that the method cannot judge, and images that no judge would see."""
+    """Refuse data that the method cannot judge, and images that the judge cannot see."""
     traits = traits_of(method)
     takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
     if not traits.shows_images:
@@ -174,18 +172,18 @@ def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None
 
 @dataclass(frozen=True)
 class Records:
-    """Where a session keeps scores, answers and batches, and what is there already."""
+    """A session's stores of scores, answers and batches, with their earlier content."""
 
     folder: RunFolder | None = None
     answers: AnswerStore | None = None
     earlier: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     completed: CompletedScores | None = None
-    """The scores that need no asking, if there are any."""
+    """The scores of earlier sessions, if any."""
     book: BatchBook | None = None
     """The journal of batches, if a model is asked through them."""
     rounds: BatchRounds | None = None
-    """Counts the rounds of batches, in a dry run of models that are asked through batches."""
+    """Counts the rounds of batches in a dry run with batches."""
 
 
 async def open_records(
@@ -210,7 +208,7 @@ async def open_records(
         return Records(answers=store, rounds=BatchRounds())
     folder = await open_folder(request.out, stack, resume=request.resume)
     store = await opening.open_store(request.settings, folder.answers, stack)
-    # a method that was given asks models of its own, with a journal of their own
+    # a given method has its own models, with their own journal
     batched = () if built.is_given else models.batched
     return Records(
         folder,
@@ -230,16 +228,16 @@ async def bind(
     *,
     resume: bool,
 ) -> None:
-    """Write what a new run does, or check that a resumed one does the same on the same data."""
+    """Write the manifest of a new run, or check that a resumed run has the same one."""
     if not resume:
         folder.write_manifest(manifest)
-        # data from memory are gone with the process, and the scores alone say nothing of texts
+        # data from memory are gone with the process, and scores do not contain the texts
         if manifest["data"]["path"] is None and manifest["settings"]["keep_rows"]:
             await in_thread(lambda: keep_rows(folder.path, judged))
         return
     check_same_run(folder.manifest, manifest)
     labels = [aspect.label for aspect in aspects]
-    # scores of something else than the data are refused before anything is asked
+    # scores of other data are refused before any request
     await in_thread(
         lambda: folder.check_pairs(
             lambda: ((example.id, label) for example in judged for label in labels)

@@ -1,4 +1,4 @@
-"""Learning from people with a model that writes and rates criteria: what trees and rubrics share.
+"""Learning from people with a model that writes and rates criteria: the base of trees and rubrics.
 
 The request is checked against the data before anything is asked; then criteria are rated by runs in
 folders of their own.
@@ -65,7 +65,7 @@ from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import check_new, lock_run
 
 WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
-"""Shows how a session goes while its block runs."""
+"""Shows the progress of a session while its block runs."""
 NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
@@ -74,7 +74,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True)
 class Aligned:
-    """Criteria that were found, and the aggregator learned over them."""
+    """The criteria, and the aggregator learned over them."""
 
     tree: AspectTree
     choice: Choice
@@ -84,28 +84,28 @@ class Aligned:
     layers: list[Json]
     """Findings and decisions of each layer, as JSON values."""
     warnings: tuple[str, ...] = ()
-    """What people should know of how it was decided."""
+    """Notes on the decisions."""
 
 
 class Alignment(ABC):
-    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`."""
+    """One alignment: checked when constructed, executed by `run`, counted by `dry_run`."""
 
     reported_as: ClassVar[str]
-    """Part of the report that says how the criteria grew."""
+    """Part of the report on how the criteria grew."""
     _models: Mapping[str, Model]
-    """What criteria are rated with, by role, once `run` has begun."""
+    """The models that rate criteria, by role, once `run` has begun."""
     _connected: Mapping[str, Model]
     """The same without the alignment's store."""
     _watch: WatchSession
     _folder: Path | None = None
     """Folder of the layers, unless requests are only counted."""
-    _rating = False  # whether ratings are being requested, or could not be obtained
+    _rating = False  # whether ratings are being requested, or have failed
 
     def __init__(self, request: FitByModel, data: Examples) -> None:
         """Check the request against the data: examples with human ratings."""
         self.request, self.data = request, data
         self.options = HDEvalOptions.read(request.options)
-        self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
+        self.unscored: dict[str, int] = {}  # failed ratings, by outcome
         self.begun = False  # whether there is a folder to continue in
         for name in ("tree", "depth", "output"):  # alignment decides them itself
             if name in self.options.model_fields_set:
@@ -119,7 +119,7 @@ class Alignment(ABC):
         self.fitter = Fitter(rating_scales(people, request.scales), request.seed)
         train, test = self._sides(people)
         used = train | test
-        # ratings are paid for per row, so rows of neither side must not reach the judge
+        # ratings cost money per row, so rows on neither side must not reach the judge
         self.people, self.train = people.rows(used), train[used]
         ids = set(self.people.ids)
         self.examples = [example for example in examples if example.id in ids]
@@ -141,28 +141,28 @@ class Alignment(ABC):
 
     @abstractmethod
     async def _ask_all(self) -> None:
-        """Ask dry models everything that may be asked."""
+        """Send dry models every possible request."""
 
     @abstractmethod
     def _measure(self, aggregator: str, rows: FeatureTable) -> object:
-        """Measure the importance by which criteria are chosen, to see whether it can be done."""
+        """Check that the importance by which criteria are chosen can be measured."""
 
     @abstractmethod
     def _check_models(self, models: Mapping[str, Model]) -> None:
         """Refuse a model that cannot write criteria."""
 
     def _author(self) -> Json:
-        """Return who wrote the criteria, for the evaluator."""
+        """Return the author of the criteria, for the evaluator."""
         return {"decomposer": model_for(self._models, "decomposer").name}
 
     def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
         return sides(people, self.request)
 
     def _check_learnable(self) -> None:
-        """Fit once to placeholder ratings, so that data that cannot be learned fails before a call.
+        """Fit once to placeholder ratings, so that data that cannot be learned fail before a call.
 
-        Whether learning is possible depends on the rows: how many groups there are, how the human
-        ratings vary. What the judge says does not come into it.
+        Whether learning is possible depends on the rows: the number of groups and the variance of
+        the human ratings, but not on the judge's ratings.
         """
         train = self.split(_placeholder_ratings(self.people, self.roots, self.fitter.seed)).train
         try:
@@ -182,13 +182,10 @@ class Alignment(ABC):
         return [example for example in self.examples if example.id in ids]
 
     def split(self, ratings: NodeValues) -> Split:
-        """Return training and held-out rows with the ratings as features.
-
-        Rows without any are left out.
-        """
+        """Return training and held-out rows with the ratings as features, without empty rows."""
         table = self.people.with_features(ratings)
         empty = np.isnan(table.features[self.train]).all(axis=0)
-        # a criterion that the judge never rated would silently count as its mean everywhere
+        # a criterion that the judge never rated would count as its mean everywhere
         if empty.any():
             name = table.names[int(np.flatnonzero(empty)[0])]
             raise DataError(
@@ -199,12 +196,12 @@ class Alignment(ABC):
 
     @property
     def ships_all(self) -> bool:
-        """Whether the shipped evaluator also learns from the held-out rows, once measured."""
+        """Whether the saved evaluator also learns from the held-out rows, after the measurement."""
         return False
 
     @property
     def judging(self) -> HDEvalOptions:
-        """How the judge and the decomposer are asked."""
+        """Options for asking the judge and the decomposer."""
         prompt = self.options.prompt
         # the evaluator may be applied from another folder
         if prompt is not None and prompt.endswith(".jinja"):
@@ -215,11 +212,11 @@ class Alignment(ABC):
     def _plan(self) -> Json:
         """Return the facts that must not change between two calls, as JSON values.
 
-        Another aggregator may: it can make other criteria matter, and then the file of the next
-        layer's parts differs.
+        The aggregator may change: other criteria may then matter, and the next layer's file of
+        parts differs.
         """
         request = self.request
-        # not what changes the report alone, but never which ratings are asked for
+        # without options that change the report but not the requested ratings
         learning: Json = {
             "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
             "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
@@ -251,7 +248,7 @@ class Alignment(ABC):
             raise ConfigurationError("fit needs out=EVALUATOR_DIR")
         async with AsyncExitStack() as stack:
             connected = await open_models(self.request.models, self.request.settings, stack)
-            # before there is a folder, which would only be in the way of the corrected request
+            # before the folder exists, which would block the corrected request
             self._check_models(connected)
             open_folder(out, self._plan())
             # two processes would pay for the same ratings, and submit the same batches
@@ -265,14 +262,15 @@ class Alignment(ABC):
             try:
                 return self._fit(await self.grow())
             except DataError as error:
-                # an error in asking for ratings is not one of learning: the notes would mislead
+                # an error in requesting ratings is not an error of learning, so the notes would
+                # mislead
                 if not self._rating:
                     self._note_saved_progress(error, out)
                 raise
 
     async def dry_run(self, watch: WatchSession = nullcontext) -> Usage:
-        """Return the greatest usage: every criterion with as many parts as it may have."""
-        # the estimate should fail now if the run itself would
+        """Return the largest usage: every criterion with the maximum number of parts."""
+        # the estimate must fail if the run would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
             check_out(self.request.out)
             check_new(self.request.out)
@@ -284,7 +282,7 @@ class Alignment(ABC):
             self._folder = None
             await self._ask_all()
             ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
-            # by identity: roles that share one model share its ledger, which must be counted once
+            # by identity: roles that share a model share its ledger, which is counted once
             return sum(ledgers.values(), Usage())
 
     async def rate(
@@ -294,7 +292,7 @@ class Alignment(ABC):
         nodes: Sequence[Aspect],
         examples: Sequence[Example] | None = None,
     ) -> NodeValues:
-        """Return ratings from the run of that name; the judge is asked for missing ones."""
+        """Return ratings from the run of that name; missing ones are requested from the judge."""
         self._rating = True
         async with self._session(tree, nodes, name, examples) as session, self._watch(session):
             scores = (await finish(session)).scores
@@ -322,7 +320,7 @@ class Alignment(ABC):
             RunRequest(
                 method=method.name,
                 models={role: model.name for role, model in self._connected.items()},
-                # the models carry the alignment's store; a cache would keep answers twice
+                # the models have the alignment's store; a cache would store answers twice
                 settings=self.request.settings.model_copy(update={"cache": False}),
                 out=folder,
                 resume=folder is not None and (folder / "manifest.json").exists(),
@@ -333,7 +331,7 @@ class Alignment(ABC):
         )
 
     async def _count(self, tree: AspectTree, nodes: Sequence[Aspect]) -> None:
-        """Count what rating the examples would ask; nothing is asked."""
+        """Count the requests for rating the examples, without sending them."""
         async with self._session(tree, nodes) as session, self._watch(session):
             async for _ in session.engine.scores():
                 pass
@@ -346,7 +344,7 @@ class Alignment(ABC):
             rows = rows.join(parts.test)
             made["split"]["shipped"] = size_of(rows)
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
-        # rows without any usable rating are known only after the judge was asked
+        # rows without any usable rating are known only after the judge has answered
         made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
         report = build_report(
             aligned.choice,
@@ -395,7 +393,7 @@ class Alignment(ABC):
         if settings.cache is not False:
             error.add_note(
                 f"or, with more rated rows or another task, with a new folder and the cache "
-                f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
+                f"{settings.cache or out / ANSWERS}: earlier requests are not sent again"
             )
 
 
@@ -414,7 +412,8 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
             best = (defined, name)
     if not best[0]:
         raise ConfigurationError(
-            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
+            f"no task defines the aspects that people rated ({', '.join(aspects)}), so there is "
+            "no first layer;"
             " give the definitions in a TOML file with task=FILE"
         )
     return tasks.load(best[1], best[0])
@@ -460,7 +459,7 @@ def open_folder(out: Path, plan: Json) -> None:
 
 
 def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
-    """Read what an alignment keeps of a model's criteria."""
+    """Read criteria of a model from an alignment's file."""
     try:
         return kind.validate_json(file.read_bytes())
     except (OSError, ValueError) as error:
@@ -468,20 +467,20 @@ def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
 
 
 def check_out(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
+    """Refuse a folder with other content."""
     if is_evaluator(folder):
         raise RunFolderError(
             f"{folder} already contains an evaluator; choose another folder for out=, or delete it"
         )
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file; out= is a folder to make")
-    # a folder of something else is never written into: `report.json` is a common name
+    # never write into a folder with other content: `report.json` is a common name
     if folder.is_dir() and any(folder.iterdir()):
         raise RunFolderError(f"{folder} is not empty; choose another folder for out=")
 
 
 def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
-    """Return ratings like a fair judge's: a row's mean human rating plus as much noise."""
+    """Return ratings like a fair judge's: a row's mean human rating plus equal noise."""
     gaps = np.isnan(people.human)
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
     signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))

@@ -85,10 +85,10 @@ async def fit(
     """Learn from human ratings how to judge; the result is a method of `evaluate` once saved.
 
     Without `method`, an evaluator is learned from `features` and `scores` that exist already, and
-    no model is asked. With it, a model rates the texts and finds the criteria; the ratings stay in
-    `out`, so that the same call continues a fit that was stopped, and pays for nothing twice.
-    `"hd-eval"` is HD-Eval's iterative alignment (Liu et al. 2024, arXiv 2402.15754, algorithm 1);
-    `"rubric"` follows HypoEval (Li et al. 2025, arXiv 2504.07174).
+    no model is asked. With `method`, a model rates the texts and finds the criteria; the ratings
+    stay in `out`, so that the same call continues a stopped fit without paying twice. `"hd-eval"`
+    is HD-Eval's iterative alignment (Liu et al. 2024, arXiv 2402.15754, algorithm 1); `"rubric"`
+    follows HypoEval (Li et al. 2025, arXiv 2504.07174).
 
     Args:
         examples: What people rated: a path, an iterable of `Example` or dicts, or a table.
@@ -104,7 +104,8 @@ async def fit(
             error.
         task: A built-in task or the path of a TOML file; by default the one that defines most of
             what people rated.
-        aspects: What people rated, by name; of an `Aspect` the name counts; by default all of it.
+        aspects: Names of rated aspects (or `Aspect` objects, of which the name is used); by default
+            all.
         scales: Lowest and highest rating by aspect; by default the whole numbers around the
             ratings.
         split: Whether whole groups or single rows are held out.
@@ -122,7 +123,7 @@ async def fit(
         children: Maximum sub-criteria per criterion, or criteria per aspect and round of a rubric;
             by default 4.
         keep: Criteria decomposed per layer from layer 2 on; by default 4, or all with `tree`.
-        saliency: What criteria are ranked by; by default `"permutation"`.
+        saliency: Measure by which criteria are ranked; by default `"permutation"`.
         noise: If no importance differs from 0, `"stop"` growing (default) or `"prune"` anyway.
         rounds: Maximum rounds of proposals of a rubric; by default 3.
         labels: Maximum rated rows that a rubric is learned from; by default 60.
@@ -132,12 +133,13 @@ async def fit(
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         strict_columns: Whether a column that no judge would see is an error; with `method`.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
-        unit: What of a conversation is an example, as for `evaluate`. Ratings of turns and calls
-            are joined by id (`--ratings`), since the data have ratings of whole conversations.
+        unit: Part of a conversation that is an example, as for `evaluate`. Ratings of turns and
+            calls are joined by id (`--ratings`), since the data have ratings of whole
+            conversations.
         progress: As for `evaluate`; with `method`.
 
     Raises:
-        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+        ConfigurationError: An argument is wrong or would have no effect; no model was called.
         DataError: The ratings do not allow to learn from them; a note says what is kept.
         ModelError: A failure that would hit every call; the same call continues.
         BudgetReached: The cost limit is reached; the same call with a higher one continues.
@@ -148,10 +150,10 @@ async def fit(
     request = fit_request(**arguments)
     if isinstance(request, FitFromScores):
         _refuse_progress(progress)
-        # read here: what yields the rows may belong to this thread, such as a database cursor
+        # read here: the source of the rows may belong to this thread, such as a database cursor
         recorded = _read(examples, request)
-        # in a thread: learning takes seconds to minutes, in which a web server has to answer; what
-        # it learns after a cancellation is dropped, since the folder is written here
+        # in a thread: learning takes seconds to minutes, while a web server has to answer; a result
+        # after a cancellation is dropped, since the folder is written here
         return _save(await asyncio.to_thread(recorded.learn), request.out)
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
@@ -180,7 +182,7 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     examples = given.pop("examples")
     _refuse_progress(given.pop("progress", None))
     request = fit_request(**given)
-    assert isinstance(request, FitFromScores)  # which is what no method says
+    assert isinstance(request, FitFromScores)  # like fit without a method
     return learn_recorded(examples, request)
 
 
@@ -190,7 +192,7 @@ def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda 
 
 
 def _read(examples: Any, request: FitFromScores) -> RecordedFit:
-    """Read and check what a request without a method names, and that its folder can be made."""
+    """Read and check the inputs of a request without a method, and its folder."""
     if request.out is not None:
         check_out(request.out)
     return read_recorded(_examples(examples, request), request)
@@ -204,7 +206,7 @@ def _examples(examples: Any, request: FitRequest) -> Examples:
         missing=request.missing,
         unit=request.unit,
         strict_columns=by_model and request.strict_columns,
-        # recorded scores and ratings are numbers: nothing is shown to a judge
+        # recorded scores and ratings are numbers: no judge sees the texts
         needs_output=by_model,
         labels=LabelReader(any_word=not by_model),
     )
@@ -220,7 +222,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
 
 
 def _refuse_progress(progress: OnProgress) -> None:
-    # `False` has its effect: nothing is shown
+    # `False` has an effect: nothing is shown
     if progress:
         raise ConfigurationError(
             "progress= needs method=; recorded scores are learned "
@@ -234,10 +236,10 @@ async def align_with_people(
     *,
     again: str = "call fit with the same arguments to continue",
 ) -> Fit:
-    """Perform an alignment, or continue it, and write its folder."""
+    """Run or continue an alignment, and write its folder."""
     try:
         found = await alignment.run(watch)
-    # repeating helps against none of these; the notes of a `DataError` say what would
+    # repeating does not help here; the notes of a `DataError` say what does
     except (RunFolderError, UnknownName, DataError):
         raise
     except TextassayError as error:

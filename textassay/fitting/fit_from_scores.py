@@ -38,7 +38,7 @@ from textassay.runtime.model import Json
 
 @dataclass(frozen=True)
 class RecordedFit:
-    """A fit on recorded scores: data that were read and checked, and how to learn from them."""
+    """A fit on recorded scores: the checked data, and the options of learning."""
 
     table: FeatureTable
     """Rated rows with their features."""
@@ -49,7 +49,7 @@ class RecordedFit:
     info: DataInfo
     """Facts about the data."""
     request: FitFromScores
-    """How to learn."""
+    """Options of learning."""
 
     def learn(self, watch: FitObserver = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written."""
@@ -89,7 +89,7 @@ class RecordedFit:
 
 
 def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
-    """Read and check everything that an evaluator of recorded scores is learned from."""
+    """Read and check the inputs of an evaluator of recorded scores."""
     if not request.features and not request.scores:
         raise ConfigurationError(
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
@@ -98,7 +98,7 @@ def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
     scores = read_files(request.scores)
     table = read_table(data, patterns=request.features, scores=scores, aspects=aspects)
     table = table.of_common_labels()
-    # before the split: a leak shows on all rows together more surely than on half of them
+    # before the split: all rows show a leak more surely than half of them
     refuse_leaks(table)
     scales = rating_scales(table, request.scales)
     return RecordedFit(table, split(table, request), scales, data.check(), request)

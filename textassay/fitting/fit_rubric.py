@@ -1,9 +1,10 @@
 """`fit --method rubric`: criteria that a model proposes from rated texts, kept while they help.
 
-From few labels (HypoEval, Li et al. 2025, arXiv 2504.07174). Each round a model is shown rated
-texts and proposes criteria; a criterion stays only while its held-out importance has an interval
-above 0. HypoEval keeps hypotheses by their accuracy on the texts that they were proposed from, and
-averages their ratings; here folds over sources decide, and an aggregator weighs what is left.
+From few labels (HypoEval, Li et al. 2025, arXiv 2504.07174). In each round a model sees rated texts
+and proposes criteria; a criterion stays only if the interval of its held-out importance is above 0.
+HypoEval selects hypotheses by their accuracy on the texts that they were proposed from, and
+averages their ratings; here folds over sources decide, and an aggregator weighs the remaining
+criteria.
 
 The folder is the folder of an alignment; OUT/layers/N.json holds the criteria of round N,
 OUT/layers/N/ the run that rated them on the training rows (0: the aspects themselves), and
@@ -46,7 +47,7 @@ from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
 PAIRS = 6
-"""Rated texts that a round shows for an aspect."""
+"""Number of rated texts that a round shows for an aspect."""
 
 
 class _Round(BaseModel):
@@ -57,24 +58,24 @@ class _Round(BaseModel):
 
 
 class Rubric(Alignment):
-    """One rubric: checked when constructed, found by `run`, counted by `dry_run`."""
+    """One rubric: checked when constructed, executed by `run`, counted by `dry_run`."""
 
     request: FitRubric
     reported_as = "rubric"
 
     def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
-        """Return few rows to learn from, spread over many sources, and twice as many held out."""
+        """Return a few training rows, spread over many sources, and twice as many held-out rows."""
         train, test = super()._sides(people)
         labels, seed = self.request.labels, self.request.seed
         train = spread(train, people.groups, labels, seed)
-        # held-out rows only show how good the result is; a requested share is kept whole
+        # held-out rows only measure the result; a requested share is used in full
         if self.request.test_fraction is None:
             test = spread(test, people.groups, 2 * labels, seed)
         return train, test
 
     @property
     def growth(self) -> Json:
-        """How the rubric grows, as JSON values."""
+        """Parameters of the rubric's growth, as JSON values."""
         request = self.request
         return {
             "rounds": request.rounds, "count": request.children, "pairs": PAIRS,
@@ -90,7 +91,7 @@ class Rubric(Alignment):
         super()._check_learnable()
 
     def _measure(self, aggregator: str, rows: FeatureTable) -> object:
-        # as criteria will be judged: with few labels folds are too small to be measured one by one
+        # as in the selection of criteria: with few labels, single folds are too small
         return [importance_for(root, rows, self.fitter) for root in self.roots]
 
     def _check_models(self, models: Mapping[str, Model]) -> None:
@@ -110,7 +111,7 @@ class Rubric(Alignment):
     async def grow(self) -> Aligned:
         """Propose and rate criteria until a round adds none, then learn how people weigh them.
 
-        Held-out rows are rated once, on the criteria that are left.
+        Held-out rows are rated once, on the remaining criteria.
         """
         request, roots = self.request, self.roots
         train, rows = self.people.rows(self.train), self.select(self.train)
@@ -146,7 +147,7 @@ class Rubric(Alignment):
             rounds.append({"round": number, "shown": shown, "criteria": criteria, "unused": notes})
             gone = {id_ for id_, verdict in verdicts.items() if verdict.reason}
             kept = [node for node in (*kept, *new) if node.id not in gone]
-            if not any(node in kept for node in new):  # nothing more helps
+            if not any(node in kept for node in new):  # no further criterion helps
                 break
         tree = AspectTree(aspects=roots).with_children(kept)
         held_out = await self.rate("held-out", tree, list(tree), self.select(~self.train))
@@ -155,17 +156,17 @@ class Rubric(Alignment):
         rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
         nothing = (
             f"none of {len(tried)} criteria has an importance above 0 with {request.labels} labels"
-            " at most: the evaluator rests on the aspects' own ratings alone; rate more rows"
-            " (labels=N), or let another model propose"
+            " at most: the evaluator uses only the aspects' own ratings; rate more rows "
+            "(labels=N), or let another model propose"
         )
         return Aligned(tree, choice, parts, rounds, () if kept else (nothing,))
 
     async def propose(
         self, number: int, shown: Mapping[str, Sequence[str]], known: Sequence[Aspect]
     ) -> list[Decomposition]:
-        """Return the criteria of a round; the results of an earlier call are read from a file.
+        """Return the criteria of a round, from its file if an earlier call wrote one.
 
-        An aspect for which the model has nothing new to propose is left out.
+        Aspects without a new proposal are left out.
         """
         assert self._folder is not None  # a dry run proposes nothing
         file = self._folder / f"{number}.json"
@@ -186,8 +187,8 @@ class Rubric(Alignment):
             try:
                 return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
             except MalformedResponse:
-                # after the first round this is what "nothing else comes to mind" looks like; a
-                # model that cannot make a list at all must be reported
+                # after the first round the model may have no further idea; a model that cannot
+                # write a list at all must be reported
                 if not known:
                     raise
                 return None
@@ -198,7 +199,7 @@ class Rubric(Alignment):
         return found
 
     def demonstrations(self, root: Aspect, ids: Sequence[str]) -> Json:
-        """Return what the prompt names of rated texts: their texts and ratings, and the scale."""
+        """Return the rated texts for the prompt: texts, ratings and the scale."""
         human = {name.casefold(): name for name in self.people.aspects}[root.name.casefold()]
         by_id = {example.id: example for example in self.examples}
         chosen = [by_id[id_] for id_ in ids]
@@ -245,16 +246,16 @@ class Rubric(Alignment):
                 for at in range(1, request.children + 1)
             ]  # fmt: skip
             tree = tree.with_children(new)
-            # in the worst case every criterion stays, and is rated on the held-out rows as well
+            # in the worst case every criterion stays and is rated on the held-out rows as well
             await self._count(tree, new)
 
 
 @dataclass(frozen=True)
 class _CriterionDecision:
-    """What became of a criterion in a round."""
+    """The decision on a criterion in a round."""
 
     reason: str | None
-    """Why it went; `None` if it stays."""
+    """Why it was removed; `None` if it stays."""
     importance: float | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
     """Interval of the importance; the whole line if it was not estimated."""
@@ -267,11 +268,11 @@ def weed(
     ratings: NodeValues,
     fitter: Fitter,
 ) -> dict[str, _CriterionDecision]:
-    """Return what becomes of each criterion: the least important goes until all others matter.
+    """Decide on each criterion: the least important one is removed until all others matter.
 
-    One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
-    aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
-    would hide any importance.
+    One at a time, since two similar criteria hide each other's importance. Aspect by aspect, beside
+    the aspect's own rating, since with few rows the criteria of all aspects together would hide any
+    importance.
     """
     verdicts = dict[str, _CriterionDecision]()
     for root in roots:
@@ -296,11 +297,11 @@ def _weed_below(
     ratings: NodeValues,
     fitter: Fitter,
 ) -> dict[str, _CriterionDecision]:
-    """Return what becomes of the criteria of one aspect, whose ratings vary."""
+    """Decide on the criteria of one aspect, whose ratings vary."""
     verdicts = dict[str, _CriterionDecision]()
     left = list(criteria)
-    # 95 % for all criteria of the aspect together (Bonferroni): of many without effect, the
-    # interval of one would miss 0 by chance
+    # 95 % for all criteria of the aspect together (Bonferroni): of many without effect, one
+    # interval would exclude 0 by chance
     confidence = 1 - 0.05 / max(1, len(left))
     while left:
         table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
@@ -323,7 +324,7 @@ def _weed_below(
 
 
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
-    """Return the importance by which criteria of an aspect stay or go."""
+    """Return the importance that decides on the criteria of an aspect."""
     [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
     # ridge decides which criteria stay; the final aggregator is the user's choice
     return cross_fitted_importance("ridge", table, fitter, aspect, count=5, repeats=10)
@@ -334,8 +335,8 @@ def texts_to_show(
 ) -> dict[str, list[str]]:
     """Return the ids of the rated texts that a round shows, by human aspect.
 
-    Half of them spread over the ratings, from the lowest to the highest; from the second round on
-    the other half are the texts that the ratings so far explain worst.
+    Half of them are spread over the ratings, from the lowest to the highest; from the second round
+    on, the other half are the texts with the largest residuals so far.
     """
     shown = dict[str, list[str]]()
     for column, aspect in enumerate(train.aspects):
@@ -348,7 +349,7 @@ def texts_to_show(
             residual = _residuals(human[rated], train.with_features(features).features[rated])
             hardest = rated[np.argsort(-residual, kind="stable")][: count // 2].tolist()
         others = np.array([row for row in rated.tolist() if row not in hardest])
-        # drawn from as many strata of equal size as texts are wanted, so that all ratings occur
+        # one text from each of equally large strata, so that all ratings occur
         ordered = others[np.lexsort((rng.random(len(others)), human[others]))]
         strata = np.array_split(ordered, count - len(hardest))
         rows = hardest + [int(rng.choice(stratum)) for stratum in strata]
@@ -357,7 +358,7 @@ def texts_to_show(
 
 
 def _residuals(human: Floats, features: Floats) -> Floats:
-    """Return how far each rating is from its least-squares fit by the features."""
+    """Return the residual of each rating in a least-squares fit by the features."""
     gaps = np.isnan(features)
     means = np.where(gaps.all(axis=0), 0.0, np.nanmean(np.where(gaps, np.nan, features), axis=0))
     filled = np.where(gaps, means, features)
@@ -367,7 +368,7 @@ def _residuals(human: Floats, features: Floats) -> Floats:
 
 
 def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
-    """Return at most `count` of the rows, as evenly over the groups as there are rows."""
+    """Return at most `count` of the rows, spread evenly over the groups."""
     at = np.flatnonzero(rows)
     if len(at) <= count:
         return rows
@@ -384,6 +385,6 @@ def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
 
 
 def _beginning(text: str, most: int = 400) -> str:
-    """Return the first words of a source, as a proposing model is shown it."""
+    """Return the first words of a source for the prompt."""
     words = text.split()
     return text if len(words) <= most else f"{' '.join(words[:most])} [...]"

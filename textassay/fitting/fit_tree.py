@@ -1,14 +1,14 @@
 """`fit --method hd-eval`: HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1).
 
-A model rates criteria and takes them apart; criteria grow where people's ratings say they matter.
-Each layer of criteria is rated by a run in its own folder.
+A model rates criteria and divides them into parts; criteria are divided if they matter for people's
+ratings. Each layer of criteria is rated by a run in its own folder.
 
-Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. It would leave
-the layer's own criteria without attribution, which line 17 asks for; here the proxy sees all layers
-up to and including j.
+Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. The layer's
+own criteria would then have no attribution, which line 17 needs; here the proxy sees all layers up
+to and including j.
 
-OUT/layers/N.json   the parts that the model made of criteria, layer N of the tree, from 2 on
-OUT/layers/N/       the run that rated the nodes of layer N
+OUT/layers/N.json the parts of criteria by the model, layer N of the tree, from 2 on OUT/layers/N/
+the run that rated the nodes of layer N
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class TreeAlignment(Alignment):
 
     @property
     def _keep(self) -> int:
-        """How many criteria of a layer are decomposed, from the second on."""
+        """Number of criteria that are divided in a layer, from the second one on."""
         return self.request.keep or (4 if self.tree is None else MAX_KEEP)
 
     @property
     def growth(self) -> Json:
-        """How far criteria grow, as JSON values."""
+        """Parameters of the tree's growth, as JSON values."""
         names = ("layers", "children", "keep", "saliency", "noise")
         return {name: getattr(self.request, name) for name in names} | {"keep": self._keep}
 
@@ -105,7 +105,7 @@ class TreeAlignment(Alignment):
     async def grow(self) -> Aligned:
         """Grow a tree layer by layer and learn how people weigh its nodes.
 
-        What is expanded is decided on the training rows alone; held-out rows are rated for the
+        Training rows alone decide which criteria are divided; held-out rows are rated for the
         report.
         """
         request, keep = self.request, self._keep
@@ -114,7 +114,8 @@ class TreeAlignment(Alignment):
         layers: list[Json] = []
         warnings: list[str] = []
         expanded: Sequence[Aspect] = ()
-        # each layer learns again over all nodes so far: parts change the weight of a criterion
+        # each layer learns again over all nodes so far, since parts change the weight of a
+        # criterion
         for layer in range(1, request.layers + 1):
             notes: list[Json] = []
             if layer > 1:
@@ -123,13 +124,14 @@ class TreeAlignment(Alignment):
                 notes = [{**note, "under": one.of.id} for one in decompositions
                          for note in one.notes]  # fmt: skip
             nodes = tree.layer(layer)
-            if not nodes:  # no criterion that was kept has parts in the given tree
+            if not nodes:  # no kept criterion has parts in the given tree
                 break
             ratings |= await self.rate(layer, tree, nodes)
             parts = self.split({node.id: ratings[node.id] for node in tree})
             choice = choose(request.aggregator, parts.train, self.fitter)
             ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, request.saliency)
-            # all of the first layer, which people rated, is expanded; the last has nothing below
+            # all criteria of the first layer, which people rated, are divided; the last layer has
+            # no parts
             prunes = 1 < layer < request.layers and keep < len(nodes)
             if prunes and ranking.is_noise:
                 warnings.append(self._noise_warning(layer, len(nodes), keep))
@@ -170,12 +172,12 @@ class TreeAlignment(Alignment):
         )
 
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria; a file has the results of an earlier call."""
+        """Return the parts of the criteria, from the layer's file if an earlier call wrote one."""
         if self.tree is not None:
             return parts_in(self.tree, aspects)
-        # the parts are kept apart from the cache: asked again, a model may write others, and the
-        # ratings of the earlier ones would be lost
-        assert self._folder is not None  # a dry run takes nothing apart
+        # the parts are stored outside of the cache: a repeated request may yield other parts, and
+        # the ratings of the earlier ones would be lost
+        assert self._folder is not None  # a dry run divides nothing
         file = self._folder / f"{layer}.json"
         if file.exists():
             return read_parts(file, aspects)
@@ -195,8 +197,8 @@ class TreeAlignment(Alignment):
             await self._count(tree, nodes)
 
     async def _largest(self, layer: int, nodes: Sequence[Aspect]) -> list[Aspect]:
-        """Return as many criteria as a layer may have, given the layer above it."""
-        # all of the first layer is decomposed, so the largest second layer has parts of each
+        """Return a layer of maximum size, given the layer above it."""
+        # all criteria of the first layer are divided, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else self._keep
         if self.tree is None:
             decomposer = self.decomposer(self._models)
@@ -207,7 +209,7 @@ class TreeAlignment(Alignment):
                 for node in nodes[:keep]
                 for number in range(1, self.request.children + 1)
             ]
-        # the branches with most parts: which ones matter is only known from people's ratings
+        # the branches with most parts, since people's ratings are not known yet
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
 
@@ -225,7 +227,7 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
         )
     tree = trees.load(task.name, task)
     published = {root.id: root for root in tree.roots}
-    # the task decides what is judged: aspects without a published branch stay as roots
+    # the task decides on the aspects: those without a published branch stay as roots
     nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
     roots = {node.id for node in nodes}
     nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
@@ -233,15 +235,15 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
 
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
-    """Return the parts of criteria in a tree; those without parts are left out."""
+    """Return the parts of criteria in a tree, without criteria that have no parts."""
     children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
     return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
 
 
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
-    """Read the parts of criteria, as one layer of an alignment keeps them."""
+    """Read the parts of criteria from the file of a layer."""
     decompositions = read_kept(file, TypeAdapter(list[Decomposition]), "ask for the parts again")
-    # another aggregator can rank other criteria first; their parts must not be taken for these
+    # another aggregator may rank other criteria first, whose parts must not be mixed up
     before = ", ".join(one.of.id for one in decompositions)
     now = ", ".join(aspect.id for aspect in aspects)
     if before != now:
@@ -254,7 +256,7 @@ def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
 
 @dataclass(frozen=True)
 class _CriterionRanking:
-    """A layer's nodes by importance, averaged over the human aspects, most important first."""
+    """A layer's nodes, the most important first, by importance averaged over the human aspects."""
 
     nodes: list[Aspect]
     saliency: dict[str, float]
@@ -264,8 +266,8 @@ class _CriterionRanking:
     def is_noise(self) -> bool:
         """Whether no node's permutation importance differs from 0.
 
-        Intervals hold 95 % for all nodes of the layer together (Bonferroni): of many criteria that
-        say nothing, the interval of one would miss 0 by chance.
+        Intervals cover 95 % for all nodes of the layer together (Bonferroni): of many useless
+        criteria, one interval would exclude 0 by chance.
         """
         spans = self.permutation.overall_interval(1 - 0.05 / len(self.nodes))
         low = dict(zip(self.permutation.names, spans, strict=True))
@@ -295,6 +297,6 @@ def _rank(
     values = dict(permutation.ranking())
     if saliency == "shapley":
         values = saliency_over_folds(name, train, fitter)
-    # what could not be measured comes last
+    # nodes without a measurement come last
     by_importance = sorted(nodes, key=lambda node: -np.nan_to_num(values[node.id], nan=-np.inf))
     return _CriterionRanking(by_importance, values, permutation)

@@ -1,15 +1,15 @@
-"""Agreement of the evaluator with people on held-out rows, and the data and criteria it needs.
+"""Agreement of the evaluator with people on held-out rows, and the data and criteria it takes.
 
 Baselines learn little: the single feature that agrees best with people on the training rows, the
-plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what
-they learn comes from the training rows. If the report is cross-fitted, folds may choose different
-single features: a row has what each fold chose, and another one the feature that agrees best on all
-rows, by itself under its own name.
+plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); they learn
+from the training rows only. If the report is cross-fitted, folds may choose different single
+features: one row of the report has each fold's choice, another one the feature that agrees best on
+all rows, under its own name.
 
-Cross-fitted predictions of few rows agree less with people than the evaluator's own would
-(Bates, Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the rest of the
-rows share one mean, so that each is high where the other is low. The same of shuffled ratings shows
-by how much, and no evaluator is called worse by such predictions.
+Cross-fitted predictions of few rows agree less with people than the evaluator's own would (Bates,
+Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the other rows share one
+mean, so that one is high if the other is low. The agreement with shuffled ratings shows by how
+much, and no evaluator is called worse by such predictions.
 
 A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
 figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings
@@ -56,9 +56,10 @@ from textassay.runtime.model import Json
 from textassay.version import __version__
 
 ENOUGH = 300
-"""Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
-narrow: in simulations of ten features they hold the evaluator's in 59 to 84 % of the draws of 20
-ratings, in 70 to 88 % of 50 and in 75 to 93 % of 100."""
+"""With fewer ratings, agreement of cross-fitted predictions is too low and its 95 % intervals are
+too narrow: in simulations of ten features they contain the evaluator's agreement in 58 to 83 % of
+the draws of 20 ratings, in 68 to 90 % of 50, in 75 to 93 % of 100 and in 90 to 93 % of 300.
+"""
 
 
 def build_report(
@@ -73,8 +74,8 @@ def build_report(
 ) -> Json:
     """Return an evaluator's origin, agreement with people and important features as JSON values.
 
-    `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
-    the held-out rows for the curves and ablations of a full report.
+    Agreement and importance are measured on `unseen`; `parts` are the training and held-out rows
+    for the curves and ablations of a full report.
     """
     learned = parts.train if unseen.is_fixed else unseen.rows
     report: Json = {
@@ -93,8 +94,9 @@ def build_report(
     if not unseen.is_fixed and (few := ratings_of(report["held_out"])) < ENOUGH:
         warning = (
             f"{few} ratings are few for a report of the rows that were learned from (fewer than"
-            f" {ENOUGH}): the evaluator's agreement comes out too low, and the intervals too"
-            " narrow; train_fraction=0.5 measures without that, and learns from half"
+            f" {ENOUGH}): the evaluator's agreement comes out too low, and in simulations of 20 to"
+            " 100 ratings 58 to 93 % of the 95 % intervals contain it; train_fraction=0.5 measures"
+            " without that, and learns from half"
         )
         report["warnings"] = [*report.get("warnings", ()), warning]
     watch("measuring what the evaluator rests on")
@@ -131,7 +133,7 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
                     predictions[name] = unseen.predict(folds, baseline, aspect)[:, 0]
                 except DataError as error:
                     notes[name] = {"failed": str(error)}
-            # all that were fitted are shown, so that the choice can be judged in hindsight
+            # all fitted aggregators are shown, so that the choice can be checked
             others = {name: values[:, column] for name, values in of_all.items()}
             repeats.append(others | predictions)
         aspects[aspect] = _on_same_rows(
@@ -147,21 +149,21 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
 
 
 def ratings_of(held_out: Json) -> int:
-    """Return the number of ratings of the aspect that has fewest."""
+    """Return the number of ratings of the aspect with the fewest."""
     return min(int(one["n"]) for one in held_out["aspects"].values())
 
 
 def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
-    """Return by aspect the agreement that the same learning has with shuffled ratings.
+    """Return by aspect the agreement that the same learning reaches with shuffled ratings.
 
-    Empty if there are enough ratings, or nothing can be learned of any shuffle.
+    Empty if there are enough ratings, or no shuffle can be learned.
     """
     table, rng = unseen.rows, np.random.default_rng(fitter.seed)
     rated = (~np.isnan(table.human)).sum(axis=0).min()
     if rated >= ENOUGH:
         return {}
     found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
-    # some 150 rows in all shuffles together: a few rows vary much, and many take long
+    # about 150 rows in all shuffles together: few rows vary much, and many take long
     for _ in range(max(2, 150 // len(table.ids))):
         shuffled = replace(table, human=_shuffle_ratings(table, rng))
         try:
@@ -181,7 +183,7 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
 
 
 def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
-    """Return the ratings of whole sources in another order, so that rows of one stay alike."""
+    """Return the ratings of whole sources in another order, to keep a source's rows similar."""
     by_source = np.argsort(table.groups, kind="stable")
     order = rng.permutation(table.groups.max() + 1)[table.groups[by_source]]
     human = np.empty_like(table.human)
@@ -219,8 +221,8 @@ def single_feature(
 ) -> tuple[Floats, Json] | None:
     """Return the values of one feature on all rows, and its name; `None` without a feature.
 
-    It is the one that agrees best on the rows that were learned from, which are the measured rows
-    themselves if the report is cross-fitted: that favors it.
+    It is the feature that agrees best on the training rows, which include the measured rows if the
+    report is cross-fitted: this favors the feature.
     """
     rows = unseen.rows
     best = best_single(folds[0].train if unseen.is_fixed else rows, aspect)
@@ -236,8 +238,8 @@ def chosen_in_each_fold(
 ) -> tuple[Floats, Json] | None:
     """Return the values of each fold's best feature in the fold, and how often each was chosen.
 
-    If the folds differ in it, each one's is standardized over all rows, which takes no ratings.
-    `None` if a fold has none.
+    If folds choose different features, each is standardized over all rows, which needs no ratings.
+    `None` if a fold has no feature.
     """
     chosen = [best_single(fold.train, aspect) for fold in folds]
     found = list(filter(None, chosen))
@@ -250,7 +252,7 @@ def chosen_in_each_fold(
             name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
             for name, values in columns.items()
         }
-    # the sign is of the training rows too: one of the held-out rows would favor the baseline
+    # the sign also comes from the training rows: a sign from held-out rows would favor the baseline
     signed = [sign * columns[name][fold.inside]
               for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
     return join_folds(folds, signed), {"chosen": dict(Counter(name for name, _ in found))}
@@ -259,7 +261,7 @@ def chosen_in_each_fold(
 def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
     """Return the feature that agrees best with people on the training rows, and its sign (1 or -1).
 
-    Features that name another aspect are not looked at, unless all do.
+    Features named after another aspect are ignored, unless all are.
     """
     named = (*train.all_aspects, *train.aspects)
     own = compress(train.names, features_for(aspect, train.names, named))
@@ -292,8 +294,8 @@ def _on_same_rows(
     is_fixed: bool,
 ) -> Json:
     """Return agreement, the mean over repeats, on the rows where every prediction has a value."""
-    # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice;
-    # so is what only some of the repeats have
+    # rows that one prediction or repeat lacks are left out for all, so that all are measured on the
+    # same rows
     names = [name for name in repeats[0] if all(name in one for one in repeats)]
     missing = np.isnan([one[name] for one in repeats for name in names]).any(axis=0)
     groups, draws = test.groups.tolist(), {}
@@ -306,7 +308,7 @@ def _on_same_rows(
         measured = [compute_agreement(one, "dataset") for one in pairs]
         count = number_of_groups(pairs[0])
         agreement = measured[0]
-        # equal seeds over equal rows draw equal resamples, which pairs the differences below
+        # equal seeds over equal rows draw equal resamples, so the differences below are paired
         drawn = [
             resample(one, "dataset", resamples=resamples_for(agreement.n), seed=seed)
             for one in pairs
@@ -351,7 +353,7 @@ def _sd_if_all(values: Sequence[Any]) -> float | None:
 
 
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
-    # cross-fitted agreement is too low, so that nothing shows the evaluator to be worse
+    # cross-fitted agreement is too low, so it cannot show that the evaluator is worse
     p = found.p if is_fixed or (found.difference or 0.0) >= 0 else None
     significant = None if p is None else p < 0.05
     return {"difference": found.difference, "ci": _format_span(found.ci), "p": p,
@@ -359,12 +361,12 @@ def _as_json(found: Difference, *, is_fixed: bool) -> Json:
 
 
 def _mean(aspects: Json) -> Json:
-    """Return each coefficient's mean over the aspects, if it is defined on all of them."""
+    """Return each coefficient's mean over the aspects, if it is defined for all of them."""
     names = list(dict.fromkeys(name for one in aspects.values() for name in one["agreement"]))
     means: Json = {}
     for name in names:
         rows = [one["agreement"].get(name, {}) for one in aspects.values()]
-        # a mean over the aspects that happen to be defined would differ from row to row
+        # otherwise rows would have means over different aspects
         means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
     return means
 
@@ -375,16 +377,16 @@ def _format_span(span: tuple[float, float] | None) -> list[float] | None:
 
 def competition_ranks(values: Floats) -> Floats:
     """Return how many values are greater, shape (n,): 0 for the best, equal values share a rank."""
-    # as in appendix D: ties share the better rank, so a judge that gives all the same score is
-    # right about the best item only
+    # as in appendix D: ties share the better rank, so a constant judge is right about the best item
+    # only
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
 
 
 def ranking(unseen: Unseen) -> Json:
-    """Return per aspect the share of items that are ranked within their source as people rank them.
+    """Return per aspect the share of items whose rank within their source equals people's rank.
 
     Shares are given for the evaluator and the best single feature, over sources with at least two
-    items that have a rating and a score; a share is `None` if no source has.
+    items that have a rating and a score; a share is `None` without such sources.
     """
     test, predicted = unseen.rows, unseen.by_evaluator()
     by_aspect: Json = {}
@@ -416,8 +418,8 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 def experts(unseen: Unseen) -> Json:
     """Return per aspect how annotators agree with each other, and the evaluator with them.
 
-    Figures are of each pair of annotators and their mean, of one annotator with the mean of
-    the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
+    Figures for each pair of annotators and their mean, for one annotator with the mean of the
+    others, and for the evaluator with the mean of all annotators and with single ones. Empty if no
     aspect has ratings of single annotators, who are identified by their position in the data.
     """
     test, predicted = unseen.rows, unseen.by_evaluator()
@@ -453,7 +455,7 @@ def _row_means(values: Floats) -> Floats:
 
 
 def agreement_between(a: Floats, b: Floats) -> Json:
-    """Return the correlations of two columns over the rows that both have."""
+    """Return the correlations of two columns over the rows with both."""
     agreement = compute_agreement(pair_up(a, b), "dataset")
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
@@ -477,10 +479,8 @@ def over_data(
 ) -> list[Json]:
     """Return agreement on held-out rows after learning from parts of the training rows.
 
-    Each part is drawn with several seeds.
-
-    Parts are drawn by source, and a smaller part under a seed lies within a larger. If a part is
-    too small to learn from, the entry says why.
+        Each part is drawn with several seeds. Parts are drawn by source, and with the same seed a
+    larger part contains the smaller ones. If a part is too small to learn from, the entry says why.
     """
     return [
         {
@@ -503,7 +503,7 @@ def _over_seeds(
     repeats: int,
 ) -> Json:
     curves, rows, problem = [], [], ""
-    # all of the rows are the same rows under any seed
+    # all rows are the same for every seed
     for seed in range(repeats if fraction < 1 else 1):
         try:
             part = (
@@ -546,11 +546,11 @@ def over_criteria(
 def _samples(
     train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> Iterator[tuple[FeatureTable, FeatureTable]]:
-    # the split of the report comes first, so one sample gives the figures of the report itself
+    # the report's own split comes first, so a single sample gives the figures of the report
     yield train, test
     whole = train.join(test)
     for sample in range(1, repeats):
-        # the same share as in the report's split, so that all samples measure the same thing
+        # the same share as in the report's split, so that all samples are comparable
         share = len(train.ids) / len(whole.ids)
         learned = split_rows(whole.groups, share, seed=fitter.seed + sample)
         yield whole.rows(learned), whole.rows(~learned)
@@ -597,9 +597,8 @@ def steps(count: int) -> list[int]:
 def layer_of_each(names: Iterable[str]) -> dict[str, int]:
     """Return the layer of each feature in a tree of criteria, counted from 1.
 
-    A feature is below another whose name is the beginning of its own, up to a slash: recorded
-    ratings of `coherence` and `coherence/logical-flow` are two layers, `gpt-4/coherence` by itself
-    is one.
+    A feature is below another one if its name begins with that name and a slash: `coherence` and
+    `coherence/logical-flow` are two layers, `gpt-4/coherence` alone is one.
     """
     known = set(names)
     return {
@@ -611,14 +610,14 @@ def layer_of_each(names: Iterable[str]) -> dict[str, int]:
 def ablation_table(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> list[Json]:
-    """Return agreement on the held-out rows, of the whole and without each of its parts.
+    """Return agreement on the held-out rows, of the whole evaluator and without each of its parts.
 
-    Layers are taken away if the features are the nodes of a tree, wherever it was grown and rated.
+    Layers are removed if the features are the nodes of a tree.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())
     rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter, train.names)}]
-    # from the deepest layer up, as in the paper: a layer without its parent would be no tree
+    # from the deepest layer up, as in the paper, so that the rest is still a tree
     for kept in range(depth - 1, 0, -1):
         features = [f for f in train.names if layers[f] <= kept]
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
@@ -636,7 +635,7 @@ def ablation_table(
 def _agreement_of(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, features: Sequence[str]
 ) -> Json:
-    """Return agreement on the held-out rows of what learns from some features, or why none can."""
+    """Return agreement on the held-out rows with some of the features, or why there is none."""
     try:
         learned = fitter.fit(name, train.only(features))
         return correlations(predict(learned, test.only(features)), test)

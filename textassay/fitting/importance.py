@@ -1,8 +1,8 @@
 """Importance of an evaluator's features, Shapley values, and the gain of each juror.
 
-All on rows not learned from. Criteria are chosen by figures from training rows alone, over folds of
-them; the report's are of the rows that are held out. What a juror of a jury adds is the error
-without it, over sources that were left out.
+All figures are for rows that were not learned from. Criteria are chosen by figures over folds of
+the training rows; the report's figures are for the held-out rows. A juror's gain is the increase of
+the error without it, over left-out sources.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ from textassay.runtime.labels import LabelScale, LabelSets
 from textassay.runtime.model import Json
 from textassay.table import Alert, Estimate, Note, ResultRow, Table, column, table_of
 
-_ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
-MIN_SOURCES = 10
-"""Sources below which no interval is given."""
+_ROWS_TO_SHUFFLE = 1_000
 
 
 def importance_over_folds(
@@ -58,9 +56,10 @@ def importance_over_folds(
 ) -> Importance:
     """Measure which features matter, from training rows alone.
 
-    Each fold's by an aggregator that has not seen it. If an aspect's ratings are all equal in a
-    fold or outside of it, as of texts that are nearly all faultless, aspect by aspect over the rows
-    of all folds together (`cross_fitted_importance`). Rows without any feature take no part.
+    Each fold is predicted by an aggregator learned without it. If an aspect's ratings are all equal
+    in a fold or outside of it, for instance if nearly all texts are faultless, importance is
+    measured aspect by aspect over the rows of all folds together (`cross_fitted_importance`). Rows
+    without any feature are ignored.
     """
     train = train.rows(train.filled)  # ratings of other rows teach nothing
     masks = _fold_masks(train, fitter)
@@ -100,7 +99,7 @@ def _permutation_importance(
     seed: int,
     threads: int = 1,
 ) -> Importance:
-    """Measure permutation importance, each part of the rows by its own aggregator, or number."""
+    """Measure permutation importance, with a predictor or a constant for each part of the rows."""
     systems = [list(compress(rows.systems, inside)) for _, inside in parts]
 
     def predict(features: Floats) -> Floats:
@@ -145,9 +144,9 @@ def cross_fitted_importance(
 ) -> Importance:
     """Measure which features matter for one aspect, from few training rows alone.
 
-    Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
-    of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
-    Rows without any feature take no part.
+    Each row is predicted by an aggregator learned without its fold, but errors are in units of the
+    variance of all rows, so that folds with few rows or little variance do not distort it. Rows
+    without any feature are ignored.
     """
     train = train.rows(train.filled)
     human = train.human[:, [train.aspects.index(aspect)]]
@@ -171,8 +170,8 @@ def _mean_of_rated(ratings: Floats) -> float:
 def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[str, float]:
     """Return the mean size of each feature's Shapley values, from training rows alone.
 
-    In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
-    aggregator that has not seen it. Rows without any feature take no part.
+    In standard deviations of an aspect's ratings, averaged over the aspects; each fold is explained
+    by an aggregator learned without it. Rows without any feature are ignored.
     """
     train = train.rows(train.filled)
     spreads = np.nanstd(train.human, axis=0)
@@ -184,7 +183,7 @@ def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[
             for inside in masks
         ]  # fmt: skip
     else:
-        # where nothing varies outside of a fold, nothing but the mean is learned
+        # if nothing varies outside of a fold, only the mean is learned
         sizes = [
             _contributions(fitter.fit(name, train.rows(~inside), aspect), train,
                            train.rows(inside), fitter.seed) / spreads[at]
@@ -201,22 +200,22 @@ def _contributions(
     fitted: Aggregator, train: FeatureTable, rows: FeatureTable, seed: int
 ) -> Floats:
     """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
-    rows = _at_most(rows, _ROWS_TO_EXPLAIN, seed)
-    # the background has no explained row, or a row would be compared with itself
+    rows = _at_most(rows, 300, seed)
+    # the background excludes the explained rows, so that no row is compared with itself
     others = train.rows(~np.isin(train.ids, rows.ids))
     explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
     return global_importance(explanations.values)
 
 
 def _fold_masks(train: FeatureTable, fitter: Fitter) -> list[Mask]:
-    """Return which rows each fold has: two folds, or one for each of three groups."""
+    """Return the rows of each fold: two folds, or one for each of three groups."""
     groups = len(np.unique(train.groups))
-    # with one group to learn from, nothing that needs folds of its own fits
+    # aggregators that need folds themselves cannot learn from a single group
     return fold_masks(train.groups, 3 if groups == 3 else 2, seed=fitter.seed)
 
 
 def importance(unseen: Unseen, fitter: Fitter) -> Json:
-    """Return what people value.
+    """Return the importance of the features for people's ratings.
 
     Permutation importance and mean size of Shapley values, on rows that were not learned from.
     """
@@ -227,7 +226,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             few.rows,
             few.rows.human,
             [(fold.choice.aggregator, fold.inside) for fold in few.repeats[0]],
-            # all rows exchange more than a held-out part, which is usually half of them
+            # fewer repeats over all rows than over a held-out part, which is usually half of them
             repeats=5 if few.is_fixed else 3,
             seed=fitter.seed,
             threads=fitter.threads,
@@ -236,16 +235,15 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
     except DataError as error:
         content["permutation"] = {"failed": str(error)}
     rng, rows = np.random.default_rng(fitter.seed), unseen.rows
-    # contributions of a few hundred rows give the means well enough, and sampled ones are slow
+    # a few hundred rows suffice for the means, and sampled contributions are slow
     drawn = np.zeros(len(rows.ids), bool)
-    drawn[rng.permutation(len(rows.ids))[:_ROWS_TO_EXPLAIN]] = True
+    drawn[rng.permutation(len(rows.ids))[:300]] = True
 
     def explain_fold(fold: Fold) -> Floats:
         return explain(
             fold.choice.aggregator,
             rows.features[fold.inside & drawn],
-            # training rows are the background: contributions are then relative to what the
-            # evaluator learned from
+            # training rows are the background, so that contributions are relative to them
             fold.train.features,
             systems=list(compress(rows.systems, fold.inside & drawn)),
             samples=16,
@@ -294,7 +292,7 @@ def format_span(span: Floats) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What one juror adds to the jury that it is in."""
+    """The gain of one juror in its jury."""
 
     juror: str = field(metadata=column("juror"))
     """Name of the juror."""
@@ -302,13 +300,14 @@ class Worth:
     """Pearson's r of its own scores with the ratings, the mean over the aspects; `None` if
     undefined."""
     right: float | None = field(metadata=column("right alone", "number"))
-    """Share of the choices in which it is right, ties shared, or of labels without an order the
-    share of the raters who gave the same; `None` if people chose nothing."""
+    """Share of right choices, ties shared, or of the raters who gave the same label without an
+    order; `None` without choices by people."""
     gain: float = field(
         metadata=column("gain", "interval", cell=lambda one: Estimate(one.gain, one.low, one.high))
     )
-    """Growth of the squared error without it, in variances of the ratings, averaged over the
-    aspects."""
+    """Increase of the squared error without it, in variances of the ratings, averaged over the
+    aspects.
+    """
     low: float
     """Lower end of its interval over sources."""
     high: float
@@ -324,15 +323,15 @@ class Worth:
             cell=lambda one: Estimate(one.per_dollar, *(one.per_dollar_interval or ())),
         )
     )
-    """US dollars per rated text; `None` if not known."""
+    """US dollars per rated text; `None` if unknown."""
     leave_out: bool = field(
         metadata=column("leave out", cell=lambda one: Alert("yes") if one.leave_out else "")
     )
-    """Whether the jury is no worse without it, as far as the rows can show."""
+    """Whether the jury is not shown to be worse without it."""
 
     @property
     def per_dollar(self) -> float | None:
-        """Gain per dollar for a thousand texts; `None` if the cost is not known or 0."""
+        """Gain per dollar for a thousand texts; `None` if the cost is unknown or 0."""
         return self.gain / (1000 * self.cost) if self.cost else None
 
     @property
@@ -351,26 +350,26 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class JuryAgreement(ResultRow):
-    """How well the jurors together agree with people, on the texts that all of them scored."""
+    """Agreement of the whole jury with people, on the texts that all jurors scored."""
 
     name: str = field(metadata=column("jury"))
-    """How their scores become one."""
+    """How their scores are combined."""
     r: float | None = field(metadata=column("r", "number"))
     """Pearson's r with the ratings, the mean over the aspects; `None` if undefined."""
     right: Estimate = field(metadata=column("right", "interval"))
-    """Share of the choices in which it is right, or of the raters who gave the same label, ties
-    shared; no value if people chose nothing."""
+    """Share of right choices, or of the raters who gave the same label, ties shared; no value
+    without choices by people."""
     over_best: Estimate = field(metadata=column("over the best", "interval"))
     """By how much it is right more often than the best juror alone, or how much higher its r is if
-    people chose nothing; no value for the best juror itself, and if undefined."""
+    there are no choices by people; no value for the best juror itself, and if undefined."""
 
 
 def jury_tables(
     found: Sequence[Worth], together: Sequence[JuryAgreement], *, of_labels: bool = False
 ) -> list[Table]:
-    """Return what each juror adds, who can be left out, and what the jurors reach together."""
+    """Return the gain of each juror, the jurors to leave out, and the jury's agreement."""
     kept = [one.juror for one in found if not one.leave_out]
-    advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
+    advice = f"A jury of {', '.join(kept)} is not shown to be worse by these ratings."
     if len(kept) == len(found):
         advice = "Every juror adds something."
     meaning = (
@@ -386,7 +385,7 @@ def jury_tables(
 
 
 def _lead(found: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
-    """Yield by how much a juror leads, and what a plain mean of jurors is worth then."""
+    """Yield by how much the best juror leads, and whether a plain mean is likely to be better."""
     by_choice = [(one.right, one.juror) for one in found if one.right is not None]
     by_r = [(one.alone, one.juror) for one in found if one.alone is not None]
     measure, scale, known = ("choices", 2, by_choice) if by_choice else ("r", 1, by_r)
@@ -405,13 +404,13 @@ def _lead(found: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
             " learned from some 100 texts sometimes are"
         )
     elif lead < 0.1:
-        verdict = "where jurors are so close, a plain mean nearly always beats the best"
+        verdict = "with jurors this close, a plain mean nearly always beats the best"
     elif lead < 0.2:
         verdict = "with such a lead a plain mean may help or hurt"
     else:
         verdict = (
-            "a leader by so much is better alone, asked several times at a temperature above 0, or"
-            " with learned weights"
+            "with such a lead, use the best juror alone, asked several times at a temperature "
+            "above 0, or learned weights"
         )
     yield f"{name} leads in {measure}, {best:.3f} to {second:.3f} of the next one: {verdict}."
 
@@ -419,11 +418,11 @@ def _lead(found: Sequence[Worth], *, of_labels: bool) -> Iterator[str]:
 def juries(
     table: FeatureTable, fitter: Fitter, pairs: Set[str] = frozenset()
 ) -> tuple[JuryAgreement, ...]:
-    """Return how well the best juror, means of all, and learned weights agree with people.
+    """Return the agreement of the best juror, of means of all, and of learned weights with people.
 
     Weights are not negative, and learned from other sources (cross-fitted). `pairs` are the ids of
-    comparisons of two texts. Where judges are asked by several prompts (jurors `JUDGE/PROMPT`),
-    their means are averaged, too: a judge with many prompts should not outvote another one.
+    comparisons of two texts. If judges have several prompts (jurors `JUDGE/PROMPT`), the mean of
+    each judge's mean is added, in which a judge with many prompts has no more weight than others.
     """
     members = jurors_in(table.names, table.aspects)
     plain = _means(table, members)
@@ -444,7 +443,8 @@ def juries(
         )
     learned = "confusion tables" if table.label_sets else "weights, none negative"
     ways[f"learned {learned}"] = _predict_unseen(table, fitter, members)
-    # a text that a juror left unscored is in no mean: means of fewer jurors are no scores of it
+    # a text that a juror left unscored is left out: means of fewer jurors are not scores of the
+    # jury
     ways = {name: np.where(np.isnan(plain), np.nan, values) for name, values in ways.items()}
     first = f"{best} alone"
     over = {name: Estimate(None) if name == first else _difference(one, ways[first], table, pairs)
@@ -456,7 +456,7 @@ def juries(
 
 
 def _means(table: FeatureTable, members: Collection[str]) -> Floats:
-    """Return the mean score of these jurors, shape (n, aspects); NaN if one of them gave none."""
+    """Return the mean score of these jurors, shape (n, aspects); NaN if one of them is missing."""
     means = np.full(table.human.shape, np.nan)
     for at, aspect in enumerate(table.aspects):
         own = [c for c, name in enumerate(table.names) if juror_of(name, [aspect]) in members]
@@ -538,7 +538,7 @@ def _right(values: Floats, table: FeatureTable, pairs: Set[str]) -> tuple[Floats
             units += one.units
     if not columns:
         return np.empty(0), np.empty(0, int)
-    # of all aspects together, since the choices of one source are not independent
+    # over all aspects together, since the choices of one source are not independent
     found = choices_of([np.hstack(columns)[0]], np.hstack(columns)[1], groups, units=units)
     return found.shares[0], found.units
 
@@ -569,12 +569,11 @@ def worths(
 ) -> list[Worth]:
     """Return what each juror adds to a jury without negative weights, and which to leave out.
 
-    `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts.
-    Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
-
-    Jurors are left out one at a time, of those whose gain may be 0 the one that costs most (or
-    gains least, if costs are not known), until all that are left add something: two jurors that
-    say the same are not both needed, but one of them is.
+    `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts. Ordered by
+    gain per dollar, or by gain if the cost of a juror is unknown or 0. Among the jurors whose gain
+    may be 0, the most expensive one (or the one with the least gain, if costs are unknown) is left
+    out, one at a time, until all remaining jurors have a gain: of two similar jurors, one is
+    needed.
     """
     members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
@@ -582,8 +581,8 @@ def worths(
             f"the scores contain {len(members)} jurors; a run with output=jurors has one score per"
             " aspect and juror, named ASPECT/JUROR or JUROR/ASPECT"
         )
-    if len(np.unique(table.groups)) < MIN_SOURCES:
-        raise DataError(f"fewer than {MIN_SOURCES} rated sources are too few for an interval")
+    if len(np.unique(table.groups)) < 10:
+        raise DataError("fewer than 10 rated sources are too few for an interval")
     known = {name: costs.get(name) for name in members}
     out = list[str]()
     left = _gains(table, fitter, members)
@@ -602,23 +601,23 @@ def worths(
         own = _means(table, [name])
         alone, right = _mean_r(own, table), _share_right(own, table, pairs).value
         found.append(Worth(name, alone, right, *first[name], known[name], name in out))
-    # a juror without a price cannot be ranked beside others by gain per dollar
+    # a juror without a price cannot be ranked by gain per dollar
     by_price = all(one.per_dollar is not None for one in found)
     value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
     return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
-    """Return the jurors that features named `ASPECT/JUROR` or `JUROR/ASPECT` are of, in order."""
+    """Return the jurors of features named `ASPECT/JUROR` or `JUROR/ASPECT`, in order."""
     found = (juror_of(name, aspects) for name in names)
     return tuple(dict.fromkeys(juror for juror in found if juror))
 
 
 def juror_of(name: str, aspects: Iterable[str]) -> str:
-    """Return what a score's name says beside its aspect; empty without an aspect.
+    """Return the part of a score's name besides its aspect; empty without an aspect.
 
-    An aspect may hold slashes itself, such as `topics/refund`: the longest one counts. A label
-    without an order is named behind the score that it is of, as in `intent/JUROR/refund`.
+    An aspect may contain slashes, such as `topics/refund`: the longest match counts. The name of a
+    label without an order follows the score's, as in `intent/JUROR/refund`.
     """
     plain = name.casefold()
     for aspect in sorted(map(str.casefold, aspects), key=len, reverse=True):
@@ -660,7 +659,7 @@ def _gains(
 def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
     """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
     predicted = _predict_unseen(table, fitter, members)
-    # where no member rated a row, or none rises with the ratings, the mean is all that is known
+    # without a rating by a member, or a member that rises with the ratings, the mean is predicted
     predicted = np.where(np.isnan(predicted), np.nanmean(table.human, axis=0), predicted)
     spread = np.nanvar(table.human, axis=0)
     if table.label_sets:  # a label that hardly anyone gave should not count as much as all others
@@ -671,11 +670,11 @@ def _errors(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floa
 
 
 def _predict_unseen(table: FeatureTable, fitter: Fitter, members: Sequence[str]) -> Floats:
-    """Return what a jury predicts that learned from other sources, without negative weights.
+    """Return the predictions of a jury without negative weights, learned from other sources.
 
-    Of labels without an order it learns which labels raters give where each juror gives which one:
-    confusion tables.
-    NaN for an aspect of which no member rises with the ratings: all weights would be 0.
+    Labels without an order are learned as confusion tables: the raters' labels where each juror
+    gives each label. NaN for an aspect on which no member rises with the ratings: all weights would
+    be 0.
     """
     own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
     # a vote for one label speaks against the others

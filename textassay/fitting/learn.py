@@ -1,19 +1,18 @@
 """Rated rows as columns, and learning from them: splits, aggregators, choices, cross-fitting.
 
-Texts are not kept. A scale is the given one, or whole numbers around the ratings. Means and ends of
-a scale cannot show which scale a rater had in mind, but two scales in one column can be seen where
-whole sources lie on either side of 1.
+Texts are not kept. A scale is the given one, or whole numbers around the ratings. Two scales in one
+column are detected if the ratings of whole sources lie on either side of 1.
 
-Every rated row is learned from, and none is judged by what has seen its source. What is shipped
-learns from all rows. For the report the sources are dealt into folds, and each fold's rows are
-predicted by an aggregator that learned from the others, as many times over as the folds are dealt
-anew. A fixed held-out part is the same with one fold that all measured rows are in.
+Every rated row is learned from, and measured by an aggregator learned without its source. The saved
+evaluator learns from all rows. For the report the sources are divided into folds, and each fold's
+rows are predicted by an aggregator that learned from the others; this is repeated with new folds. A
+fixed held-out part is a single fold with all measured rows.
 
-Which of several aggregators is taken, and what `auto` weighs its members by, are errors on these
-same predictions: on all of them for the saved evaluator, on the other folds' for each fold, so
-that no choice that is measured has seen an error on the rows that it is measured on (stacking as in
-van der Laan, Polley and Hubbard, "Super learner", 2007, with the weights cross-fitted as well).
-Folds within each fold would say the same at six times the cost.
+Errors of the same predictions decide between several aggregators, and give the weights of `auto`:
+all errors for the saved evaluator, and for each fold the errors of the other folds, so that no
+measured choice depends on the rows on which it is measured (stacking as in van der Laan, Polley and
+Hubbard, "Super learner", 2007, with cross-fitted weights). Folds within each fold would give the
+same result at six times the cost.
 
 References:
     Bates, Hastie and Tibshirani, "Cross-validation: what does it estimate and how well does it do
@@ -83,30 +82,30 @@ class FeatureTable:
     groups: GroupCodes
     """Code of each row's source, shape (n,)."""
     grouped_by: str
-    """The field that rows of one source share: `group`, `source`, or `row`."""
+    """The field that identifies a source: `group`, `source`, or `row`."""
     annotators: Mapping[str, Floats]
     """Ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps."""
     left_out: int
-    """Rated rows without any feature."""
+    """Number of rated rows without any feature."""
     other_texts: int
-    """Rated rows with another text than was scored under their id."""
+    """Number of rated rows whose text differs from the scored one."""
     unrated: int
     """Rows without a rating."""
     systems: tuple[str | None, ...]
     """System that wrote each row's text, length n."""
     all_aspects: tuple[str, ...]
-    """Names of all aspects that the data have ratings of."""
+    """Names of all rated aspects of the data."""
     raters: tuple[str | None, ...]
     """Name of the rater of each row's rating, length n; `None` if the row names no rater."""
     sources: tuple[str | None, ...]
-    """Label of each row's source, length n; `None` for rows without one, or if means of sources
-    have no use, as for features that a model is asked for."""
+    """Label of each row's source, length n; `None` for rows without a source, or if means of
+    sources are useless, as for features from a model.
+    """
     label_sets: tuple[tuple[str, ...], ...] = ()
-    """The aspects that are shares of raters who gave a label, for each aspect whose labels have no
-    order."""
+    """For each aspect whose labels have no order, the aspects that are the shares of raters who
+    gave each label."""
     pool: Pool | None = None
-    """Features, systems and sources of all rows, rated or not, of which these are a part; `None` if
-    these are all of them."""
+    """Features, systems and sources of all rows, rated or not; `None` if all rows are rated."""
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
@@ -173,16 +172,16 @@ class FeatureTable:
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
         """Return the rows with these features instead, by name and id.
 
-        Rows without any stay in, as gaps.
+        Rows without features stay, with gaps.
         """
         columns = [[values.get(id_) for id_ in self.ids] for values in features.values()]
         return replace(
             self,
             features=np.ascontiguousarray(np.array(columns, float).T),
             names=tuple(features),
-            # a model is asked about one text at a time: no other text is there to compare with
+            # a model judges one text at a time, without other texts to compare with
             sources=(None,) * len(self.ids),
-            # means of systems over the old features are not means over the new ones
+            # means of systems over the old features do not apply to the new ones
             pool=None,
         )
 
@@ -221,6 +220,48 @@ class _FeatureRow(NamedTuple):
     rater: str | None
     annotators: dict[str, tuple[float | None, ...]]
 
+    @property
+    def is_rated(self) -> bool:
+        return any(rating is not None for rating in self.human)
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(self.features.size) and bool(np.isnan(self.features).all())
+
+
+@dataclass(slots=True)
+class _FoundRows:
+    """The rows of a data set, and the numbers of rows that are not learned from."""
+
+    rows: list[_FeatureRow] = field(default_factory=list)
+    others: list[_FeatureRow] = field(default_factory=list)
+    """Unrated rows, which show the features of a system's or a source's texts."""
+    unrated: int = 0
+    left_out: int = 0
+    other_texts: int = 0
+
+    def add(self, row: _FeatureRow, *, is_other_text: bool) -> None:
+        self.other_texts += is_other_text
+        if not row.is_rated:
+            self.unrated += 1
+            is_known = row.system is not None or row.source is not None
+            if row.features.size and not row.is_empty and is_known:
+                self.others.append(row)
+        elif row.is_empty:
+            self.left_out += 1
+        else:
+            self.rows.append(row)
+
+    def pool(self) -> Pool | None:
+        """Return the features of all rows; `None` if there are only the rated ones."""
+        if not self.others:
+            return None
+        features, systems, sources = zip(
+            *((row.features, row.system, row.source) for row in (*self.rows, *self.others)),
+            strict=True,
+        )
+        return Pool(np.array(features), systems, sources)
+
 
 def read_table(
     data: Examples,
@@ -232,7 +273,7 @@ def read_table(
     """Read rated rows with the wanted features; one pass over the data.
 
     Scores of files are joined by `read_row`, where id and text are the same, and not by `join` of
-    `agreement/`: features need no human aspect beside each score, and unrated rows count, too.
+    `agreement/`: features need no human aspect of the same name, and unrated rows are used.
     """
     info, scores = data.check(), scores or FeatureScores()
     rated = human_aspects(info, aspects)
@@ -249,9 +290,7 @@ def read_table(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows, known, grouped_by = list[_FeatureRow](), set[str](), set[str]()
-    others: list[_FeatureRow] = []
-    unrated = left_out = other_texts = 0
+    found, known = _FoundRows(), set[str]()
     for example in data:
         if scores:
             known.add(example.id)
@@ -270,31 +309,19 @@ def read_table(
                 for column, own in _single_ratings(example.annotators[name], name, labels[name])
             },
         )
-        is_empty = bool(names) and bool(np.isnan(row.features).all())
-        if all(rating is None for rating in row.human):
-            unrated += 1
-            # what a system's or a source's texts are like is known without ratings
-            if names and not is_empty and not (row.system is None and row.source is None):
-                others.append(row)
-            continue
-        other_texts += scores.are_of_another_text(example)
-        if is_empty:
-            left_out += 1
-            continue
-        if row.source is not None:
-            grouped_by.add(row.source.partition(" ")[0])  # as `source_label` begins
-        rows.append(row)
+        found.add(row, is_other_text=row.is_rated and scores.are_of_another_text(example))
     scored = {id_ for values in scores.values() for id_ in values}
     if scores and not scored & known:
         raise DataError(
             f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
             f"the data {sorted(known)[:3]}"
         )
+    rows = found.rows
     if not rows:
-        other = f"; {other_texts} have another text than was scored under their id"
+        other = f"; {found.other_texts} have another text than was scored under their id"
         raise DataError(
-            f"{info.name}: none of {left_out} rated rows has any of the features"
-            f"{other * bool(other_texts)}"
+            f"{info.name}: the {found.left_out} rated rows have none of the features"
+            f"{other * bool(found.other_texts)}"
         )
     columns = np.array([row.features for row in rows])
     for name, column in zip(names, columns.T, strict=True):
@@ -312,12 +339,8 @@ def read_table(
     rated = tuple(compress(names_of, kept))
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
-    every = (*rows, *others)
-    pool = Pool(
-        np.array([row.features for row in every]),
-        tuple(row.system for row in every),
-        tuple(row.source for row in every),
-    )
+    # as `source_label` begins
+    grouped_by = {source.partition(" ")[0] for source in sources if source is not None}
     return FeatureTable(
         ids=ids,
         features=columns,
@@ -332,14 +355,14 @@ def read_table(
             for name, ratings in annotators.items()
             if any(len(own) > 1 for own in ratings)
         },
-        left_out=left_out,
-        other_texts=other_texts,
-        unrated=unrated,
+        left_out=found.left_out,
+        other_texts=found.other_texts,
+        unrated=found.unrated,
         systems=systems,
         all_aspects=tuple(dict.fromkeys((*info.human, *rated))),
         raters=raters,
         sources=sources,
-        pool=pool if others else None,
+        pool=found.pool(),
     )
 
 
@@ -363,7 +386,7 @@ def _single_ratings(
 
 
 def refuse_leaks(table: FeatureTable) -> None:
-    """Refuse features that hold the answer."""
+    """Refuse features that contain the ratings."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     # a judge may well give a rare label where raters do; all labels are as good as theirs in a leak
     leaking = {aspect for _, aspect in leaks}
@@ -419,14 +442,14 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
     for code in np.unique(table.groups):
         own = ratings[table.groups == code]
         own = own[~np.isnan(own)]
-        # fewer ratings of a source show no scale
+        # too few ratings of a source do not show a scale
         if len(own) < 3:
             continue
         if own.max() <= 1 and own.min() < 1:
             below += 1
         elif own.min() >= 1 and own.max() > 1:
             above += 1
-        # ratings on both sides of 1 within one source show that a single scale crosses 1
+        # ratings on both sides of 1 within one source belong to a scale across 1
         elif own.min() < 1 < own.max():
             return
     if min(below, above) >= 2:
@@ -438,7 +461,7 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
 
 
 FitObserver = Callable[[str], None]
-"""Called with the current step, in words."""
+"""Callback for the current step, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
 """The report's names for the evaluator, and for the single feature closest to people."""
 BLEND = "auto"
@@ -450,9 +473,9 @@ def split(table: FeatureTable, request: FitRequest) -> Split:
 
 
 def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
-    """Return which rows are learned from and which are held out."""
-    # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
-    # tests keep them together
+    """Return the training rows and the held-out rows."""
+    # only the held-out part may be drawn by row: rows of a source are similar, so folds, resamples
+    # and tests keep them together
     units = np.arange(len(table.ids)) if request.split == "row" else table.groups
     train = split_rows(units, request.share, seed=request.seed)
     if request.test_fraction is None:
@@ -474,7 +497,7 @@ class Fitter:
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
     """Threads that training may use."""
     new_systems: bool = False
-    """Whether rows of systems without ratings are to be judged."""
+    """Whether rows of systems without ratings will be judged."""
 
     def fit(
         self,
@@ -487,12 +510,12 @@ class Fitter:
     ) -> Aggregator:
         """Return an aggregator for all aspects of the table, or for one.
 
-        `with_sources` learns from means of sources, too, which predictions then take only where
-        sources are passed; `weigh` lets `auto` weigh its members by folds of the rows.
+        `with_sources` also learns from means of sources, which predictions use only if sources are
+        passed; `weigh` lets `auto` weigh its members by folds of the rows.
         """
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
-        # in a smaller table threads wait for each other longer than they work
+        # in smaller tables, threads wait longer than they work
         threads = self.threads if table.features.size > 500_000 else 1
         aggregator = Aggregator(
             name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
@@ -507,14 +530,15 @@ class Fitter:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several aggregators was taken."""
+    """The chosen aggregator."""
 
     chosen: str
     fitted: dict[str, Aggregator]
-    """Every one that could be fitted, by name."""
+    """All fitted aggregators, by name."""
     errors: dict[str, float]
-    """Error over folds of the training rows, relative to predicting the mean; empty if one was
-    named."""
+    """Error over folds of the training rows, relative to predicting the mean; empty if a single
+    aggregator was named.
+    """
     failed: dict[str, str]
     """Why others could not be fitted."""
 
@@ -543,7 +567,7 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
             fitted[name] = fitter.fit(name, train, with_sources=True)
             errors[name] = relative_error(predict_over_folds(name, few, fitter), few.human)
         except DataError as error:
-            # one that fits all rows but not a fold of them has no error to be compared by
+            # an aggregator that fits all rows but not a fold has no error to compare
             fitted.pop(name, None)
             failed[name] = str(error)
     return _least_error(fitted, errors, failed)
@@ -566,13 +590,13 @@ def _reasons(failed: dict[str, str]) -> str:
 def predict(aggregator: Aggregator, table: FeatureTable) -> Floats:
     """Return the predictions of a table's rows, shape (n, targets).
 
-    Sources are not passed: `score` has the other texts about a source only if it is given a pool.
+    Sources are not passed: `score` knows the other texts of a source only with a pool.
     """
     return aggregator.predict(table.features, systems=table.systems)
 
 
 def predict_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> Floats:
-    """Return predictions of each row by an aggregator that has not seen its source."""
+    """Return predictions of each row by an aggregator learned without its source."""
     predicted = np.full(table.human.shape, np.nan)
     for inside in fold_masks(table.groups, FOLDS, seed=fitter.seed):
         predicted[inside] = predict(fitter.fit(name, table.rows(~inside)), table.rows(inside))
@@ -582,17 +606,18 @@ def predict_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> Floats
 def relative_error(predicted: Floats, human: Floats) -> float:
     """Return the squared error relative to predicting the mean; arrays have shape (n, aspects)."""
     squared = np.nanmean((predicted - human) ** 2, axis=0)
-    # relative to each aspect's variance, or an aspect on a wider scale would decide alone
+    # relative to each aspect's variance, since otherwise the aspect with the widest scale would
+    # decide
     return float(np.mean(squared / np.nanvar(human, axis=0)))
 
 
 def background_rows(
     train: FeatureTable, aggregator: Aggregator
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Return 32 training rows for sampled contributions, none if contributions are exact."""
+    """Return 32 training rows for sampled contributions; no rows if contributions are exact."""
     if aggregator.explains_exactly:
         return ()
-    # a fixed seed: the same evaluator file must come from the same rows
+    # a fixed seed, so that the same rows yield the same evaluator file
     drawn = np.random.default_rng(0).permutation(len(train.ids))[:32]
     chosen: Floats = train.features[np.sort(drawn)]
     return tuple(tuple(None if v != v else float(v) for v in row) for row in chosen)
@@ -601,7 +626,7 @@ def background_rows(
 def correlations(predicted: Floats, test: FeatureTable) -> Json:
     """Return Pearson and Spearman over all rows, averaged over the aspects; `None` if undefined.
 
-    Rows without a prediction are left out, and `coverage` says how many there are.
+    Rows without a prediction are left out, and lower `coverage`.
     """
     agreements = [
         compute_agreement(pair_up(p, h), "dataset")
@@ -621,24 +646,25 @@ def mean_if_all(values: Sequence[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class Fold:
-    """What was learned without some of the rows."""
+    """Aggregators learned without some of the rows."""
 
     choice: Choice
-    """The aggregators, and which one was taken."""
+    """The aggregators, and the chosen one."""
     train: FeatureTable
     """The rows they learned from."""
     inside: Mask
-    """Which of the measured rows they have not seen, shape (n,)."""
+    """Mask of the measured rows that they were not learned from, shape (n,)."""
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Rows that are measured, with aggregators that have not seen their sources."""
+    """Measured rows, with aggregators learned without their sources."""
 
     rows: FeatureTable
     repeats: tuple[tuple[Fold, ...], ...]
-    """The folds of each repeat, which together have each row once; rows of a fold without which
-    nothing could be learned are in none."""
+    """The folds of each repeat, which contain each row at most once; a fold is missing if nothing
+    could be learned without its rows.
+    """
 
     @classmethod
     def held_out(cls, choice: Choice, parts: Split) -> Unseen:
@@ -648,11 +674,11 @@ class Unseen:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the rows are a fixed part, which nothing was learned from."""
+        """Whether the rows are a fixed held-out part."""
         return len(self.repeats) == 1 and bool(self.repeats[0][0].inside.all())
 
     def at_most(self, rows: int, seed: int) -> Unseen:
-        """Return the first repeat of whole groups that have about so many rows."""
+        """Return the first repeat, with whole groups of about this number of rows."""
         kept = draw_groups(self.rows.groups, rows, seed=seed)
         first = tuple(replace(fold, inside=fold.inside[kept]) for fold in self.repeats[0])
         return Unseen(self.rows.rows(kept), (first,))
@@ -665,9 +691,9 @@ class Unseen:
     ) -> Floats:
         """Return a prediction of every row, comparable over the folds, shape (n, targets).
 
-        What a fold learned from has a lower mean the higher the ratings of the fold itself are.
-        Correlations over all rows would be too low by that, so predictions are taken around the
-        mean that was learned from.
+        The training rows of a fold have a lower mean if the fold's own ratings are higher. This
+        would lower correlations over all rows, so predictions are taken relative to the mean of the
+        training rows.
         """
         names = self.rows.aspects
         columns = [at for at, name in enumerate(names) if aspect in (None, name)]
@@ -688,7 +714,7 @@ class Unseen:
 
 
 def join_folds(repeat: Sequence[Fold], parts: Sequence[Floats]) -> Floats:
-    """Return what the folds have of their rows as one array, NaN for rows in none."""
+    """Join the folds' values into one array, NaN for rows without a fold."""
     values = np.full((len(repeat[0].inside), *parts[0].shape[1:]), np.nan)
     for fold, part in zip(repeat, parts, strict=True):
         values[fold.inside] = part
@@ -696,7 +722,7 @@ def join_folds(repeat: Sequence[Fold], parts: Sequence[Floats]) -> Floats:
 
 
 def number_of_repeats(aggregators: Sequence[str], table: FeatureTable) -> int:
-    """Return how often folds are dealt: twice, unless that would take long."""
+    """Return the number of repeats: two, unless that would take long."""
     is_quick = {*aggregators} <= {"avg", "corrw", "linear", "nnls", "ridge", "tree"}
     return 2 if is_quick or table.features.size * len(table.aspects) <= 20_000 else 1
 
@@ -709,11 +735,11 @@ def cross_fit(
     *,
     repeats: int | None = None,
 ) -> tuple[Choice, Unseen]:
-    """Fit the shipped aggregator on all rows, and one per fold without its rows for measuring.
+    """Fit the saved aggregator on all rows, and one per fold without its rows for measuring.
 
-    Folds are dealt `repeats` times, by default as `number_of_repeats` says. Every choice is made
-    anew without the fold. The fitter's threads learn several folds at once, on which the result
-    does not depend.
+    Folds are drawn `repeats` times, by default `number_of_repeats`. Every choice is made again
+    without the fold. The fitter's threads learn several folds at once; the result does not depend
+    on them.
     """
     names, alone = tuple(dict.fromkeys(aggregators)), replace(fitter, threads=1)
     times = number_of_repeats(aggregators, table) if repeats is None else repeats
@@ -731,7 +757,7 @@ def cross_fit(
             for done, _ in enumerate(as_completed(futures), 1):
                 watch(f"learned {done} of {len(parts)} times")
         except BaseException:
-            # Ctrl-C should not wait for fits that have not begun
+            # Ctrl-C must not wait for fits that have not begun
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         for future in futures:
@@ -741,7 +767,7 @@ def cross_fit(
 
 @dataclass(frozen=True)
 class _LeftOutRows:
-    """Rows that were left out, and the aggregators (`auto` without weights) of all others."""
+    """Left-out rows, and the aggregators (`auto` without weights) learned from the others."""
 
     inside: Mask
     """Which rows were left out, shape (n,)."""
@@ -752,7 +778,7 @@ class _LeftOutRows:
     fitted: dict[str, Aggregator] = field(default_factory=dict)
     """Aggregators by name."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why others could not be."""
+    """Why other aggregators could not be fitted."""
 
     def learn(self, names: Sequence[str], fitter: Fitter) -> None:
         for name in names:
@@ -763,7 +789,7 @@ class _LeftOutRows:
 
 
 class _Predictions:
-    """The predictions of all folds of all repeats, one after the other."""
+    """The predictions of all folds of all repeats, concatenated."""
 
     def __init__(self, repeats: Sequence[Sequence[_LeftOutRows]]) -> None:
         self.parts = [one for repeat in repeats for one in repeat]
@@ -774,12 +800,12 @@ class _Predictions:
         self._repeat, self._fold = np.repeat(repeat, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
     def others(self, number: int) -> Mask:
-        """Return which predictions are of the other folds of a fold's repeat."""
+        """Return a mask of the predictions of the other folds in the same repeat."""
         repeat = self._repeat[self._fold == number][0]
         return np.asarray((self._repeat == repeat) & (self._fold != number), bool)
 
     def weigh(self, shipped: Aggregator) -> Aggregator:
-        """Weigh the members of all blends, of the shipped one by all predictions."""
+        """Weigh the members of all blends; the saved blend by all predictions."""
         found = [
             one.fitted[BLEND].by_member(one.rows.features, systems=one.rows.systems)
             for one in self.parts
@@ -802,7 +828,7 @@ class _Predictions:
             )
         for number, one in enumerate(self.parts):
             others = self.others(number)
-            # a fold that is the only one keeps equal weights
+            # a single fold keeps equal weights
             if others.any():
                 one.fitted[BLEND] = one.fitted[BLEND].weighed(
                     [rows.rows(others[there]) for rows, there in zip(held_out, known, strict=True)]

@@ -1,4 +1,4 @@
-"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder."""
+"""The result of fitting: the evaluator with its report, as JSON, as tables and as a folder."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
-"""Rows of a list that are shown of each aspect or evaluator."""
+"""Most rows of a list for each aspect or evaluator."""
 REPORT = "report.json"
 
 
 def provenance(
     table: FeatureTable, parts: Split, info: DataInfo, request: FitRequest, split: Json
 ) -> Json:
-    """Return how an evaluator came about, for its file and its report."""
+    """Return the origin of an evaluator, for its file and its report."""
     return {
         "data": {
             "path": info.name,
@@ -57,7 +57,7 @@ def provenance(
 
 
 def fractions(request: FitRequest) -> Json:
-    """Return which share was learned from and which held out, as far as these were given."""
+    """Return the shares of training and held-out rows, if they were given."""
     given = {"train_fraction": request.train_fraction, "test_fraction": request.test_fraction}
     known = {name: share for name, share in given.items() if share is not None}
     return known or {"train_fraction": request.share}
@@ -123,7 +123,7 @@ def _head(report: Json) -> Table:
         notes.append(Note(f"{text} scores are left out", warning=True))
     notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
     notes += _means(report["aspects"])
-    # a feature that most rows lack is mostly its mean, and its weight says little
+    # if most rows lack a feature, its value is mostly its mean, and its weight is meaningless
     coverage = {name: one["coverage"] for name, one in report["features"].items()}
     sparse = [f"{name} {share:.0%}" for name, share in coverage.items() if share < 0.5]
     if sparse:
@@ -132,18 +132,18 @@ def _head(report: Json) -> Table:
 
 
 def _describe_rows(size: str, split: Json) -> str:
-    """Return which rows the figures are of, in words."""
+    """Describe the rows of the figures."""
     if "folds" not in split:
         return f"{size} (split by {split['by']}, seed {split['seed']})"
     times = "once" if split["repeats"] == 1 else f"{split['repeats']} times"
     return (
         f"each of them {times}, in {split['folds']} folds by {split['by']}, seed {split['seed']}:"
-        " predicted by what learned from the other folds"
+        " predicted by aggregators learned from the other folds"
     )
 
 
 def _means(aspects: Json) -> Iterator[Note]:
-    """Yield what means of systems and sources do, for each aspect and kind tried."""
+    """Yield the effect of means of systems and sources, for each aspect and kind tried."""
     for aspect, one in aspects.items():
         for kind in ("systems", "sources"):
             if not (means := one["learning"].get(kind)):
@@ -169,7 +169,7 @@ def _round(one: Json) -> Table:
         Column("importance", "importance", "interval", 4),
     )  # fmt: skip
     finished = not any(row["new"] and row["kept"] for row in one["criteria"])
-    notes = (Note("nothing new helps: the rubric is finished"),) if finished else ()
+    notes = (Note("no new criterion helps: the rubric is finished"),) if finished else ()
     shown = len({id_ for ids in one["shown"].values() for id_ in ids})
     title = f"rubric, round {one['round']}, from {shown} rated texts"
     return Table(columns, rows, notes, title)
@@ -242,7 +242,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
 
 
 def _in_words(aspect: str, one: Json) -> Iterator[Note]:
-    """Yield what does better than the evaluator, and what the plain mean does with few ratings."""
+    """Yield the rows that are above the evaluator, and the plain mean if there are few ratings."""
     rows, evaluator = one["agreement"], one["agreement"][EVALUATOR]
     ahead = []
     for name in (SINGLE, "avg", "corrw"):
@@ -260,8 +260,8 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
             f" {'; '.join(ahead)}"
         )
     plain = rows.get("avg", {})
-    # learned weights are seldom better with fewer than 40 ratings: `auto` is behind the plain mean
-    # with 20 of OpinSummEval, Topical-Chat and SummEval, and ahead with 50
+    # learned weights are seldom better with fewer than 40 ratings: on OpinSummEval, Topical-Chat
+    # and SummEval, `auto` is behind the plain mean with 20, and ahead with 50
     if one["n"] >= 40 or evaluator["pearson"] is None or plain.get("pearson") is None:
         return
     delta = one["evaluator_minus"]["avg"]["pearson"]
@@ -293,7 +293,7 @@ def _better(difference: Json | None, resamples: int) -> str:
 
 
 def _probability(one: Json, resamples: int) -> str:
-    """Return the p-value, or that it is no larger than so many resamples can show."""
+    """Return the p-value, or the bound that the number of resamples can show."""
     if one["p"] is None:
         return ""
     least = 2 / (resamples + 1)
@@ -307,7 +307,7 @@ def _importance(importance: Json) -> Table:
         Column("contribution", "contribution", "number", 4),
     )  # fmt: skip
     title = (
-        "what the evaluator rests on: growth of the squared error when shuffled, with its 95 %"
+        "importance of the features: growth of the squared error when shuffled, with its 95 %"
         " interval; mean size of the contributions"
     )
     permutation = importance["permutation"]
@@ -396,24 +396,25 @@ def _both(figures: Json) -> str:
 
 @dataclass(repr=False)
 class Fit(Displayed):
-    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved."""
+    """The result of `fit`; `evaluate(..., method=...)` accepts it once it is saved."""
 
     evaluator: Evaluator
-    """What judges, as JSON values and models."""
+    """The evaluator, as JSON values and models."""
     report: Json
-    """How it was learned, how well it agrees with people on held-out rows, and what it rests on;
-    `report.json` of the folder."""
+    """How it was learned, its agreement with people on held-out rows, and its important features;
+    `report.json` of the folder.
+    """
     folder: Path | None = None
     """The evaluator folder, which `save` sets; `None` if it was not saved."""
     unscored: Mapping[str, int] = field(default_factory=dict)
-    """Ratings that the model did not give usably, by outcome; they count as gaps."""
+    """Unusable ratings of the model, by outcome; they count as gaps."""
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Fit:
         """Read an evaluator folder.
 
         Raises:
-            ConfigurationError: It holds no evaluator, or one that was edited or is newer.
+            ConfigurationError: The folder has no evaluator, or one that was edited or is newer.
             RunFolderError: Its report cannot be read, or is not a report.
         """
         evaluator, file = load(Path(folder)), Path(folder) / REPORT
@@ -423,7 +424,7 @@ class Fit(Displayed):
             raise RunFolderError(f"{file} cannot be read: {error}") from error
         try:
             found = cls(evaluator, report, Path(folder), dict(report.get("unscored", {})))
-            # the report has no digest, and its parts are many: it is one if it can be shown
+            # the report has no digest and many parts: it is valid if it can be shown
             repr(found), found.text
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise RunFolderError(
@@ -470,9 +471,9 @@ class Fit(Displayed):
         return pd.DataFrame(rows)
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the evaluator folder, and make it this one's `folder`.
+        """Write the evaluator folder, and set `folder`.
 
-        The evaluator itself last, so that a folder with one is complete.
+        The evaluator itself is written last, so that a folder with an evaluator is complete.
 
         Raises:
             StorageError: The folder cannot be written.

@@ -1,7 +1,7 @@
 """Requests to `fit`, from Python or the command line: one type for each way to learn.
 
-Fields that exclude each other are in different types, so that no request can have both. Imports
-nothing heavy, since the command line makes flags of the fields for every help.
+Fields that exclude each other are in different types. Imports nothing heavy, since the command line
+makes flags of the fields for every help.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ MAX_KEEP = 1000
 
 
 class FitRequest(DataRequest):
-    """What all ways to learn share."""
+    """Fields of all ways to learn."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     method: ClassVar[str | None] = None
-    """How `fit` is asked to learn this way."""
+    """Value of `method=` for this way to learn."""
 
     aggregator: Annotated[Names, BeforeValidator(_aggregators), Flag(LEARNING, "NAME")] = ("auto",)
     """Aggregator: auto (default), avg, corrw, linear, nnls, ridge, kernel, tree, forest, mlp,
@@ -128,12 +128,12 @@ class FitRequest(DataRequest):
 
     @property
     def holds_out(self) -> bool:
-        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
+        """Whether a fixed part of the rows is held out, rather than each fold in turn."""
         return self.train_fraction is not None or self.test_fraction is not None
 
     @property
     def share(self) -> float:
-        """Share of the rows to learn from where rows have to be held out: half by default."""
+        """Share of the rows to learn from if rows are held out: half by default."""
         return 0.5 if self.train_fraction is None else self.train_fraction
 
 
@@ -157,7 +157,7 @@ class FitByModel(ModelRequest, FitRequest):
 
     @property
     def models(self) -> dict[str, Any]:
-        """Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)."""
+        """Models or their names by role (`scorer`, `decomposer`; `""` serves both)."""
         return dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
 
     @model_validator(mode="after")
@@ -206,7 +206,7 @@ class FitRubric(FitByModel):
 KINDS: dict[str | None, type[FitRequest]] = {
     kind.method: kind for kind in (FitFromScores, FitTree, FitRubric)
 }
-"""The ways to learn, by the method that says so."""
+"""The ways to learn, by `method`."""
 _DEFAULTS = {
     name: field.get_default(call_default_factory=True)
     for kind in (FitFromScores, FitByModel)
@@ -216,14 +216,14 @@ _DEFAULTS = {
 
 
 def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
-    """Return the request that the arguments of `fit` make; `None` is the default."""
+    """Return the request for the arguments of `fit`; `None` means the default."""
     kind = KINDS.get(method)
     if kind is None:
         known = [name for name in KINDS if name]
         raise UnknownName("method with alignment", str(method), known)
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, value in given.items():
-        # by type first: what rows and runs are equal to is their own matter
+        # by type first, since rows and runs may define equality
         default = _DEFAULTS.get(name)
         is_default = type(value) is type(default) and value == default
         if name not in kind.model_fields and not is_default:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.learning.pooling import MIN_SOURCES, MIN_SYSTEMS, RowsWithMeans, compare_pooling
+from textassay.learning.pooling import FEWEST, RowsWithMeans, compare_pooling
 from textassay.learning.regression import (
     KernelSum,
     Linear,
@@ -483,7 +483,9 @@ class AspectLearner:
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
         # the means of two systems are labels of them, to which any difference fits
-        if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
+        if groups < (FEWEST.sources if source else 2) or (
+            system and len(set(systems)) < FEWEST.systems
+        ):
             return {}, {}
         chosen = training.rows(known)
         # the means of a feature belong to the aspect that the feature belongs to

@@ -33,16 +33,24 @@ from textassay.learning.training import (
     least_error,
 )
 
-MIN_ROWS_OF_SYSTEM = 10
-"""Rows of a system below which its means say too little to be used."""
-MIN_SYSTEMS = 3
-"""Systems in training below which nothing can be learned of how systems differ."""
-
 Systems = Sequence[str | None]
-MIN_ROWS_OF_SOURCE = 5
-"""Rows of a source below which its means say too little to be used."""
-MIN_SOURCES = 4
-"""Sources in training below which nothing can be learned of how sources differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class FewestRows:
+    """With fewer rows, the means of a system or source are too uncertain to be used."""
+
+    systems: int = 3
+    """Systems in training from which the variance between systems is learned."""
+    of_system: int = 10
+    """Rows of a system."""
+    sources: int = 4
+    """Sources in training from which the variance between sources is learned."""
+    of_source: int = 5
+    """Rows of a source."""
+
+
+FEWEST = FewestRows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +71,16 @@ class PooledMeans:
     """What shrunken means are multiplied with to have standard deviation 1 over the systems of
     training; 0 for features in which systems do not differ. All 1 for sources, whose means are
     subtracted from features."""
-    min_rows: int = MIN_ROWS_OF_SYSTEM
+    min_rows: int = FEWEST.of_system
     """Rows of a system below which it has no means."""
 
     @classmethod
     def learn(
-        cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
+        cls, features: Floats, systems: Systems, *, min_rows: int = FEWEST.of_system
     ) -> PooledMeans:
         """Learn from rows; there are no means of fewer than 3 systems of at least 10 rows."""
         by_system = _by_system(features, systems, min_rows)
-        if len(by_system) < MIN_SYSTEMS:
+        if len(by_system) < FEWEST.systems:
             return cls()
         means = np.array([_mean(rows) for rows in by_system.values()])
         counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in by_system.values()])
@@ -95,15 +103,15 @@ class PooledMeans:
     @classmethod
     def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans:
         """Learn from rows; there are no means of fewer than 4 sources of at least 5 rows."""
-        found = cls.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
-        if len(found.means) < MIN_SOURCES or not found.ratios.any():
+        found = cls.learn(features, sources, min_rows=FEWEST.of_source)
+        if len(found.means) < FEWEST.sources or not found.ratios.any():
             return cls()
         return cls.of_ratios(found.ratios).over(features, sources)
 
     @classmethod
     def of_ratios(cls, ratios: Floats) -> PooledMeans:
         """Return the means of sources; there are none until `over` is given rows."""
-        return cls({}, {}, ratios, np.ones_like(ratios), MIN_ROWS_OF_SOURCE)
+        return cls({}, {}, ratios, np.ones_like(ratios), FEWEST.of_source)
 
     def over(self, features: Floats, sources: Systems) -> PooledMeans:
         """Return the means of the sources of these rows, and of no others."""

@@ -36,7 +36,6 @@ PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5)
 """Ridge penalties to try, per row."""
 MAX_KERNEL_ROWS = 800
 """Rows that are learned from; of more, whole groups are drawn at random."""
-_POINTS, _POINT_WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 def fit_mean(training: Training) -> FitResult:
@@ -210,9 +209,10 @@ class KernelSum(SavedArrays):
         """
         values = np.zeros(features.shape)
         unknown = np.exp(-(self.rows**2) / self.scale)
+        points, weights = np.polynomial.legendre.leggauss(12)
         for part in _parts(len(features), 4 * self.rows.size):
             known = np.exp(-((features[part, None, :] - self.rows) ** 2) / self.scale)
-            for share, weight in zip((_POINTS + 1) / 2, _POINT_WEIGHTS / 2, strict=True):
+            for share, weight in zip((points + 1) / 2, weights / 2, strict=True):
                 mixed = share * known + (1 - share) * unknown
                 products = mixed.prod(axis=2) * self.weights * weight
                 values[part] += (products[:, :, None] * ((known - unknown) / mixed)).sum(axis=1)

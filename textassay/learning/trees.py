@@ -27,10 +27,20 @@ from textassay.runtime.errors import DataError
 Ints = NDArray[np.intp]
 _BINS = 64
 """Most values of a feature between which a tree may split."""
-_TREES_OF_FOREST = 100
-_FEATURES_PER_SPLIT = 1 / 3
-"""Features that a split of the forest chooses among."""
-_ROWS_PER_LEAF_OF_FOREST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The parameters of random forests, of one target and of several."""
+
+    trees: int = 100
+    features: float = 1 / 3
+    """Share of the features among which a split chooses."""
+    leaf: int = 3
+    """Fewest rows of a leaf."""
+
+
+FOREST = Forest()
 
 
 class Trees:
@@ -172,14 +182,14 @@ def fit_forest(training: Training) -> FitResult:
     """A random forest: each tree sees 63 % of the rows, each split a third of the features."""
     return _train(
         training,
-        _TREES_OF_FOREST,
+        FOREST.trees,
         boosting="rf",
         learning_rate=1.0,
         num_leaves=int(np.clip(len(training.target) // 20, 15, 255)),
-        min_data_in_leaf=_ROWS_PER_LEAF_OF_FOREST,
+        min_data_in_leaf=FOREST.leaf,
         bagging_fraction=0.632,
         bagging_freq=1,
-        feature_fraction_bynode=_FEATURES_PER_SPLIT,
+        feature_fraction_bynode=FOREST.features,
     )
 
 
@@ -306,10 +316,10 @@ def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[FitRe
             binned,
             targets,
             np.sort(rng.integers(len(targets), size=len(targets))),
-            _ROWS_PER_LEAF_OF_FOREST,
+            FOREST.leaf,
             rng,
         )
-        for _ in range(_TREES_OF_FOREST)
+        for _ in range(FOREST.trees)
     ]
     return _as_trees(grown, binned, forest=True)
 
@@ -368,7 +378,7 @@ def _best_splits(
     if rng is not None:
         # ranks of random numbers: each node gets its own random third of the features
         order = rng.random((nodes, width)).argsort(axis=1).argsort(axis=1)
-        gain[order >= max(1, round(_FEATURES_PER_SPLIT * width))] = 0.0
+        gain[order >= max(1, round(FOREST.features * width))] = 0.0
     flat = gain.reshape(nodes, -1)
     best = flat.argmax(axis=1)
     helps = flat[np.arange(nodes), best] > 1e-9

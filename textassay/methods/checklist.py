@@ -22,7 +22,6 @@ from textassay.agents.questions import (
 )
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
-    JointAnswerer,
     QuotedAnswer,
     QuotedAnswerer,
     question_of,
@@ -33,7 +32,6 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, re
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
 from textassay.methods.method import Models, SourcedOptions, model_for
-from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
@@ -112,6 +110,7 @@ class Checklist(PromptMethod):
             self._writer = writer_for(self.models, self._task, self.options)
         # written once per run: every example must get the same questions
         self._write = once(self._write_questions)
+        self._question_counts = self.options.question_counts(self._task)
         self._ask = self._make_ask()
         self._sign()
 
@@ -191,25 +190,26 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
-            fields = (self._ask, self.options.parse_retries, self._question_counts)
+            retries, is_rubric = self.options.parse_retries, self.reads_rubrics
+            answerer = QuotedAnswerer(self._ask, retries, self._question_counts, is_rubric)
             # the check is a node of its own, as a judge cannot check its own quotation
             if self._asks_jointly:
-                joint = JointAnswerer(*fields, self.reads_rubrics)
                 return [
                     Node("batches", self._batches, questions=questions),
-                    Node("answers", joint, example=example, questions=each("batches")),
+                    Node("answers", answerer.answer_all, example=example,
+                         questions=each("batches")),
                     Node(output, self._check_batches, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
-                Node("answers", QuotedAnswerer(*fields), example=example, question=question),
+                Node("answers", answerer, example=example, question=question),
                 Node(output, self._check, example=example, answer=each("answers")),
             ]
         self._prepared = SentenceQuestions(
             self._ask.template, decompose=False, delimited=not self.decides
         )
-        self._answerer = Answerer(self._ask)
-        answers = AnswersInOrder(self._answerer, "independent")
+        self.answerer = Answerer(self._ask)
+        answers = AnswersInOrder(self.answerer, "independent")
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
@@ -324,10 +324,6 @@ class Checklist(PromptMethod):
         return score.model_copy(update={"evidence": (*evidence, *questions.notes)})
 
     @property
-    def _question_counts(self) -> bool:
-        return self.options.question_counts(self._task)
-
-    @property
     def _reads_choices(self) -> bool:
         return self.options.answers == "p-yes"
 
@@ -364,12 +360,7 @@ class Checklist(PromptMethod):
         """`fused`; for single questions `text`, or how P(yes) is obtained."""
         if self.options.output == "aspects":
             return "fused"
-        return self._answerer.how if self._reads_choices else "text"
-
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self._answerer.probabilities if self._reads_choices else None
+        return self.answerer.how if self.answerer else "text"
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import EMPTY, UNIT, Average, answer_evidence, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
+from textassay.agents.ask import Ask, refuse_filtered, remind_of, signature_of_parts
 from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
@@ -29,7 +29,6 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
 from textassay.methods.method import SourcedOptions, model_for
-from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
@@ -112,7 +111,7 @@ class ClaimCheck(PromptMethod):
             self._verify = self._verify_by_quotation
         else:
             asks.append(self.ask("typed_yes_no" if self.decides else "decomp_eval"))
-            self._answerer = Answerer(asks[0])
+            self.answerer = Answerer(asks[0])
             self._verify = self._ask_yes_or_no
         if isinstance(self._splitter, ClaimSplitter):
             asks.append(self._splitter.ask)
@@ -125,7 +124,7 @@ class ClaimCheck(PromptMethod):
                 f"prompt:{self.prompt_digest}",
                 f"layout:{options.prompt_layout}",
                 f"verify:{self._verified_by}",
-                *(["how:auto"] if self._reads_probabilities else []),
+                *(["how:auto"] if self.answerer else []),
                 f"support:{options.support}",
                 f"v:{__version__}",
             ]
@@ -219,10 +218,6 @@ class ClaimCheck(PromptMethod):
         return "typed" if self.decides else self.options.verify
 
     @property
-    def _reads_probabilities(self) -> bool:
-        return not self.tools and self._verified_by != "quoted"
-
-    @property
     def _question_counts(self) -> bool:
         return self.options.question_counts(self._task)
 
@@ -262,11 +257,6 @@ class ClaimCheck(PromptMethod):
             *profile,
         )
 
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self._answerer.probabilities if self._reads_probabilities else None
-
     async def _verify_by_quotation(self, example: Example, claim: str) -> Score:
         """Return 1 for a claim that the judge supports with a quotation, and 0 for any other.
 
@@ -292,20 +282,21 @@ class ClaimCheck(PromptMethod):
         A decision model is asked about all claims of an output beside the whole source, so that one
         request has all of them; any other about each claim in the place of the output.
         """
-        task = self._task
+        task, answerer = self._task, self.answerer
+        assert answerer  # else claims are verified in another way
         words = {"{output}": task.output_name.lower(), "{source}": task.source_name.lower()}
         question = fill_placeholders(self.options.pattern, words)
         aspect = ASPECT.model_copy(update={"question": question})
         if self.decides:
             question_set = self._beside_source(example, claim, question)
         else:
-            prepare = SentenceQuestions(self._answerer.ask.template, decompose=False)
+            prepare = SentenceQuestions(answerer.ask.template, decompose=False)
             question_set = await prepare(self._near(example, claim), aspect)
-        replies = await AnswersInOrder(self._answerer, "independent")(question_set)
+        replies = await AnswersInOrder(answerer, "independent")(question_set)
         return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
     def _beside_source(self, example: Example, claim: str, question: str) -> QuestionSet:
-        prepared, task = self._answerer.ask.prepare(example), self._task
+        prepared, task = self.profile.prepare(example, self._task), self._task
         source = self._evidence_in(example, prepared.source)
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
         form = QuestionForm(
@@ -397,30 +388,26 @@ class ClaimSplitter:
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
         )
-        answers = await self.ask.until_usable(
+        answer = await self.ask.until_usable(
             self.ask.render(self.ask.prepare(alone), count=count),
             _read,
-            _problem,
+            lambda answer: None if answer.read[0] is not None else "NoClaimList",
+            remind_of("list"),
             retries=self.retries,
-            form="list",
             # a short sentence for each claim, and some words around the list
             max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),
         )
-        usage = sum((answer.usage for answer in answers), NO_USAGE)
-        last = answers[-1]
-        found = last.read[0]
+        (found,), usage = answer.read, answer.usage
+        if found:
+            dropped = max(0, len(found) - count)
+            return Claims(items=found[:count], dropped=dropped, usage=usage)
+        kind, message = "NoClaims", "the text states nothing that could be checked"
         if found is None:
-            reply = last.samples[0].text.strip()[:MAX_QUOTED]
-            cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
+            cut = f" (cut after max_tokens={answer.max_tokens})" if answer.cut else ""
+            kind, reply = "NoClaimList", answer.text[:MAX_QUOTED]
             message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
-            return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
-        items = found[:count]
-        nothing = ScoreError(
-            type="NoClaims", message="the text states nothing that could be checked"
-        )
-        problem = None if items else nothing
-        return Claims(items=items, problem=problem, dropped=max(0, len(found) - count), usage=usage)
+        return Claims(problem=ScoreError(type=kind, message=message), usage=usage)
 
 
 async def sentence_claims(example: Example) -> Claims:
@@ -432,10 +419,6 @@ async def sentence_claims(example: Example) -> Claims:
 def _read(sample: Sample) -> tuple[str, ...] | None:
     refuse_filtered(sample, "the list of claims")
     return parse_statements(sample.text, cut=sample.finish_reason == "length")
-
-
-def _problem(answer: Parsed[tuple[str, ...] | None]) -> str | None:
-    return "NoClaimList" if answer.read[0] is None else None
 
 
 def _dry_run_answer(example: Example, count: int) -> str:

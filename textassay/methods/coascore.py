@@ -83,7 +83,7 @@ class CoAScore(RatingMethod):
         chain = Node("chain", self._chain, aspect=each("input.aspects"))
         wires = {**PER_ASPECT, "chain": each("chain")}
         if self.options.variant == "no-scores":
-            return [chain, Node("scores", self._judge_unrated, **wires)]
+            return [chain, Node("scores", self._judge, **wires)]
         raters = self._draw_ratings if self.options.variant == "random" else self._rate
         judge = self._take_mean if self.options.variant == "average" else self._judge
         return [
@@ -144,11 +144,17 @@ class CoAScore(RatingMethod):
         return JointScores(scores=tuple(drawn))
 
     async def _judge(
-        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
+        self,
+        example: Example,
+        aspect: Aspect,
+        chain: Decomposition,
+        ratings: JointScores | None = None,
     ) -> Score:
+        ratings = ratings or JointScores(scores=())  # definitions alone are shown
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
         # without any rating the last prompt would be LLMScore's, and so would the score
-        if example.output.strip() and all(score.error for score in ratings.scores):
+        is_unknown = ratings.scores and all(score.error for score in ratings.scores)
+        if is_unknown and example.output.strip():
             score = self._without_knowledge(example, aspect, ratings)
             return score.model_copy(update={"evidence": evidence})
         score = await self.scorer(
@@ -158,19 +164,12 @@ class CoAScore(RatingMethod):
             update={"evidence": (*evidence, *score.evidence), "usage": ratings.usage + score.usage}
         )
 
-    async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
-        score = await self.scorer(example, aspect, knowledge=related_aspects(chain.aspects))
-        evidence = tuple(
-            {"text": part.name, "definition": part.definition} for part in chain.aspects
-        )
-        return score.model_copy(update={"evidence": (*evidence, *chain.notes, *score.evidence)})
-
     async def _take_mean(
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
-        score = await self._average(example, aspect, list(ratings.scores))
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
-        return score.model_copy(update={"evidence": evidence, "usage": ratings.usage})
+        score = await self._average(example, aspect, ratings.scores, evidence=evidence)
+        return score.model_copy(update={"usage": ratings.usage})
 
     def _without_knowledge(self, example: Example, aspect: Aspect, ratings: JointScores) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
@@ -248,8 +247,7 @@ def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
     return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale)
 
 
-def _as_evidence(chain: Decomposition, ratings: JointScores) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {**as_evidence(score), "text": part.name, "definition": part.definition}
-        for part, score in zip(chain.aspects, ratings.scores, strict=True)
-    )
+def _as_evidence(chain: Decomposition, ratings: JointScores) -> list[dict[str, Any]]:
+    words = [{"text": part.name, "definition": part.definition} for part in chain.aspects]
+    pairs = zip(ratings.scores, words, strict=bool(ratings.scores))
+    return [as_evidence(score, **word) for score, word in pairs] or words

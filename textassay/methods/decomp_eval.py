@@ -16,10 +16,9 @@ from textassay.agents.questions import (
     YesNoAggregator,
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
-from textassay.methods.library.toml import read_toml, validate_as
+from textassay.methods.library.toml import read_as
 from textassay.methods.method import PromptOptions, model_for
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
-from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, How
@@ -89,6 +88,7 @@ class DecompEval(PromptMethod):
     asks_yes_or_no = True
     Options = DecompEvalOptions
     options: DecompEvalOptions
+    answerer: Answerer
 
     def prepare(self) -> None:
         """Read the questions, and make the agents that ask and answer them."""
@@ -176,11 +176,6 @@ class DecompEval(PromptMethod):
         """How P(yes) is obtained, as far as it is known."""
         return self.answerer.how
 
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """The choice between log-probabilities and samples, if the first answer decides it."""
-        return self.answerer.probabilities
-
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
         answers = AnswersInOrder(self.answerer, self._order)
@@ -203,5 +198,4 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     file = Path(path) if path else table_file("decomp_eval")
     if path in REPHRASINGS:
         file = rephrasing_file(path)
-    table = read_toml(file)
-    return validate_as(file, table.content, QuestionTable), table.digest
+    return read_as(file, QuestionTable)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import UNIT, broken_part
+from textassay.agents.aggregation import UNIT
 from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
@@ -18,12 +18,10 @@ from textassay.agents.fusion import (
     LLMFuser,
     Planner,
     RefusedPlan,
-    ScorerWeights,
     ToolAverage,
     TypedFuser,
+    correlate_scorers,
     is_overall,
-    on_unit_scale,
-    weights_from,
 )
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_questions import QuestionScorer
@@ -36,8 +34,9 @@ from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Plan, Scale, Score
+from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.messages import Aspect, Assignment, Example, How, Plan, Scale, Score
+from textassay.runtime.model import Json
 from textassay.tools import Tool, ToolScorer
 from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
@@ -126,10 +125,13 @@ class FusionEval(PromptMethod):
 
     def nodes(self) -> list[Node]:
         """Write the plan once, measure every example with the tools, and fuse the scores."""
-        make = self._fusing_nodes if self.options.fusion == "llm" else self._averaging_nodes
-        fused, self.signature, self.prompt_digest = make()
+        tools = Node("tools", ToolScorer(self.tools).score, example="input.example")
+        is_llm = self.options.fusion == "llm"
+        fused, self.signature, self.prompt_digest = (
+            self._fusing_nodes() if is_llm else self._averaging_nodes(tools)
+        )
         plan = [Node("plan", self._plan)] if self._plan_wire else []
-        return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
+        return [*plan, tools, *fused]
 
     def _check_judge(self) -> None:
         """Refuse a judge that cannot write what the fusion reads."""
@@ -236,7 +238,7 @@ class FusionEval(PromptMethod):
         scorer = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
         return TypedFuser(scorer, self.assistants)
 
-    def _averaging_nodes(self) -> tuple[list[Node], str, str]:
+    def _averaging_nodes(self, tools: Node) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
         wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
         direct = self._direct() if self.options.direct else None
@@ -245,9 +247,14 @@ class FusionEval(PromptMethod):
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
         if self.options.ratings:  # goes with CorrW alone
-            rated, ranges = self.options.ratings, self.options.ranges
-            aspects = self._task.aspects
-            self.weights = RatedWeights(rated, aspects, self.assistants, self.tools, ranges, direct)
+            unweighted = [*nodes, tools, Node("scores", average, **wires)]
+            self.weights = RatedWeights(
+                self.options.ratings,
+                self._task.aspects,
+                [*(a.name for a in self.assistants), DIRECT][: None if direct else -1],
+                Graph(self.name, input=Assignment, nodes=unweighted, output="scores"),
+                any(isinstance(tool, DryRunTool) for tool in self.tools),
+            )
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
@@ -296,7 +303,7 @@ class FusionEval(PromptMethod):
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights:
-            return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
+            return {"weights.json": self.weights.as_json()} if self.weights.learned else {}
         # a plan that was refused names something that does not exist
         if not self._write_plan or not isinstance(self.plan, Plan):
             return {}
@@ -338,49 +345,54 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     return task.model_copy(update={"aspects": (*task.aspects, overall)})
 
 
-@dataclass
 class RatedWeights:
-    """Weights by aspect, learned at the first use."""
+    """Weights by aspect, learned at the first use.
 
-    ratings: str
-    """File of the rated examples."""
-    aspects: tuple[Aspect, ...]
-    assistants: tuple[AssistantDescription, ...]
-    tools: tuple[Tool, ...]
-    ranges: Mapping[str, Scale]
-    """Values that count as 0 and 1, by tool."""
-    direct: GEval | None
-    """The direct evaluator, if it is a scorer as well."""
+    Args:
+        ratings: File of the rated examples.
+        aspects: The aspects.
+        scorers: Names of the scorers.
+        average: Averages the scorers with equal weights; its evidence has the value of each.
+        is_dry: Whether nothing is measured.
+    """
 
-    def __post_init__(self) -> None:
-        info = Examples(self.ratings).check()
-        self.digest = info.digest
+    def __init__(
+        self,
+        ratings: str,
+        aspects: tuple[Aspect, ...],
+        scorers: Sequence[str],
+        average: Graph,
+        is_dry: bool,
+    ) -> None:
+        info = Examples(ratings).check()
+        self.ratings, self.digest = ratings, info.digest
+        self._aspects, self._scorers, self._average = aspects, scorers, average
+        self._is_dry = is_dry
         # checked when the method is built, so that a missing rating costs no call
         names = {name.casefold(): name for name in info.human}
-        for aspect in self.aspects:
+        for aspect in aspects:
             if aspect.name.casefold() not in names:
                 known = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
-                    f"fusion=corrw needs ratings of {aspect.name!r}; {self.ratings} rates {known}."
+                    f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
                     f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
-        self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self.aspects}
+        self._human = {aspect.id: names[aspect.name.casefold()] for aspect in aspects}
         self._learn = once(self._learn_weights)
-        self.weights: dict[str, ScorerWeights] = {}
+        self.learned: dict[str, Json] = {}
+        """Correlations and number of rated examples by id of the aspect, once they are learned."""
 
-    async def __call__(self, aspect: Aspect) -> ScorerWeights:
-        """Return the weights for an aspect."""
+    async def __call__(self, aspect: Aspect) -> dict[str, float | None]:
+        """Return the correlation of each scorer with the ratings of an aspect."""
         # `once`: examples that are judged at the same time wait for the same learning
         await self._learn()
-        return self.weights[aspect.id]
+        correlations: dict[str, float | None] = self.learned[aspect.id]["correlations"]
+        return correlations
 
     def as_json(self) -> str:
         """Return the learned weights, as a file for the run folder."""
-        content: dict[str, Any] = {"format": 1, "ratings": self.ratings, "digest": self.digest}
-        content["aspects"] = {
-            one.aspect: {"rated": one.rated, "correlations": one.correlations}
-            for one in self.weights.values()
-        }
+        content: Json = {"format": 1, "ratings": self.ratings, "digest": self.digest}
+        content["aspects"] = {aspect.name: self.learned[aspect.id] for aspect in self._aspects}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     async def _learn_weights(self) -> None:
@@ -390,56 +402,30 @@ class RatedWeights:
             for example in Examples(self.ratings)
             if any(example.human.get(name) is not None for name in names)
         ]
-        is_dry = any(isinstance(tool, DryRunTool) for tool in self.tools)
-        # tools measure nothing in a dry run, but the direct evaluator's calls are counted
-        score = ToolScorer(self.tools).score
-        measured = [] if is_dry else await gather(map(score, rated), limit=64)
-        judged = await gather(map(self._judge_directly, rated), limit=64)
-        if is_dry:
-            # any weights, as a dry run counts calls and throws values away
-            equal = dict.fromkeys([*(one.name for one in self.assistants), DIRECT], 1.0)
-            self.weights = {
-                aspect.id: ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
-                for aspect in self.aspects
-            }
-            return
-        for at, aspect in enumerate(self.aspects):
-            values: dict[str, list[float | None]] = {
-                assistant.name: [
-                    self._on_unit(example, row[place], assistant, aspect)
-                    for example, row in zip(rated, measured, strict=True)
-                ]
-                for place, assistant in enumerate(self.assistants)
-            }
-            if self.direct:
-                values[DIRECT] = [
-                    _read_measured("the direct evaluator", example, row[at]).unit_value
-                    for example, row in zip(rated, judged, strict=True)
-                ]
+        work = [Assignment(example=example, aspects=self._aspects) for example in rated]
+        scored = await gather(map(self._average.run, work), limit=64)
+        rows = [_read_values(*pair) for pair in zip(rated, scored, strict=True)]
+        # any weights in a dry run, which counts calls and throws values away
+        equal, learned = dict.fromkeys(self._scorers, 1.0), dict[str, Json]()
+        for at, aspect in enumerate(self._aspects):
+            values = {name: [row[at].get(name) for row in rows] for name in self._scorers}
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
-            self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
-
-    async def _judge_directly(self, example: Example) -> list[Score | Failure]:
-        """Return the direct evaluator's scores of an example, one for each aspect."""
-        if not self.direct:
-            return []
-        assignment = Assignment(example=example, aspects=self.aspects)
-        judged: list[Score | Failure] | Failure = await self.direct.graph.run(assignment)
-        return [judged] * len(self.aspects) if isinstance(judged, Failure) else judged
-
-    def _on_unit(
-        self, example: Example, score: Score, assistant: AssistantDescription, aspect: Aspect
-    ) -> float | None:
-        measured = _read_measured(assistant.name, example, score)
-        return on_unit_scale(measured, assistant, aspect, self.ranges.get(assistant.name)).value
+            correlations = (
+                equal if self._is_dry else correlate_scorers(aspect.name, values, ratings)
+            )
+            count = sum(rating is not None for rating in ratings)
+            learned[aspect.id] = {"rated": count, "correlations": correlations}
+        self.learned = learned
 
 
-def _read_measured(who: str, example: Example, score: Score | Failure) -> Score:
-    """Return the score of a rated example, or raise why there is none."""
-    if error := broken_part([score]):
-        raise DataError(
-            f"fusion=corrw: {who} failed on the rated example {example.id!r}: {error.type}:"
-            f" {error.message}"
-        )
-    assert isinstance(score, Score)
-    return score
+def _read_values(example: Example, scores: list[Score]) -> list[dict[str, float | None]]:
+    """Return the value of each scorer from 0 to 1, for each aspect of a rated example."""
+    for score in scores:
+        if score.error and score.outcome == "error":
+            failed = next(one["text"] for one in score.evidence if one["outcome"] == "error")
+            who = "the direct evaluator" if failed == DIRECT else failed
+            raise DataError(
+                f"fusion=corrw: {who} failed on the rated example {example.id!r}:"
+                f" {score.error.type}: {score.error.message}"
+            )
+    return [{one["text"]: one.get("mapped") for one in score.evidence} for score in scores]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +23,8 @@ from textassay.agents.likelihood import (
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
-from textassay.methods.library.toml import read_toml, validate_as
-from textassay.methods.method import PromptOptions, Traits
+from textassay.methods.library.toml import read_as
+from textassay.methods.method import PromptOptions
 from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
@@ -112,11 +111,6 @@ class GPTScore(PromptMethod):
     Options = GPTScoreOptions
     options: GPTScoreOptions
 
-    @property
-    def traits(self) -> Traits:
-        """Needs log-probabilities of given texts."""
-        return replace(super().traits, likelihoods_of=self.reader.model)
-
     def prepare(self) -> None:
         """Read the tables, and make the agents that write and read passages."""
         options, profile = self.options, self.profile
@@ -136,6 +130,7 @@ class GPTScore(PromptMethod):
             "mean" if own_words else words.over_references
         )
         self.reader = LikelihoodReader(ask.model)
+        self.likelihoods_of = ask.model
         self.writer = PassageWriter(
             ask.template,
             words=words,
@@ -216,19 +211,12 @@ class GPTScore(PromptMethod):
 
 def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
-    words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
-    protocols, qualities = read_toml(words), read_toml(aspects)
+    protocols, digest = read_as(table_file("gptscore"), Protocols)
+    qualities, more = read_as(table_file("gptscore_aspects"), Qualities)
     loaded = [tasks.load(name) for name in TASKS if name not in READY_TASKS]
     # definitions of the built-in tasks: the paper's words apply only if the user kept them
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
-    in_words = validate_as(aspects, qualities.content, Qualities).model_copy(
-        update={"definitions": known}
-    )
-    return (
-        validate_as(words, protocols.content, Protocols),
-        in_words,
-        protocols.digest + qualities.digest,
-    )
+    return protocols, qualities.model_copy(update={"definitions": known}), digest + more
 
 
 def read_demonstrations(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.planning import Decomposer, GrownTree, Placed, grow
+from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer
 from textassay.agents.typed_questions import QuestionScorer
@@ -72,9 +72,8 @@ class HDEval(RatingMethod):
         self._given, roots = trees.find_parts(
             "tree", self.options.tree, self._task, SCALE, _branch_below
         )
-        self._known = {
-            placed.aspect.id: placed for branch in self._given.values() for placed in branch.placed
-        }
+        self._known = {n.id: n for branch in self._given.values() for n in branch.tree}
+        self._nodes = dict(self._known)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
@@ -116,7 +115,7 @@ class HDEval(RatingMethod):
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
-            rating_node("ratings", self.scorer),
+            rating_node("ratings", self.scorer, self._nodes),
             Node("scores", self._fuse, **PER_ASPECT, branch=each("tree"), criteria="criteria",
                  ratings="ratings"),
         ]  # fmt: skip
@@ -126,38 +125,38 @@ class HDEval(RatingMethod):
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
     async def _grow_branch(self, aspect: Aspect) -> GrownTree:
-        return await grow(self._decomposer, (aspect,), self.options.depth)
+        branch = await grow(self._decomposer, (aspect,), self.options.depth)
+        self._nodes |= {node.id: node for node in branch.tree}
+        return branch
 
-    async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Placed, ...]:
+    async def _lay_out(self, branches: list[GrownTree | Failure]) -> tuple[Aspect, ...]:
         """Return the nodes of all branches; a branch that failed has none."""
         there = [branch for branch in branches if isinstance(branch, GrownTree)]
         # one flat list lets the graph rate all nodes of all branches at the same time
-        return tuple(placed for branch in there for placed in branch.placed)
+        return tuple(node for branch in there for node in branch.tree)
 
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
         branch: GrownTree,
-        criteria: tuple[Placed, ...],
+        criteria: tuple[Aspect, ...],
         ratings: list[Score | Failure] | Failure,
     ) -> Score:
         """Return the average over a branch, with every node's rating as evidence."""
         if isinstance(ratings, Failure):  # of all typed questions, which are one request
             ratings = [ratings] * len(criteria)
         own = {node.id for node in branch.tree}
-        pairs = zip((placed.aspect for placed in criteria), ratings, strict=True)
+        pairs = zip(criteria, ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
-        score = await self._average(example, aspect, [part for _, part in rated])
-        evidence = tuple(
-            {**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated
-        )
-        return score.model_copy(update={"evidence": (*evidence, *branch.notes)})
+        evidence = [as_evidence(part, text=node.name, id=node.id) for node, part in rated]
+        parts = [part for _, part in rated]
+        return await self._average(example, aspect, parts, evidence=[*evidence, *branch.notes])
 
     @property
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
-        given = tree_digest(placed.aspect for placed in self._known.values())
+        given = tree_digest(self._known.values())
         grown = f"{self._decomposer.digest}|{self.options.depth}" if self._growing else ""
         return f"{given}|{grown}"
 
@@ -165,7 +164,7 @@ class HDEval(RatingMethod):
     def aspects(self) -> tuple[Aspect, ...]:
         """Criteria of the first layer, or all nodes if their ratings are wanted."""
         if self.options.output == "nodes":
-            return tuple(placed.aspect for placed in self._known.values())
+            return tuple(self._known.values())
         return super().aspects
 
     @property
@@ -179,7 +178,7 @@ class HDEval(RatingMethod):
         With the definition of each criterion.
         """
         given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
-        criteria = {id_: placed.aspect.definition for id_, placed in self._known.items()}
+        criteria = {id_: node.definition for id_, node in self._known.items()}
         return super().describe() | {"trees": given, "criteria": criteria}
 
 
@@ -239,8 +238,8 @@ class NodeRatings(RatingMethod):
         options: HDEvalOptions,
     ) -> None:
         rated = tuple(nodes)
-        self.known = {placed.aspect.id: placed for placed in GrownTree(tree=tree).placed}
-        """Every node with its parent, by id."""
+        self.known = {node.id: node for node in tree}
+        """Every node by id."""
         self._as_given = options
         self.scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
@@ -255,30 +254,34 @@ class NodeRatings(RatingMethod):
 
 
 def rating_nodes(
-    name: str, scorer: AspectScorer, known: Mapping[str, Placed], aspects: Wire = "input.aspects"
+    name: str, scorer: AspectScorer, known: Mapping[str, Aspect], aspects: Wire = "input.aspects"
 ) -> list[Node]:
     """Return the nodes that rate criteria of known trees, which are given by id."""
 
-    async def place(aspects: tuple[Aspect, ...]) -> tuple[Placed, ...]:
+    async def place(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
         return tuple(known[aspect.id] for aspect in aspects)
 
-    return [Node("criteria", place, aspects=aspects), rating_node(name, scorer)]
+    return [Node("criteria", place, aspects=aspects), rating_node(name, scorer, known)]
 
 
-def rating_node(name: str, scorer: AspectScorer) -> Node:
+def rating_node(name: str, scorer: AspectScorer, known: Mapping[str, Aspect]) -> Node:
     """Return a node that rates the criteria of the node `criteria`, each with its parent in view.
 
     Typed questions about all of them are one call, which is quicker than a call for each.
+
+    Args:
+        name: Name of the node.
+        scorer: The judge.
+        known: The criteria and their parents by id; more may be added until they are rated.
     """
 
-    async def rate(example: Example, criterion: Placed) -> Score:
-        return await scorer(example, criterion.aspect, parent=criterion.parent)
+    async def rate(example: Example, criterion: Aspect) -> Score:
+        return await scorer(example, criterion, parent=known.get(criterion.parent or ""))
 
-    async def rate_all(example: Example, criteria: tuple[Placed, ...]) -> list[Score]:
+    async def rate_all(example: Example, criteria: tuple[Aspect, ...]) -> list[Score]:
         assert isinstance(scorer, QuestionScorer)
-        aspects = tuple(placed.aspect for placed in criteria)
-        parents = tuple(placed.parent for placed in criteria)
-        return await scorer.score_all(example, aspects, parent=parents)
+        parents = tuple(known.get(criterion.parent or "") for criterion in criteria)
+        return await scorer.score_all(example, criteria, parent=parents)
 
     if isinstance(scorer, QuestionScorer):
         return Node(name, rate_all, example="input.example", criteria="criteria")

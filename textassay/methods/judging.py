@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
@@ -22,7 +21,6 @@ from textassay.methods.method import (
     PromptOptions,
     RatingOptions,
     TaskMethod,
-    Traits,
     model_for,
     model_or_none,
 )
@@ -33,6 +31,9 @@ from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 from textassay.runtime.model import Model
 from textassay.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from textassay.agents.questions import Answerer
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
@@ -129,10 +130,6 @@ class PromptMethod(TaskMethod, ABC):
     """Role of the model whose profile counts."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
-    shows_source: ClassVar[bool] = True
-    """Whether the judge is shown the source; see `Traits`, also for the next."""
-    shows_images: ClassVar[bool] = True
-    """Whether the judge is shown the images of an example."""
     labels_prompt: ClassVar[str] = ""
     """Prompt file for aspects that have labels in place of a scale; empty if there is none."""
     asks_yes_or_no: ClassVar[bool] = False
@@ -143,10 +140,8 @@ class PromptMethod(TaskMethod, ABC):
     """Whether its prompts show references, if the task has a name for them."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
-    most_calls: int | None = None
-    """Most requests for one score, if there may be fewer."""
-    chain: str | None = None
-    """How its questions depend on each other's answers; see `Traits`."""
+    answerer: Answerer | None = None
+    """Answers its yes/no questions, if it asks any whose probabilities it reads."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
@@ -289,20 +284,6 @@ class PromptMethod(TaskMethod, ABC):
         )
 
     @property
-    def traits(self) -> Traits:
-        """The properties below, and `check_data`."""
-        return replace(
-            super().traits,
-            shows_source=self.shows_source,
-            shows_images=self.shows_images,
-            most_calls=self.most_calls,
-            chain=self.chain,
-            probabilities=self.probabilities,
-            signatures=self.signatures,
-            check_data=self.check_data,
-        )
-
-    @property
     def signatures(self) -> tuple[str, ...]:
         """The signatures that scores can carry."""
         if AUTO not in self.signature:
@@ -314,7 +295,7 @@ class PromptMethod(TaskMethod, ABC):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        return None
+        return self.answerer.probabilities if self.answerer else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""

@@ -144,22 +144,23 @@ class Jury(RatingMethod):
         """Return the jurors' ratings as one, each with its juror as evidence."""
         pairs = zip(panel, ratings, strict=True)
         own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
-        score = await self._average(example, aspect, [rating for _, rating in own])
-        evidence = tuple({**as_evidence(rating), "text": name} for name, rating in own)
-        update: dict[str, Any] = {"evidence": evidence}
-        if not score.error:
-            values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
-            combine = self._combines_by(aspect)
-            if combine == "vote":
-                # a juror that was asked several times may be halfway between two labels
-                votes = [vote for value in values if (vote := nearest_label(value)) is not None]
-                fields = ("id", "aspect", "scale", "how", "usage", "signature")
-                about = {name: getattr(score, name) for name in fields}
-                return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
-            # of these jurors, not of a population from which they were drawn
-            update["spread"] = statistics.pstdev(values)
-            if combine == "median":
-                update["value"] = statistics.median(values)
+        evidence = tuple(as_evidence(rating, text=name) for name, rating in own)
+        parts = [rating for _, rating in own]
+        score = await self._average(example, aspect, parts, evidence=evidence)
+        if score.error:
+            return score
+        values = [r.value for r in parts if isinstance(r, Score) and r.value is not None]
+        combine = self._combines_by(aspect)
+        if combine == "vote":
+            # a juror that was asked several times may be halfway between two labels
+            votes = [vote for value in values if (vote := nearest_label(value)) is not None]
+            fields = ("id", "aspect", "scale", "how", "usage", "signature")
+            about = {name: getattr(score, name) for name in fields}
+            return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
+        # of these jurors, not of a population from which they were drawn
+        update = {"spread": statistics.pstdev(values)}
+        if combine == "median":
+            update["value"] = statistics.median(values)
         return score.model_copy(update=update)
 
     @property

@@ -7,7 +7,7 @@ share the classes of their options here, and how models are chosen by role.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
@@ -96,14 +96,26 @@ def traits_of(method: object) -> Traits:
 
 
 class TaskMethod:
-    """Base of methods for aspects of one task: task, aspects and traits."""
+    """Base of methods for aspects of one task: task, aspects and traits.
+
+    A subclass that differs from the defaults of a trait has an attribute of its name.
+    """
 
     _task: Task
+    shows_source: bool = True
 
     @property
     def traits(self) -> Traits:
-        """Shows the source, and needs the fields that the task's aspects need."""
-        return Traits(shows_source=True, needs=self._task.needs)
+        """The attributes that are named as traits."""
+        own: dict[str, Any] = {
+            one.name: getattr(self, one.name, one.default) for one in fields(Traits)
+        }
+        return Traits(**own)
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        """The fields that the task's aspects need."""
+        return self._task.needs
 
     @property
     def task(self) -> str:

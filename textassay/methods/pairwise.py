@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from textassay.agents.aggregation import UNIT, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
 from textassay.agents.reading.outcomes import MAX_QUOTED, NoRating
@@ -117,26 +117,20 @@ class Pairwise(PromptMethod):
             aspect=aspect,
             ties=self.options.ties,
         )
-        answers = await self._ask.until_usable(
+        answer = await self._ask.until_usable(
             Prompt(messages, example.source, example.images),
             self._read,
             _problem,
+            remind_of("letters", ("A", "B", "C") if self.options.ties else ("A", "B")),
             retries=self.options.parse_retries,
-            form="letters",
-            labels=("A", "B", "C") if self.options.ties else ("A", "B"),
             dry_run_answer=(
                 "Both say what happened, and one of them says it in an order that is easier to"
                 " follow.\nAnswer: A"
             ),
         )
-        last = answers[-1]
-        reply = last.samples[0].text.strip()
-        about |= {
-            "explanation": reply or None,
-            "evidence": thought_note(last.samples),
-            "usage": sum((answer.usage for answer in answers), NO_USAGE),
-        }
-        rating = _rating_of(last)
+        reply, rating = answer.text, _rating_of(answer)
+        about |= {"explanation": reply or None, "usage": answer.usage}
+        about["evidence"] = thought_note(answer.samples)
         if isinstance(rating, NoRating):
             quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
             return Score.unscored(rating.reason, rating.message + quoted, **about)

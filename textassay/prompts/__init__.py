@@ -24,7 +24,7 @@ from textassay.prompts.rendering import (
 )
 
 __all__ = [
-    "CHECKLISTS", "PLANS", "PROFILES", "READY_TASKS", "REPHRASINGS", "TABLES", "TASKS", "TREES",
+    "CHECKLISTS", "PLANS", "PROFILES", "READY_TASKS", "REPHRASINGS", "TASKS", "TREES",
     "PromptFault", "PromptFrame", "Turn", "checklist_file", "digest", "fence", "files", "frame",
     "nonce", "plan_file", "profile_folder", "render", "rephrasing_file", "simplify", "table_file",
     "task_file", "tree_file",
@@ -55,9 +55,6 @@ CHECKLISTS = (
 PLANS = ("summeval", "topical-chat")
 """Names of the packaged plans, which Fusion-Eval's appendix prints."""
 
-TABLES = ("decomp_eval", "g_eval", "gptscore", "gptscore_aspects")
-"""Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
-
 REPHRASINGS = tuple(f"rephrasing-{number}" for number in range(1, 8))
 """Names of the packaged question files for DecompEval's figure 5: the original and six others."""
 
@@ -78,6 +75,8 @@ task_file = partial(_find_packaged, "tasks", TASKS)
 tree_file = partial(_find_packaged, "trees", TREES)
 checklist_file = partial(_find_packaged, "checklists", CHECKLISTS)
 plan_file = partial(_find_packaged, "plans", PLANS)
-table_file = partial(_find_packaged, "tables", TABLES)
+table_file = partial(
+    _find_packaged, "tables", ("decomp_eval", "g_eval", "gptscore", "gptscore_aspects")
+)
 rephrasing_file = partial(_find_packaged, "tables", REPHRASINGS)
 profile_folder = partial(_find_packaged, "profiles", PROFILES, suffix="")

@@ -1,7 +1,7 @@
 """The page's calibration curves, corrected means, comparisons, tests against raters, and stress.
 
-Every number is the same as from `textassay estimate`, `compare` and `alt-test` by default.
-What cannot be computed from these data is named with its reason.
+Every number is the same as from `textassay estimate`, `compare` and `alt-test` by default. If a
+figure cannot be computed from these data, the section gives the reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Curve:
     picture: Markup
     """The map with its intervals, over the rated texts."""
     width: float | None
-    """Mean width of the intervals of this run's scores; `None` if none has one."""
+    """Mean width of the intervals of this run's scores; `None` without intervals."""
     outside: float
     """Share of this run's scores outside the calibrated range."""
 
@@ -71,17 +71,17 @@ class EstimateSections:
     stress: list[Table] = field(default_factory=list)
     """Verdicts of stress runs."""
     reasons: list[str] = field(default_factory=list)
-    """What could not be computed, and why."""
+    """Reasons why figures could not be computed."""
     of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
-    """What `means` and `differences` show, by letter of the run."""
+    """The estimates behind `means` and `differences`, by letter of the run."""
     assumes: dict[str, str] = field(default_factory=dict)
-    """On what the differences of an aspect's systems rest beside ratings, by aspect."""
+    """Assumptions of the differences of an aspect's systems, by aspect."""
     of_runs: list[CompareRow] = field(default_factory=list)
-    """What `compared` shows."""
+    """The rows of `compared`."""
     of_agreement: list[AgreementDifference] = field(default_factory=list)
     """The difference of the runs' agreement with people, by aspect and coefficient."""
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
-    """What `stand_ins` show, by letter of the run."""
+    """The tests behind `stand_ins`, by letter of the run."""
 
 
 def estimate_sections(
@@ -90,12 +90,12 @@ def estimate_sections(
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
 ) -> EstimateSections:
-    """Return the sections; their reasons say what could not be computed from these data."""
+    """Return the sections, with reasons for figures that could not be computed."""
     section = EstimateSections(stress=_stress(runs))
     several = len(runs) > 1
-    # a growing run may have no score yet, which the file's reader refuses; and a file of a million
-    # scores is read only for a section that shows something of it
-    # of more systems there are too many pairs for a page that follows a run
+    # a growing run may have no score yet, which the file's reader refuses; a file of a million
+    # scores is read only for a section that shows it of more systems there are too many pairs for a
+    # page that follows a run
     compares_systems = [1 < len(own.systems) <= 8 for own in data]
     shows_scores = several or any(pairs) or any(compares_systems)
     is_read = shows_scores and all(len(run.table) for run in runs)
@@ -132,7 +132,7 @@ def estimate_sections(
 
 @dataclass(frozen=True, slots=True)
 class _OneRun:
-    """What the scores of one run show; figures and reasons are kept in the section."""
+    """Estimates from the scores of one run; adds figures and reasons to the sections."""
 
     section: EstimateSections
     source: RunSource
@@ -142,13 +142,13 @@ class _OneRun:
     def each(
         self, tables: Iterable[Columns], what: str, decide: Callable[[Columns], list[Table]]
     ) -> Iterator[Table]:
-        """Yield the result of each aspect, or keep the reason why it has none."""
+        """Yield the result of each aspect, or record the reason why there is none."""
         for columns in tables:
             try:
                 one_signature(columns)
                 first, *others = decide(columns)
             except TextassayError as error:
-                # one section without its data must not cost the reader the whole page
+                # one section without data must not make the whole page fail
                 by = f" by {self.letter}" if self.is_one_of_two else ""
                 self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
                 continue
@@ -205,8 +205,7 @@ class _OneRun:
             if name == "n" or any(numbers):
                 table = table.with_column(Column(name, heading, "count"), numbers, after="b")
         note = Note(
-            "the judge's scores alone: without ratings by people nothing shows that they would"
-            " agree"
+            "the judge's scores alone: without ratings, it is unknown whether people would agree"
         )
         return [replace(self._with_letter(table), notes=(note,))]
 
@@ -230,7 +229,7 @@ def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
 def _draw(row: EstimateRow, span: tuple[float, float]) -> Markup:
     best = row.corrected if row.corrected.value is not None else row.judge_only
     judge = row.judge_only.value
-    # a judge on another scale than the raters' has no place on their axis
+    # scores on another scale than the raters' do not fit their axis
     beside = judge if judge is not None and span[0] <= judge <= span[1] else None
     return svg.interval_plot(best, span, mark=row.labels_only.value, beside=beside, width=170)
 
@@ -288,7 +287,7 @@ def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> lis
         if own is None:
             continue
         for signature in run.table.signatures:
-            # a curve learned from another judge would look valid and be wrong
+            # a curve learned from another judge would be wrong
             read.check(name, signature)
         values = run.table.values[run.table.rows_on(name)]
         applied = own.apply(values[~np.isnan(values)])
@@ -307,7 +306,7 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
     band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
     dots: list[svg.Point] = []
     if rated is not None:
-        # a limit for the size of the page; the curve itself is learned from all ratings
+        # limits the size of the page; the curve itself is learned from all ratings
         rows = np.flatnonzero(rated.rated)[:600]  # the dots that are drawn
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(

@@ -1,13 +1,13 @@
 """Single scores with their texts and evidence: as lines for every display, and packed for the page.
 
 Methods write evidence in forms of their own: probabilities of labels, sub-questions with answers,
-scores of tools and criteria, contributions of a fitted evaluator, samples. Displays know only the
-lines made here: a text, a figure and a bar. Texts are as the judge or the data have them: each
-display escapes them in its own way.
+scores of tools and criteria, contributions of a fitted evaluator, samples. Displays show only the
+lines made here: a text, a figure and a bar. Texts are unescaped: each display escapes them in its
+own way.
 
 The page has a small index, with a column for each field that can be searched, sorted or filtered,
-and blocks of examples with texts and evidence, compressed one by one, so that a browser unpacks
-only the blocks that are viewed. Equal runs give equal bytes.
+and blocks of examples with texts and evidence, compressed one by one, so that a browser
+decompresses only the viewed blocks. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import OUTCOMES
 
 MAX_ROWS = 200_000
-"""Scores that a page holds; of more, the extremes and a random sample."""
+"""Most scores of a page; of more, the extremes and a random sample."""
 MAX_TEXT = 20_000
-"""Characters of one text that a page holds."""
+"""Most characters of one text."""
 MAX_IMAGE = 2_000_000
-"""Characters of one image as a data: URI that a page holds."""
+"""Most characters of one image as a data: URI."""
 _BLOCK = 200
 """Examples in a block."""
 SectionKind = Literal["label", "question", "contribution", "part", "note"]
@@ -53,10 +53,10 @@ _SHOWN = frozenset(
     {"text", "value", "outcome", "scale", "id", "definition", "explanation", "problem", "mapped"}
     | {"contribution", "probability", "answer", "p_yes", "mass", "ratings", "logprob", "tokens"}
     | {"unlikeliest", "direction", "thought", "quote", "found_in", "characters"}
-    # the text of the piece says them
+    # contained in the text of the piece
     | {"abstained", "dropped", "flipped"}
 )
-"""Fields that are drawn in some form; any other is put in words, or named beside its value."""
+"""Fields with a form of their own; other fields are put in words, or shown by name and value."""
 _WORDS = {
     "points": "{} points",
     "met": "met: {}",
@@ -80,24 +80,24 @@ class Line:
     """One piece of evidence."""
 
     kind: SectionKind
-    """Lines of a kind follow each other."""
+    """Lines of one kind are shown together."""
     text: str
-    """What it is about: a label, a question, a tool."""
+    """Its subject: a label, a question, a tool."""
     figure: str = ""
-    """Its number, ready to be shown."""
+    """Its number, formatted."""
     start: float | None = None
     """Where its bar begins, as a share of the width; `None` without a bar."""
     end: float | None = None
     """Where its bar ends."""
     note: str = ""
-    """Anything else that it says."""
+    """Further text."""
     thought: str = ""
-    """What the judge thought before it answered, which is shown folded."""
+    """The judge's thought before the answer, which is shown folded."""
 
 
 def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, grouped by kind and otherwise in order."""
-    # evidence that is nested more deeply is cut
+    # more deeply nested evidence is cut
     evidence = [_cut(piece, 100) for piece in score.evidence]
     widest = max((abs(_as_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
@@ -115,7 +115,7 @@ def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
 
 
 def obtained(score: Score) -> str:
-    """Say in words how a value was obtained."""
+    """Return in words how a value was obtained."""
     words = {
         "text": "read from the judge's answer",
         "sampled": "mean of samples",
@@ -136,7 +136,8 @@ def obtained(score: Score) -> str:
 
 def _line(piece: Mapping[str, Any], widest: float) -> Line:
     text, note = str(piece.get("text", "")), _note_of(piece)
-    # by the fields that a piece has rather than by method: methods of other packages are drawn too
+    # by the fields of a piece rather than by method, so that methods of other packages are shown
+    # too
     if (share := _as_number(piece.get("probability"))) is not None:
         return Line("label", text, f"{share:.3f}", 0.0, share, note)
     if (share := _as_number(piece.get("p_yes"))) is not None:
@@ -146,7 +147,8 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
             return Line("contribution", text, f"{contribution:.3f}", note=note)
         value = _as_number(piece.get("value"))
         note = "; ".join(filter(None, [f"value {value:.3g}" if value is not None else "", note]))
-        # bars start in the middle, so that sign and size are seen against the largest contribution
+        # bars start in the middle, so that they show sign and size relative to the largest
+        # contribution
         half = 0.5 * contribution / widest if widest else 0.0
         return Line("contribution", text, f"{contribution:+.3f}", 0.5, 0.5 + half, note)
     if rated := _as_numbers(piece.get("ratings")):
@@ -171,7 +173,7 @@ def _of_part(piece: Mapping[str, Any], text: str, note: str) -> Line:
 
 
 def _note_of(piece: Mapping[str, Any]) -> str:
-    """Return what a piece says besides its text and its number."""
+    """Return the fields of a piece besides its text and its number, in words."""
     notes = [_quotation(piece)] if piece.get("quote") or piece.get("found_in") else []
     if problem := piece.get("problem"):
         notes.append(str(problem))
@@ -197,7 +199,7 @@ def _quotation(piece: Mapping[str, Any]) -> str:
     quoted, where = f"\u201c{piece.get('quote', '')}\u201d", piece.get("found_in")
     if where is None:
         return f"{quoted}, which is not in any of the texts"
-    if where == "nowhere":  # what an agent looked for
+    if where == "nowhere":  # text that an agent searched for
         return f"{quoted}, which a search found nowhere"
     if where in ("output", "source", "context", "reference"):
         where = f"the {where}"
@@ -209,7 +211,7 @@ def _quotation(piece: Mapping[str, Any]) -> str:
 
 
 def _cut(value: Any, levels: int) -> Any:
-    """Return a value without parts that are nested more deeply, which Python could not write."""
+    """Return a value without too deeply nested parts, which Python could not write."""
     if isinstance(value, Mapping):
         return {name: _cut(inner, levels - 1) for name, inner in value.items()} if levels else "..."
     if isinstance(value, list | tuple):
@@ -230,7 +232,7 @@ def _plain(value: Any) -> str:
 
 
 def _is_start(piece: Mapping[str, Any]) -> bool:
-    """Return whether a contribution is where a fitted evaluator starts from, not a feature's."""
+    """Return whether a contribution is the starting value of a fitted evaluator."""
     return piece.get("text") == "(start)"
 
 
@@ -242,17 +244,17 @@ def _as_number(value: Any) -> float | None:
         return None
 
 
-# a run from somebody else may have anything under the names that methods use
+# a foreign run may have any value under the names that methods use
 
 
 def _as_numbers(value: Any) -> list[float]:
-    """Return a list of numbers; empty if the value is not one."""
+    """Return a list of numbers; empty for any other value."""
     numbers = [_as_number(one) for one in value] if isinstance(value, list) else []
     return [one for one in numbers if one is not None] if None not in numbers else []
 
 
 def _tokens(value: Any) -> list[tuple[Any, float]]:
-    """Return tokens with their log-probabilities, empty if it is no list of these."""
+    """Return tokens with their log-probabilities; empty for any other value."""
     pieces = value if isinstance(value, list) else []
     found = [
         (one.get("token"), _as_number(one.get("logprob")))
@@ -271,30 +273,30 @@ def clip(text: str, limit: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownScore:
-    """One score with everything behind it."""
+    """One score with its texts and evidence."""
 
     score: Score
     example: Example | None
     """`None` if the data could not be found."""
     given: list[Part]
-    """What the output was made from."""
+    """The texts from which the output was made."""
     human: float | None
-    """Rating beside it; `None` if unrated."""
+    """Human rating; `None` if unrated."""
     gap: float | None
     """Judge minus people."""
     unit: str
-    """What the gap is counted in."""
+    """Unit of the gap."""
     other: float | None
     """Value in the second run."""
     other_example: Example | None
-    """What the second run judged under this id, if that is another text."""
+    """The second run's text under this id, if it differs."""
     flips: bool
     """Whether the change crosses the middle of the scale."""
     obtained: str
     evidence: list[tuple[str, list[Line]]]
     """Lines by heading."""
     labels: tuple[str, ...] = ()
-    """Names of the labels whose positions the values are; empty if they are not labels."""
+    """Names of the labels, if values are positions of labels, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +304,7 @@ class ExamplesSection:
     """The section."""
 
     order: str
-    """Why these come first."""
+    """Reason for the order."""
     shown: list[ShownScore]
     total: int
     packed: int
@@ -312,31 +314,31 @@ class ExamplesSection:
 def examples(
     run: RunSource, data: Sequence[DataSource], joined: JoinedPage, *, packed: int
 ) -> ExamplesSection | None:
-    """Return the scores that a reader should look at first, or `None` without scores."""
+    """Return the most interesting scores, or `None` without scores."""
     if not len(run.table):
         return None
     order, rows = order_rows(joined)
-    # a dozen examples in the page itself, for print and for readers without JavaScript
+    # a dozen examples in the page itself, for printing and for readers without JavaScript
     shown = [show_score(run, data[0], joined, row, data[-1]) for row in rows[:12].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
 def order_rows(joined: JoinedPage) -> tuple[str, RowNumbers]:
-    """Return what decides the order, and all rows in it; ties keep the order of the run.
+    """Return the criterion of the order, and all rows in it; ties keep the order of the run.
 
-    With a second run, flips and then the largest changes; with ratings, the largest disagreements;
-    else the lowest values, since the columns do not have the scales.
-    Within an order, rows that lack the number come last.
+    With a second run: flips, then the largest changes; with ratings: the largest disagreements;
+    else the lowest values, since the columns do not have the scales. Rows without the number come
+    last.
     """
     if (~np.isnan(joined.changes)).any():
-        # a flip matters more than its size: it changes what a reader would decide
+        # a flip matters more than its size, since it changes the decision
         size = _known_values(np.abs(joined.changes))
         return "flips first, then the largest changes", np.lexsort((-size, ~joined.flips))
     if joined.has_people:
         return "largest disagreements with people first", np.argsort(
             -_known_values(joined.sizes), kind="stable"
         )
-    # without ratings or a second run, texts that could not be scored need a look most
+    # without ratings or a second run, unscored texts come first
     lowest = np.where(np.isnan(joined.values), -np.inf, joined.values)
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 
@@ -346,7 +348,7 @@ def show_score(
 ) -> ShownScore:
     """Return one score with its example and evidence.
 
-    `second` are the data of a second run, which may have judged another text.
+    `second` is the data of a second run, which may have judged another text.
     """
     score = run.table.score(row)
     scale = run.labels.get(score.aspect)
@@ -368,7 +370,7 @@ def show_score(
 
 
 def _other(example: Example | None, second: DataSource | None, id_: str) -> Example | None:
-    """Return what the second run judged under an id, unless it is the same text."""
+    """Return the second run's example under an id, unless it has the same text."""
     other = second.examples.get(id_) if second else None
     if not other or other is example:
         return None
@@ -381,10 +383,10 @@ def _known_values(column: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The scores and examples that the page holds."""
+    """The scores and examples of the page."""
 
     index: str
-    """The columns, as base64 of gzip; so is each block."""
+    """The columns as base64 of gzip, like each block."""
     blocks: tuple[str, ...]
     shown: int
     total: int
@@ -429,13 +431,13 @@ def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Row
     """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
-    # extremes are what people look for, and a random rest keeps the distributions true
+    # the extremes are the most interesting, and a random rest keeps the distributions
     share = max_rows // 2
     extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
     kept = np.unique(np.concatenate([part[: share // 4] for part in extremes]))
     rest = np.setdiff1d(np.arange(total), kept)
-    # a fixed seed, since equal runs must give equal bytes
+    # a fixed seed, since equal runs must yield equal bytes
     drawn = np.random.default_rng(0).choice(rest, max_rows - len(kept), replace=False)
     return np.sort(np.concatenate([kept, drawn]))
 
@@ -483,10 +485,10 @@ def score_columns(
     places: Mapping[int, int] | None = None,
     is_part: bool = False,
 ) -> dict[str, Any]:
-    """Return the numbers of each score, of which `joined` may have only these rows (`is_part`).
+    """Return the numbers of each score; `joined` may have only these rows (`is_part`).
 
-    What is missing is null, and a column without numbers is left out. The page takes differences
-    of points itself.
+    Missing numbers are null, and a column without numbers is left out. The page computes
+    differences of points.
     """
     table = run.table
     at = np.arange(len(rows)) if is_part else np.array(rows, int)
@@ -523,7 +525,7 @@ def detail(
 ) -> dict[str, Any]:
     """Return one example as the page shows it: its texts, ratings and the evidence of its scores.
 
-    `other` is what a second run judged under the same id, if that is another text.
+    `other` is the second run's example under the same id, if its text differs.
     """
     shown: dict[str, Any] = {
         "scores": [
@@ -551,7 +553,7 @@ def detail(
 
 
 def parts_of(example: Example, limit: int) -> list[Part]:
-    """Return what an example's output was made from; a piece has at most `limit` characters."""
+    """Return the texts from which an example's output was made, at most `limit` characters each."""
     return readable_parts(
         example.source, example.context, example.messages, example.passages, example.output,
         most=limit,
@@ -578,7 +580,7 @@ def round_numbers(column: Floats) -> list[float | None]:
 
 
 def _words(score: Score, limit: int) -> list[Any]:
-    """Return how a value was obtained, the judge's words, why one is missing, and evidence."""
+    """Return how a value was obtained or why it is missing, the judge's words, and evidence."""
     error = f"{score.error.type}: {score.error.message}" if score.error else None
     return [
         obtained(score),
@@ -591,7 +593,7 @@ def _words(score: Score, limit: int) -> list[Any]:
 def _pack(line: Line, limit: int) -> list[Any]:
     """Return a line as a short list."""
     text = clip(line.text, limit)
-    # the page writes the figure of a share in thousandths
+    # the page shows shares in thousandths
     if line.kind == "label" and not (line.note or line.thought):
         return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
@@ -612,7 +614,7 @@ def _by_example(run: RunSource, data: DataSource, rows: RowNumbers) -> list[tupl
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
         group = data.sources[example.id] if example else None
-        # the NUL keeps the key of an example without a group apart from names of groups
+        # the NUL distinguishes the key of an example without a group from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
     return [(table.ids[at], by_example[at]) for at in sorted(sorted(by_example), key=place)]
@@ -640,7 +642,7 @@ def _blocks(
 
 
 def _limit(examples: Sequence[Example | None]) -> int:
-    """Return how long a text may be for all of them to fit."""
+    """Return the longest text length with which all texts fit."""
     lengths = [
         len(text)
         for example in examples
@@ -655,7 +657,7 @@ def _limit(examples: Sequence[Example | None]) -> int:
         )
     ]
     limit = MAX_TEXT
-    # characters of all texts on a page; of more, single texts are cut shorter
+    # most characters of all texts on a page; if there are more, single texts are cut shorter
     while limit > 200 and sum(min(length, limit) for length in lengths) > 48_000_000:
         limit //= 2
     return limit
@@ -664,7 +666,7 @@ def _limit(examples: Sequence[Example | None]) -> int:
 def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
     """Return the keys of the first images that fit."""
     images = (image for example in examples if example for image in example.images)
-    # characters of all images on a page; the first ones that fit are shown
+    # most characters of all images on a page; the first ones that fit are shown
     room, kept = 24_000_000, set[str]()
     for key, image in {image.key: image for image in images}.items():
         if (size := size_of(image)) <= min(room, MAX_IMAGE):
@@ -692,5 +694,5 @@ def _largest(column: Floats, count: int) -> RowNumbers:
 
 
 def _compress(value: Any) -> str:
-    # without `mtime=0` gzip writes the time, and equal runs would give different bytes
+    # without `mtime=0` gzip writes the time, so equal runs would yield different bytes
     return base64.b64encode(gzip.compress(encode(value), 9, mtime=0)).decode("ascii")

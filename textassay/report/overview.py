@@ -1,4 +1,4 @@
-"""What was judged, by whom, at what cost and how: facts, scores by system, and the method itself.
+"""Facts about a run, its scores by system, and its method.
 
 Means have intervals over sources. The method is drawn as a graph, with HD-Eval's tree (scores and
 importance) and Fusion-Eval's plan.
@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.correlation import Floats
-from textassay.estimation.means import NO_ESTIMATE, weighted_mean
+from textassay.estimation.means import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
@@ -43,7 +43,7 @@ REASONS = {
     "scored": "has a value",
     "abstained": "the judge declined",
     "invalid": "the judge answered, but not usably",
-    "error": "the judge could not be asked",
+    "error": "the call to the judge failed",
 }
 
 
@@ -55,7 +55,7 @@ class RunFacts:
     facts: list[tuple[str, str]]
     """Label and value."""
     more: list[tuple[str, str]]
-    """Those that most readers do not look for, which are folded."""
+    """Facts that few readers need, which are folded."""
     outcomes: list[tuple[str, int, str]]
     """Outcome, number of scores and meaning of each outcome that occurs."""
     bar: Markup | None
@@ -71,9 +71,9 @@ class Overview:
 
     runs: list[RunFacts]
     missing: str
-    """Why texts are absent; empty if they are there."""
+    """Why texts are absent; empty if they are present."""
     left_out: list[str]
-    """Sentences about rows of other texts, which are in no figure."""
+    """Sentences about rows of other texts, which are left out of all figures."""
 
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
@@ -94,7 +94,7 @@ def _run_facts(run: RunSource) -> RunFacts:
     outcomes: list[tuple[str, int, str]] = [
         (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
-    # not every run has all facts, and an empty row would look like a fault
+    # missing facts are left out, since an empty row would look like a fault
     facts, more = (
         [(label, without_folders(value)) for label, value in part.items() if value]
         for part in _facts(run, summary)
@@ -111,7 +111,7 @@ def _run_facts(run: RunSource) -> RunFacts:
 
 
 def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return facts by label, and those that most readers do not look for."""
+    """Return facts by label, and the facts that few readers need."""
     usage = summary["usage"]
     tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
     unseen = run.recorded("data", "unseen") or ()
@@ -179,10 +179,10 @@ class AspectScores:
     span: tuple[float, float]
     """Ends of the axis that the pictures share."""
     rows: list[SystemRow]
-    """All texts first, then each system; of two runs both in turn."""
+    """All texts first, then each system; with two runs, both in turn."""
 
     def table(self) -> Table:
-        """Return means by system, with people's where there are ratings."""
+        """Return means by system, with people's means if there are ratings."""
         table = table_of(SystemRow, self.rows, title=f"{self.name}, {self.scale}")
         scale = Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture")
         return table.with_column(scale, [row.picture for row in self.rows], after="mean")
@@ -210,7 +210,7 @@ def _aspect(
     scales = {run.table.scales[run.table.aspects.index(name)] for _, run, *_ in judged}
     known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside, _ in judged])
     known = known[~np.isnan(known)]
-    # two runs on different scales share an axis that has room for both
+    # two runs on different scales share an axis that covers both
     ends = [end for scale in scales if scale is not None for end in scale]
     if None in scales:
         ends += [float(known.min()), float(known.max())] if len(known) else []
@@ -245,11 +245,11 @@ def _of_run(
     def row(system: str | None, at: RowNumbers) -> SystemRow:
         scored = at[~np.isnan(values[at])]
         mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
-        # clipped, so that values off the axis are counted in the last bins and not lost
+        # clipped, so that values off the axis count in the last bins
         counts, _ = np.histogram(np.clip(values[scored], *span), bins=16, range=span)
         rated = human[at][~np.isnan(human[at])]
         people = float(rated.mean()) if len(rated) else None
-        # raters may have used another scale, and a mark clipped to this one would be wrong
+        # raters may have used another scale, on which a clipped mark would be wrong
         on_axis = people if people is not None and span[0] <= people <= span[1] else None
         return SystemRow(
             run=letter, system=system, n=len(scored), mean=mean, unscored=len(at) - len(scored),
@@ -270,7 +270,7 @@ def _of_run(
 def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> Estimate:
     """Return the mean of scores with its interval over sources; no interval with one source."""
     if not len(values):
-        return NO_ESTIMATE
+        return Estimate(None)
     estimate = weighted_mean(values, group_codes(groups)).estimate(0.95)
     if scale is not None:
         estimate = estimate.clip(*scale)
@@ -290,22 +290,22 @@ class CriterionRow:
     n: int
     picture: Markup | None
     importance: float | None
-    """How much the squared error grows when it is shuffled; `None` unless fitted."""
+    """Growth of the squared error if it is shuffled; `None` unless fitted."""
     weight: Markup | None
     definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeSection:
-    """The section; what does not apply is `None` or empty."""
+    """The section; inapplicable parts are `None` or empty."""
 
     method: str
     graph: Markup | None
-    """Drawn; if it cannot be, `reason` says why."""
+    """The drawing; if there is none, `reason` says why."""
     reason: str | None
     fans_out: bool
     steps: list[tuple[str, str]]
-    """The graph in words: a node and what feeds it."""
+    """The graph in words: each node and its inputs."""
     trees: list[tuple[str, list[CriterionRow]]]
     """A root aspect and its criteria, parents first; no root if no criterion has children."""
     fitted: bool
@@ -338,7 +338,7 @@ def _graph(spec: Mapping[str, Any]) -> Graph:
     if spec.get("models"):
         models = {"": ScriptedModel([], capabilities=Capabilities())}
         if is_evaluator(name):
-            # only the graph is drawn, so a change of the judge does not matter here
+            # only the graph is drawn, so a change of the judge is irrelevant here
             options["allow_change"] = True
     tools = tuple(spec.get("tools") or ())
     return build(name, models, task=spec.get("task"), options=options, tools=tools).graph
@@ -349,7 +349,7 @@ def _draw(graph: Graph) -> Markup:
     arrows: dict[tuple[str, str], bool] = {}
     for edge in graph.edges:
         fed[edge.target].append(edge.source)
-        # several edges between two nodes are one arrow, which fans out if any of them does
+        # several edges between two nodes become one arrow, which fans out if any of them does
         ends = (edge.source, edge.target)
         arrows[ends] = arrows.get(ends, False) or edge.fans_out
     depth = {"input": 0}
@@ -395,7 +395,7 @@ def _tree(run: RunSource) -> list[CriterionRow]:
         if mean is not None and scale:
             picture = svg.interval_plot(Estimate(mean), scale, width=110)
         if weight is not None and span is not None:
-            # from 0, so that length and side show the importance
+            # from 0, so that length and direction show the importance
             drawn = Estimate(weight, min(0.0, weight), max(0.0, weight))
             bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
@@ -407,7 +407,7 @@ def _tree(run: RunSource) -> list[CriterionRow]:
 def _by_root(tree: Sequence[CriterionRow]) -> list[tuple[str, list[CriterionRow]]]:
     """Return criteria by their root."""
     if not any(node.depth for node in tree):
-        # features of a fitted evaluator are no tree
+        # features of a fitted evaluator do not form a tree
         return [("", list(tree))] if tree else []
     roots: list[tuple[str, list[CriterionRow]]] = []
     for node in tree:
@@ -418,7 +418,7 @@ def _by_root(tree: Sequence[CriterionRow]) -> list[tuple[str, list[CriterionRow]
 
 
 def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[float, float] | None]]:
-    """Return mean, number and scale of what the evidence calls a criterion, by its id."""
+    """Return mean, number and scale of each criterion in the evidence, by its id."""
     total: dict[str, list[float]] = {}
     scales: dict[str, tuple[float, float]] = {}
     seen: set[tuple[str, str]] = set()
@@ -462,7 +462,7 @@ def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
         try:
             plan = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return [], []  # people may edit the file, and the run does not depend on it
+            return [], []  # the file may be edited by hand, and the run does not depend on it
     if not isinstance(plan, Mapping):
         return [], []
     steps: Sequence[Any] = plan.get("steps") or [plan.get("text", "")]

@@ -3,9 +3,9 @@
 It loads nothing and runs only its own script: its Content-Security-Policy forbids every request and
 allows its one script and its one style sheet by their hashes. Equal runs and data give equal bytes.
 
-The first words say what a run shows: who is better, whether the judge agrees with people, what is
-missing. Every sentence follows from an interval or a test in a section below, or says that the
-interval does not show it.
+The first sentences sum up a run: which system is better, whether the judge agrees with people, what
+is missing. Every sentence follows from an interval or a test in a section below, or says that the
+interval is inconclusive.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Cell, Estimate, Table
 
 _MANY = 3
-"""Aspects that a sentence names with their figures; of more, the rest is counted."""
+"""Most aspects that a sentence names with figures; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a page shows; a section without data is `None`."""
+    """The sections of a page; `None` for a section without data."""
 
     title: str
     note: str
@@ -77,7 +77,7 @@ class Content:
 
 
 class HasFolder(Protocol):
-    """What was written to a run folder, such as `textassay.Run`."""
+    """An object with a run folder, such as `textassay.Run`."""
 
     @property
     def folder(self) -> Path | None:
@@ -97,7 +97,7 @@ def write_report(
     note: str = "",
     max_rows: int = MAX_ROWS,
 ) -> None:
-    """Write one HTML file that shows a run, or two runs side by side.
+    """Write one HTML file that shows one run, or two runs side by side.
 
     Args:
         runs: A run or its folder, or two whose differences are shown.
@@ -110,9 +110,9 @@ def write_report(
         calibration: Calibration folder whose curves and intervals are shown.
         aspect_map: Which human aspect a score is compared with, as in `textassay agreement`.
         title: Heading of the page; by default the names of the runs.
-        note: What readers should know, below the heading; a blank line begins a paragraph.
-        max_rows: Scores that the page lists; of more, the extremes and a random sample. Sections
-            and figures are of all of them.
+        note: Text for readers, shown below the heading; a blank line begins a paragraph.
+        max_rows: Most scores that the page lists; of more, the extremes and a random sample.
+            Sections and figures always use all scores.
 
     Raises:
         ConfigurationError: A folder holds no run, the data cannot be read, there are too many
@@ -181,7 +181,7 @@ def build_content(
     return Content(
         title=title or " and ".join(run.name for run in runs),
         note=note,
-        # without intervals, of a run that grows, nothing is shown yet
+        # a growing run has no intervals yet, which show nothing
         headline=headline(runs, about, of_scores, agreement, estimates) if resamples else None,
         overview=about,
         scores=of_scores,
@@ -194,8 +194,8 @@ def build_content(
 
 def fill_page(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
     """Return the page."""
-    # script and style are inlined and allowed by hash: the file works without a server, and a
-    # script that came in with a judged text has another hash and is refused by the browser
+    # script and style are inlined and allowed by hash: the file works without a server, and the
+    # browser refuses a script in a judged text, since its hash differs
     return fill(
         "page.html.jinja", script=asset("page.js"), connect=live is not None, content=content,
         packed=packed, live=live,
@@ -203,12 +203,12 @@ def fill_page(content: Content, *, packed: Packed | None = None, live: str | Non
 
 
 def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
-    """Return a page of tables alone, such as the report of a fitted evaluator."""
+    """Return a page of tables, such as the report of a fitted evaluator."""
     return fill("tables.html.jinja", title=title, note=note, tables=tables)
 
 
 def portable(table: Table) -> Table:
-    """Return a table without the folders of paths, which say on whose machine it was made."""
+    """Return a table without the folders of paths, which could identify a machine."""
 
     def cut(cell: Cell) -> Cell:
         return without_folders(cell) if isinstance(cell, str) else cell
@@ -217,7 +217,7 @@ def portable(table: Table) -> Table:
 
 
 def render_sections(content: Content) -> str:
-    """Return the sections alone, for a served page that renews them."""
+    """Return the sections, for a served page that updates them."""
     return environment().get_template("sections.html.jinja").render(content=content, packed=None)
 
 
@@ -228,7 +228,7 @@ def headline(
     agreement: list[AspectAgreement],
     estimates: EstimateSections,
 ) -> Headline | None:
-    """Return what the page shows, or `None` while there are no scores."""
+    """Return the headline, or `None` while there are no scores."""
     if not any(run.table.aspects for run in runs):
         return None
     several = len(runs) > 1
@@ -242,8 +242,8 @@ def headline(
         if not several:
             sentences.insert(0, _means(runs[0], scores))
         sentences.append(
-            "Nothing here shows whether people would agree: there are no ratings by people beside"
-            " these scores."
+            "There are no ratings by people beside these scores, so it is unknown whether people "
+            "would agree."
         )
     sentences += _missing(runs, overview, estimates)
     first, *points = sentences
@@ -251,7 +251,7 @@ def headline(
 
 
 def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
-    """Yield which run agrees better with people, and which one scores higher."""
+    """Yield which run agrees better with people, and which run scores higher."""
     kappa = "Cohen's kappa"
     names = {"spearman": "Spearman's rho", kappa: kappa}
     found = {
@@ -259,7 +259,7 @@ def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
         for one in estimates.of_agreement
         if one.coefficient in names and one.difference.value is not None
     }
-    # for labels, kappa is shown in place of the correlation of their numbers
+    # labels have kappa in place of the correlation of their numbers
     labeled = {aspect for aspect, measure in found if measure == kappa}
     shown = {key: one for key, one in found.items() if key[1] == kappa or key[0] not in labeled}
     if shown:
@@ -330,15 +330,16 @@ def _stand_in(
 
 
 def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator[str]:
-    """Yield which system is the best of each aspect, as far as tests show.
+    """Yield the best systems of each aspect, as far as tests show.
 
-    With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
+    With Holm's adjustment over all pairs, a system is among the best if no other is shown to be
+    above it.
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
     shares = shares_of(runs[0].labels)
     for letter, one in estimates.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
-            # corrected by the same ratings, B's differences are nearly the same
+            # B is corrected by the same ratings, so its differences are nearly the same
             by_aspect.setdefault(one.aspect, []).append(one)
     open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
     for aspect, pairs in by_aspect.items():
@@ -351,7 +352,7 @@ def _systems(runs: Sequence[RunSource], estimates: EstimateSections) -> Iterator
             open_.append(aspect)
             continue
         if not best:
-            continue  # each pair has its own sources, so their tests may go in a circle
+            continue  # each pair has its own sources, so their tests may form a cycle
         largest = max(sure, key=lambda one: abs(one.difference.value or 0.0))
         a_is_higher = (largest.difference.value or 0.0) > 0
         high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
@@ -385,7 +386,7 @@ def _missing(
         if lacking:
             of = f" of {letter}" if len(runs) > 1 else ""
             total = len(run.table)
-            yield f"{lacking:,} of {total:,} scores{of} have no value and are in no figure."
+            yield f"{lacking:,} of {total:,} scores{of} have no value and are left out of figures."
     if overview.missing:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
     yield from overview.left_out
@@ -419,12 +420,12 @@ def _some(names: Sequence[str], and_: str = " and ") -> str:
 
 
 def _name_runs(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
-    """Yield what sentences call each run, and the run."""
+    """Yield each run with its name in sentences."""
     yield from zip("AB" if len(runs) > 1 else ["the judge"], runs, strict=False)
 
 
 def _figures(one: Estimate, *, absolute: bool = False) -> str:
-    """Return a value with its interval, two decimals each; absolute turns a negative one around."""
+    """Return a value with its interval, two decimals each; `absolute` drops the sign."""
     if one.value is None:
         return "undefined"
     turn = -1 if absolute and one.value < 0 else 1

@@ -1,7 +1,7 @@
 """Agreement with people, beside the agreement of trivial measures of the text.
 
-A judge is above the trivial measures if its Spearman's rho is higher than each of theirs
-beyond chance, by the intervals of paired differences over sources (`agreement.compare`).
+A judge is above the trivial measures if its Spearman's rho is significantly higher than each of
+theirs, by the intervals of paired differences over sources (`agreement.compare`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class _Compared(NamedTuple):
     """One score against one human aspect at one level."""
 
     judge: str
-    """The run; empty for a trivial measure, which looks at the surface alone."""
+    """The run; empty for a trivial measure."""
     row: TableRow
     on: str = ""
-    """Whose texts a trivial measure looked at, if the runs judged different ones."""
+    """The run whose texts a trivial measure used, if the runs judged different texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,49 +52,49 @@ class Advantage:
     score: str = field(metadata=column("score"))
     judge: str = field(metadata=column("by"))
     measure: str = field(metadata=column("best trivial measure"))
-    """The best of them."""
+    """The best trivial measure."""
     difference: Estimate = field(metadata=column("judge's minus its", "interval"))
     """The judge's Spearman's rho minus that measure's, with a 95 % interval over sources."""
-    # "not shown" is no fault of the judge alone: too few texts do it as well
+    # "not shown" may be due to too few texts
     above: Above = field(
         metadata=column(
             "above all of them", cell=lambda one: Alert("no") if one.above == "no" else one.above
         )
     )
-    """Whether it is above all of them beyond chance, below one of them, or neither."""
+    """Whether it is significantly above all trivial measures, below one of them, or neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How one score of a run agrees with people."""
+    """Agreement of one score of a run with people."""
 
     run: str
     score: str
     measure: str
-    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
+    """The measure of `value`: Spearman's rho, or Cohen's kappa of labels."""
     value: Estimate
     advantage: Advantage | None
     """Its lead over trivial measures; `None` for labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
-    """How often people gave one label and the judge another."""
+    """Number of texts with one label by people and one by the judge."""
 
     texts: int
     shade: int
-    """Share of what people gave this label, in five steps from 0 to 4."""
+    """Share among the texts with this label by people, in five steps from 0 to 4."""
     address: str
-    """Leads to the texts in it."""
+    """Link to its texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A confusion matrix whose cells lead to their texts."""
+    """A confusion matrix whose cells link to their texts."""
 
     title: str
     labels: tuple[str, ...]
     rows: list[tuple[str, list[MatrixCell]]]
-    """What people said, and how often the judge said what."""
+    """People's label, and the judge's labels with their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class AspectAgreement:
-    """Everything that is compared with one human aspect."""
+    """The comparisons with one human aspect."""
 
     tables: list[Table]
     """Judges, their jurors and trivial measures, one table by level, the data set first."""
@@ -220,7 +220,8 @@ def _compare_trivial(
         if not rated:
             continue
         own = side.data
-        # trivial measures depend on the texts alone: a live page renews its sections without them
+        # trivial measures depend on the texts alone, so a live page updates its sections without
+        # them
         if not own.surface:
             own.surface.update(trivial([one for one in own.examples.values() if one.human]))
         on = f" on the texts of {'AB'[at]}" if several else ""
@@ -233,7 +234,7 @@ def _compare_trivial(
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
-    """Yield what the data allow: words of the output, novelty against the source, ROUGE-L."""
+    """Yield the measures that the data allow: number of words, novelty, ROUGE-L."""
     tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),
@@ -253,7 +254,7 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     """Return the human aspect of each score that has one.
 
-    As mapped, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the
+    The mapped one, else the human aspect of the same name. A juror's score (`ASPECT/JUROR`) has the
     human aspect of its aspect.
     """
     known = data.rated_aspects
@@ -293,7 +294,7 @@ def _of_jurors(
 
 
 def _levels(data: Sequence[DataSource]) -> list[Level]:
-    """Return the levels for which all data have what they need."""
+    """Return the levels for which all data have the necessary fields."""
     each = [_levels_of(own) for own in data if any(one.human for one in own.examples.values())]
     return [level for level in each[0] if all(level in other for other in each)]
 
@@ -303,7 +304,7 @@ def _levels_of(data: DataSource) -> list[Level]:
     levels: list[Level] = ["dataset"]
     groups = {data.sources[example.id] for example in examples}
     systems = {example.system for example in examples}
-    # groups of one text each have no coefficient
+    # groups of one text have no coefficient
     if None not in groups and 1 < len(groups) < len(examples):
         levels.append("group")
     if None not in systems and len(systems) > 2:
@@ -325,8 +326,8 @@ def _advantage(
     found: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
         measured = [values.get(id_) for id_ in people.ids]
-        # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
-        # should be above it all the same
+        # the sign of a trivial measure is chosen in hindsight, which favors it; a judge should
+        # still be above it
         if (correlate(measured, ratings).spearman or 0.0) < 0:
             measured = [None if value is None else -value for value in measured]
         both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
@@ -336,7 +337,7 @@ def _advantage(
         return None
     above: Above = "not shown"
     if all(one.is_above(0) for *_, one in found):
-        above = "yes"  # above each of them, so no single test needs to be adjusted
+        above = "yes"  # the judge must be above each of them, so no test needs an adjustment
     elif any(one.is_below(0) for *_, one in found):
         above = "no"
     _, name, difference = max(found)
@@ -365,7 +366,7 @@ def _judges(
 
 
 def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
-    """Return by how much each judge is above the best trivial measure."""
+    """Return the lead of each judge over the best trivial measure."""
     lines = [one for one in above.values() if one]
     note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
     title = f"{human}, beside trivial measures"
@@ -429,7 +430,7 @@ def _plots(
 
 def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
     own = row.agreement
-    # a position in the list of the page, since names may have any characters
+    # a position in the page's list, since names may contain any characters
     listed = runs[0].table.aspects
     aspect = listed.index(row.aspect) if row.aspect in listed else -1
     rows = []
@@ -437,7 +438,7 @@ def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
         total = sum(counts) or 1
         cells = [
             MatrixCell(
-                int(count),  # whole: the report cuts no scores at a threshold
+                int(count),  # whole numbers: the report does not cut scores at a threshold
                 min(4, round(5 * count / total - 0.5)) if count else 0,
                 f"#cell/{at}/{aspect}/{people}/{judge}" if count and aspect >= 0 else "",
             )

@@ -1,4 +1,4 @@
-"""What pages share: templates, style sheets and scripts, and how texts and numbers are written."""
+"""Shared parts of pages: templates, style sheets and scripts, and formats of texts and numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from textassay.table import to_html
 
-# a judged text can reverse what is shown after it (U+202E) or hide instructions: readers of a
-# report must see what the judge saw
+# a judged text can reverse the text after it (U+202E) or hide instructions; readers of a report
+# must see the judge's input
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -66,7 +66,7 @@ def asset(name: str) -> Markup:
 
 
 def _format_seen(value: Any) -> Any:
-    # `type` rather than isinstance: Markup is a subclass of str and is escaped already
+    # `type` and not isinstance: Markup is a subclass of str and is escaped already
     return visible(value) if type(value) is str else value  # Markup is ours and safe
 
 
@@ -85,7 +85,7 @@ def visible(text: str) -> str:
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number with `digits` decimals, a minus sign that is one, and a dash for nothing."""
+    """Return a number with `digits` decimals and a true minus sign; a dash for `None`."""
     return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
 
 

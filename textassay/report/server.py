@@ -45,7 +45,7 @@ ReportHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class LiveRun:
-    """One run folder; its methods may be called from any thread, one at a time each."""
+    """One run folder; its methods may be called from any thread, one call at a time."""
 
     def __init__(
         self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
@@ -63,7 +63,7 @@ class LiveRun:
         self._sections: tuple[int, bool, str] | None = None
 
     def page(self, address: str) -> str:
-        """Return the page without scores, which it asks for at `address`."""
+        """Return the page without scores, which it requests from `address`."""
         with self._lock:
             self._read()
             return fill_page(self._content(), live=address)
@@ -80,7 +80,7 @@ class LiveRun:
             began = time.monotonic()
             made = render_sections(self._content())
             self._sections = (now, finished, made)
-            # a pause in proportion to the cost: sections of a large run take seconds, and several
+            # a pause proportional to the cost: sections of a large run take seconds, and several
             # readers must not keep the core busy
             self._renew_at = began + 41 * (time.monotonic() - began)
             return now, made
@@ -88,11 +88,11 @@ class LiveRun:
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return the rows added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
-            # the file was replaced (a merge, a new start): the reader's position means nothing
+            # the file was replaced (a merge, a restart), so the reader's position is invalid
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
-            upto = min(cursor + 10_000, len(self._lines))  # scores of one answer
-            # a row that changed twice since the reader's last request is sent once, as it is now
+            upto = min(cursor + 10_000, len(self._lines))  # most scores of one response
+            # a row that changed twice since the reader's last request is sent once
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
             ids = table.ids[known : max((table.example[row] for row in rows), default=-1) + 1]
@@ -112,7 +112,7 @@ class LiveRun:
             }
 
     def whole(self) -> dict[str, Any]:
-        """Return the differences of ranks, which need all rows: once, when the run is finished."""
+        """Return the differences of ranks, which need all rows, once the run is finished."""
         with self._lock:
             self._read()
             rows = list(range(len(self.run.table)))
@@ -140,7 +140,7 @@ class LiveRun:
 
     @property
     def status(self) -> str:
-        """State of the run, as far as its files show."""
+        """State of the run, from its files."""
         if self.finished:
             return "finished"
         scores = self.run.folder / SCORES
@@ -155,7 +155,7 @@ class LiveRun:
         )  # fmt: skip
 
     def _read(self) -> bool:
-        """Read appended lines; return whether the file still is the one that was read before."""
+        """Read appended lines; return whether the file is still the same one."""
         scores = self.run.folder / SCORES
         if scores.exists() and scores.stat().st_size < self.run.table.read_to:
             self._open(self.run.folder, self.run.name)
@@ -163,7 +163,7 @@ class LiveRun:
         table = self.run.table
         while changed := table.read_more():
             self._lines.extend(changed)
-            # only the score of an example says which text was judged under its id
+            # only the score of an example records which text was judged under its id
             ids = dict.fromkeys(table.ids[table.example[row]] for row in changed)
             self.data = leave_out_other_texts(self.run, self.data, ids)
         return True
@@ -174,7 +174,7 @@ _DATA: dict[str, tuple[Any, ...]] = {
     "whole": (LiveRun.whole,),
     "detail": (LiveRun.detail, "example"),
 }
-"""Requests of a page for JSON: the method that answers, and the query's numbers that it takes."""
+"""JSON requests of a page: the method that answers, and its numbers from the query."""
 
 
 class Viewer:
@@ -224,10 +224,10 @@ class Viewer:
 
     async def _run(self, request: web.Request) -> LiveRun:
         name = "" if self.single else request.query.get("run", "")
-        # one at a time: two requests for a run that is not open would read it twice
+        # one at a time: two requests for an unopened run would read it twice
         async with self._opening:
             if name not in self._runs:
-                # compared with the listed names, so that `..` leads nowhere
+                # compared with the listed names, so that `..` is refused
                 if name not in await asyncio.to_thread(self.names):
                     raise web.HTTPNotFound(text=f"there is no run {name!r} here")
                 try:
@@ -252,7 +252,7 @@ class Viewer:
         return web.Response(text=made, content_type="text/html")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer with what the page asks for while it is read, as JSON."""
+        """Answer the page's requests with JSON."""
         run = await self._run(request)
         what, *names = _DATA[request.path.strip("/")]
         found = await asyncio.to_thread(what, run, *(_count(request, name) for name in names))
@@ -273,12 +273,12 @@ class Viewer:
         try:
             return await handler(request)
         except TextassayError as error:
-            # the page shows the text and stays open while a run folder is being repaired
+            # the page shows the error and stays open while a run folder is being repaired
             raise web.HTTPInternalServerError(text=str(error)) from error
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # a page elsewhere cannot embed these pages, even if its own policy allows it
+        # other sites cannot embed these pages
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
 

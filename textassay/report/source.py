@@ -1,7 +1,7 @@
 """The input of a report: run folders, the judged data, and both joined.
 
-Scores are columns, joined with people's ratings, a second run and the differences. A judge's scale
-need not be the raters' scale, and a difference of points on two scales means nothing. Knows nothing
+Scores are columns, joined with people's ratings, a second run and the differences. The judge's
+scale may differ from the raters' scale; differences of points are then meaningless. Knows nothing
 of HTML.
 """
 
@@ -42,15 +42,13 @@ RowNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-_ABSOLUTE = re.compile(r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)""")
-
-
 def without_folders(text: str) -> str:
-    """Return a text of ours with absolute paths cut to the names of their files.
+    """Return a message with absolute paths cut to the names of their files.
 
-    A page is passed on, and paths say on whose machine it was made.
+    Pages are passed on, and paths could identify the machine.
     """
-    return _ABSOLUTE.sub(r"\1", text)
+    path = r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)"""
+    return re.sub(path, r"\1", text)
 
 
 class ScoreTable:
@@ -63,8 +61,8 @@ class ScoreTable:
         self.scales: list[Scale | None] = []  # by aspect; `None` if unbounded
         self.signatures: dict[str, int] = {}  # of the scores, by number of lines
         self.summary = RunSummary()
-        # arrays of numbers instead of objects: a million scores take some tens of megabytes.
-        # Of each score, the positions in `ids`, `aspects` and `OUTCOMES`
+        # arrays of numbers instead of objects: a million scores take some tens of megabytes. For
+        # each score, the positions in `ids`, `aspects` and `OUTCOMES`
         self.example, self.aspect, self.outcome = array("l"), array("l"), array("b")
         # value, calibrated value, low and high end
         self._numbers = tuple(array("d") for _ in range(4))
@@ -79,10 +77,10 @@ class ScoreTable:
         return len(self.outcome)
 
     def read_more(self) -> list[int]:
-        """Read at most a block of complete lines that were appended; return what rows changed."""
+        """Read at most a block of appended complete lines; return the changed rows."""
         block = self._unread(4 << 20)  # bytes of one step
         changed = []
-        # a last line without its line break may still be being written
+        # a last line without a line break may be incomplete
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
             self._line += 1
             if not line.isspace():
@@ -91,7 +89,7 @@ class ScoreTable:
         return list(dict.fromkeys(changed))
 
     def read_all(self) -> ScoreTable:
-        """Read everything that is there, a complete last line without its line break included."""
+        """Read the rest of the file, including a complete last line without a line break."""
         before = -1
         while before != self.read_to:
             before = self.read_to
@@ -101,13 +99,13 @@ class ScoreTable:
             try:
                 score = parse_score(self.path, self._line + 1, rest)
             except DataError:
-                return self  # torn: the process that wrote it died
+                return self  # incomplete: the process that wrote it died
             self._add(score, self.read_to)
             self.read_to += len(rest)
         return self
 
     def _unread(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes that were not read yet; a run without a score has no file."""
+        """Return up to `size` unread bytes; a run without a score has no file."""
         if not self.path.exists():
             return b""
         with storage_errors(f"{self.path} cannot be read"), self.path.open("rb") as file:
@@ -118,7 +116,7 @@ class ScoreTable:
         return block
 
     def score(self, row: int) -> Score:
-        """Read one score again, with its words and evidence."""
+        """Read one score again, with explanation and evidence."""
         return next(self.scores([row]))
 
     def scores(self, rows: list[int]) -> Iterator[Score]:
@@ -190,7 +188,7 @@ class ScoreTable:
             for numbers in self._numbers:
                 numbers.append(float("nan"))
         self.outcome[row] = OUTCOMES.index(score.outcome)
-        # points to the latest line, which is what `scores` reads again
+        # the position of the latest line, which `scores` reads again
         self._begins[row] = begins
         found = (score.value, score.calibrated, score.low, score.high)
         for numbers, number in zip(self._numbers, found, strict=True):
@@ -203,7 +201,7 @@ class RunSource:
     """One run."""
 
     name: str
-    """The folder's name, made unique between the runs."""
+    """The folder's name, made unique among the runs."""
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
@@ -211,7 +209,7 @@ class RunSource:
     """Its `stress.json`, empty if it has none."""
 
     def recorded(self, *keys: str) -> Any:
-        """Return what the manifest has below these keys; `None` if one is missing."""
+        """Return the manifest's value under these keys; `None` if one is missing."""
         value: Any = self.manifest
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -251,7 +249,7 @@ class RunSource:
         return frozenset(name for name, scale in self.labels.items() if scale.is_nominal)
 
     def higher_is_better(self, aspect: str) -> bool:
-        """Return whether a high score on an aspect is a good one, as the manifest says."""
+        """Return whether a high score on an aspect is good, by the manifest."""
         from textassay.estimation.run_comparison import higher_is_better
 
         return higher_is_better(self.manifest).get(aspect, True)
@@ -265,7 +263,7 @@ class DataSource:
     examples: dict[str, Example]
     """By id; empty if the data could not be found."""
     missing: str = ""
-    """Why there are no examples, in words; empty if there are some."""
+    """Why there are no examples, in words; empty if there are examples."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
 
@@ -314,7 +312,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     if len(set(paths)) < len(paths):
         raise RunFolderError("the same run is given twice; give two different run folders")
     depth = 1
-    # two runs are often called the same in different folders
+    # two runs in different folders often have the same name
     while len({path.parts[-depth:] for path in paths}) < len(paths):
         depth += 1
     runs = [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]
@@ -331,8 +329,8 @@ def open_data(
 ) -> DataSource:
     """Read the examples that a run judged, whose scores have been read as far as they are there.
 
-    Of other data than its own, rows with other texts than the run judged are left out, with their
-    ratings; they are replaced by the run's own data, if these are still there.
+    If other data are given, rows whose text differs from the judged one are left out with their
+    ratings, and replaced by the run's own data if these still exist.
 
     Args:
         run: The run.
@@ -349,7 +347,7 @@ def open_data(
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
     """Return the data without the examples among `ids` whose text is not the one that was judged.
 
-    In their place are the run's own, if these are still there.
+    They are replaced by the run's own examples, if these still exist.
     """
     given = {id_: data.examples[id_] for id_ in ids if id_ in data.examples}
     other = [id_ for id_, example in given.items() if not run.table.judged(example)]
@@ -372,7 +370,7 @@ def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) 
             continue
         own = open_data(run, data, reading=reading)
         if not own.examples:
-            # what the first run judged is of use where the second judged the same texts
+            # the first run's data also serve the second run if it judged the same texts
             same = {i: e for i, e in first.examples.items() if run.table.judged(e)}
             own = (
                 first
@@ -410,7 +408,7 @@ def _own_data(run: RunSource) -> DataSource:
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
     found = DataSource(name, _by_id(examples))
-    # texts of changed data beside old scores would show evidence for other words
+    # changed texts beside old scores would show the wrong evidence
     if info.digest != run.recorded("data", "digest"):
         if not run.recorded("spec", "limit"):
             return DataSource(name, {}, f"{name} has changed since the run judged it")
@@ -422,7 +420,7 @@ def _own_data(run: RunSource) -> DataSource:
 
 
 def _with_sources(run: RunSource, given: Examples) -> dict[str, Example]:
-    """Return examples by id; rows without a source have the one that the run's own data name."""
+    """Return examples by id; rows without a source get it from the run's own data."""
     examples, judged = _by_id(given), judged_data(run.folder)
     named = sources_by_id(examples.values())
     if None not in named.values() or getattr(judged, "name", "") == given.name:
@@ -451,8 +449,9 @@ def _stress(folder: Path) -> dict[str, Any]:
 
 
 PageUnit = Literal["points", "ranks"]
-"""What a difference is counted in: points of the scale that judge and people share, or shares of
-the rated texts, from -1 to 1."""
+"""Unit of differences: points of the scale that judge and people share, or shares of the rated
+texts, from -1 to 1.
+"""
 
 
 def choose_unit(human: Floats, scale: Scale | None) -> PageUnit:
@@ -461,8 +460,8 @@ def choose_unit(human: Floats, scale: Scale | None) -> PageUnit:
         return "ranks"
     (low, high), lowest, highest = scale, float(human.min()), float(human.max())
     wide = highest - lowest > (high - low) / 2
-    # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
-    # half of it shows that they are meant on it
+    # ratings from 0 to 1 lie on a scale of 0 to 5 by accident; they use the scale if they reach its
+    # upper end or span half of it
     meant = wide or lowest == low or highest == high
     return "points" if meant and low <= lowest and highest <= high else "ranks"
 
@@ -492,16 +491,17 @@ class JoinedPage:
     human: Floats
     """The mean rating of the human aspect that the score is compared with; NaN if unrated."""
     gaps: Floats
-    """Judge minus people; NaN if either is missing, and of labels without an order."""
+    """Judge minus people; NaN if either is missing, and for labels without an order."""
     sizes: Floats
     """Size of each gap as a share of the scale or of the ranks, so that aspects compare."""
     units: dict[str, str]
-    """What a gap is counted in, by aspect."""
+    """Unit of the gaps, by aspect."""
     other: Floats
     """Value in the second run; NaN without one."""
     changes: Floats
-    """First run minus second, as everywhere; NaN if either is missing or their scales differ, and
-    of labels without an order."""
+    """First run minus second; NaN if either is missing or their scales differ, and for labels
+    without an order.
+    """
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
     """Whether a change crosses the middle of the scale."""
 
@@ -519,7 +519,7 @@ def join_page(
     *,
     rows: Sequence[int] | None = None,
 ) -> JoinedPage:
-    """Put scores, ratings and a second run next to each other."""
+    """Join scores, ratings and a second run."""
     table = run.table
     chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
     values = table.values[chosen]
@@ -532,10 +532,10 @@ def join_page(
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
         ratings = data.ratings(human_of[name])
         human[own] = [ratings.get(table.ids[example[row]], math.nan) for row in own]
-        if name in run.without_mean:  # numbers of labels are no distance
+        if name in run.without_mean:  # numbers of labels have no distance
             continue
         units[name] = unit = choose_unit(np.array(list(ratings.values())), scale)
-        # a rank among the rows of one request would be another number than among all rows
+        # ranks among the rows of one request would differ from ranks among all rows
         if unit == "points" or rows is None:
             rated[own] = gaps(values[own], human[own], unit)
         # as shares, gaps of aspects on different scales can be sorted together
@@ -573,7 +573,7 @@ def _changes(
         rows = np.flatnonzero(aspect == at)
         scale = first.table.scales[at]
         if scales.get(name, scale) != scale or name in first.without_mean:
-            continue  # a difference of points on two scales means nothing
+            continue  # a difference of points on two scales is meaningless
         changes[rows] = values[rows] - other[rows]
         if scale is not None:
             middle = (scale[0] + scale[1]) / 2

@@ -1,8 +1,8 @@
 """Small pictures as inline SVG: intervals, histograms, shares, curves and graphs.
 
 Every picture is beside its numbers, so it is hidden from screen readers unless it has a title.
-Colors and strokes are classes of the style sheet, which knows light, dark and print; no attribute
-here needs a style that a strict Content-Security-Policy would refuse.
+Colors and strokes are classes of the style sheet, which supports light, dark and print; no inline
+styles, which a strict Content-Security-Policy would refuse.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def picture(
 ) -> Markup:  # fmt: skip
     """Return an `<svg>`.
 
-    Without a label it is decoration, and one that stretches is as wide as its place.
+    Without a label it is decorative; with `stretch` it is as wide as its container.
     """
     labeled = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
     return tag(
@@ -84,7 +84,7 @@ def histogram(counts: Sequence[int]) -> Markup:
     bars = []
     for at, count in enumerate(counts):
         if count:
-            # a bin with anything in it stays visible
+            # a bin that is not empty stays visible
             tall = max(1.0, (height - 1) * count / most)
             place = {"x": at * step + 0.5, "y": height - tall}
             bars.append(tag("rect", **place, width=step - 1, height=tall, class_="bar judge"))
@@ -109,7 +109,7 @@ def shares(parts: Iterable[tuple[str, int]]) -> Markup:
 
 
 def bin_values(values: Iterable[float], span: Span, cells: int) -> list[float]:
-    """Return the middle of each value's cell, of so many that divide the span."""
+    """Return the middle of each value's cell, with the span divided into `count` cells."""
     width = (span[1] - span[0]) / (cells - 1) or 1.0
     return [span[0] + width * round((value - span[0]) / width) for value in values]
 
@@ -153,7 +153,7 @@ def curve(
             at(x, lower) for x, lower, _ in reversed(band)
         ]
         parts.append(tag("polygon", points=_points(edge), class_="band"))
-    # ratings and scores repeat: the area of a dot is how many texts lie there
+    # ratings and scores repeat: the area of a dot is the number of texts
     most = max(Counter(dots).values(), default=1)
     for dot, count in Counter(dots).items():
         cx, cy = at(*dot)
@@ -213,7 +213,7 @@ def _arrow(
 
 
 def _dot(x: float, y: float, kind: str) -> Markup:
-    """Draw a dot for a judge, a square for anything else: color is not alone."""
+    """Draw a dot for a judge, a square for a trivial measure, so that shape repeats the color."""
     if kind == "judge":
         return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
     return tag("rect", x=x - 3, y=y - 3, width=6, height=6, class_=f"dot {kind}")

@@ -24,12 +24,10 @@ from textassay.table import (
     to_terminal,
 )
 
-_BAR = 16
-
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A score to look at first."""
+    """One of the most interesting scores."""
 
     id: str = field(metadata=column("id"))
     aspect: str = field(metadata=column("aspect"))
@@ -42,7 +40,7 @@ class _Listed:
 def run_parts(
     run: RunSource, data: DataSource, joined: JoinedPage, width: int
 ) -> Iterator[RenderableType]:
-    """Yield the facts of the run, the scores by system, and the scores to look at first."""
+    """Yield the facts of the run, the scores by system, and the most interesting scores."""
     yield _facts(run, data)
     tables = [aspect.table() for aspect in scores([run], [data], [joined])]
     tables += [_first(run, data, joined)] if len(run.table) else []
@@ -103,7 +101,7 @@ def _text(one: ShownScore) -> RenderableType:
 
 
 def score_evidence(one: ShownScore) -> RenderableType:
-    """Return a score, how it was obtained, and what it rests on."""
+    """Return a score, how it was obtained, and its evidence."""
     score = one.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
     if one.labels:
@@ -135,12 +133,13 @@ def _lines(lines: Sequence[Line]) -> RenderableType:
 
 
 def _bar(line: Line) -> str:
-    """Return a bar of as many characters at each place of a line, or nothing."""
+    """Return a bar of 16 characters; empty for a line without one."""
     if line.start is None or line.end is None:
         return ""
     # a contribution below 0 runs from the middle to the left
-    left, right = sorted((round(line.start * _BAR), round(line.end * _BAR)))
-    return (" " * left + "█" * (right - left)).ljust(_BAR)
+    width = 16
+    left, right = sorted((round(line.start * width), round(line.end * width)))
+    return (" " * left + "█" * (right - left)).ljust(width)
 
 
 def _value(one: ShownScore) -> Text:
@@ -157,7 +156,7 @@ def _format_value(one: ShownScore, value: float, digits: int = 3) -> str:
 
 
 def _safe(text: str, style: str = "") -> Text:
-    # `visible` writes out what hides or reverses text, `printable` what steers a terminal
+    # `visible` writes out characters that hide or reverse text, `printable` terminal controls
     return Text(printable(visible(text)), style)
 
 

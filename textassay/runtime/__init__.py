@@ -117,7 +117,6 @@ _HOME = {
     "once": "calls.sharing",
     "with_images": "model",
 }
-_MODULES = ("errors",)
 
 __all__ = [
     "Aspect",
@@ -173,4 +172,4 @@ __all__ = [
     "with_images",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)
+__getattr__, __dir__ = lazy(__name__, _HOME, ("errors",))

@@ -57,6 +57,8 @@ class TextassayError(Exception):
 
     stops_run: ClassVar[bool] = False
     """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
+    usage: Usage | None = None
+    """Cost of the requests that showed it: set if a server answered them, and may bill them."""
 
 
 class ConfigurationError(TextassayError):
@@ -126,9 +128,6 @@ class GraphError(ConfigurationError):
 class CapabilityError(ConfigurationError):
     """The model lacks an ability that the method needs."""
 
-    usage: Usage | None = None
-    """What the answer cost that showed it."""
-
 
 class RunFolderError(ConfigurationError):
     """A run folder is in use, foreign, read-only or of a newer format."""
@@ -136,10 +135,6 @@ class RunFolderError(ConfigurationError):
 
 class ModelError(TextassayError):
     """The model could not be asked, or did not answer usably."""
-
-    usage: Usage | None = None
-    """What the failed request cost: set if the server answered it, however unusably, and may bill
-    it."""
 
     failing_since: float | None = None
     """When the first of its attempts failed (`time.monotonic`), if it was attempted several
@@ -209,18 +204,16 @@ class Refusal(NamedTuple):
     """What a server objects to in a request, as far as its error says so."""
 
     kind: Literal["drop", "rename", "range", "effort", "room", "api"]
-    """`drop`: it does not take the parameter, or this value of it; `rename`: it takes it under
-    another name (`instead`); `range`: it takes numbers up to, or from, `limit`; `effort`: it takes
+    """`drop`: it does not take the parameter, or this value of it; `rename`: it takes `max_tokens`
+    under its other name; `range`: it takes numbers up to, or from, `limit`; `effort`: it takes
     other levels of effort (`values`); `room`: the thought took all of the tokens that the answer
-    could have; `api`: it serves the model at `instead` only, such as `/v1/responses`."""
+    could have; `api`: it serves the model through the Responses API only."""
     parameter: str
     """Name of the parameter in `parameters.PARAMETERS`, or of a field that the user added."""
     limit: float | None = None
     """The nearest number that it takes, for `range`."""
     values: tuple[str, ...] = ()
     """What it takes instead, for `effort`."""
-    instead: str | None = None
-    """Another name, for `rename`, or path, for `api`."""
 
 
 class NoLogprobs(CapabilityError):
@@ -290,9 +283,6 @@ class BudgetReached(TextassayError):
     """The cost limit is reached; the run stops and stays resumable."""
 
     stops_run = True
-
-    usage: Usage | None = None
-    """What the request cost in attempts before the one that was refused."""
 
 
 class ClusterLost(TextassayError):

@@ -33,7 +33,7 @@ NONE_OF_THEM = "none of these"
 """What raters choose if no label of several applies: other tools export no empty answers."""
 LEVEL_FEATURES = (": highest level", ": entropy")
 """Ends of the names of further features of a rating whose levels have probabilities."""
-_BOOLEAN = ("false", "true")
+BOOLEAN = ("false", "true")
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
 
@@ -137,9 +137,9 @@ def number_of(word: str | bool, labels: Sequence[str]) -> int | None:
     if plain in names:
         return names.index(plain)
     pairs = [pair for pair in PAIRS if set(pair) <= set(names)]
-    if plain not in _BOOLEAN or len(pairs) != 1:
+    if plain not in BOOLEAN or len(pairs) != 1:
         return None
-    return names.index(pairs[0][_BOOLEAN.index(plain)])
+    return names.index(pairs[0][BOOLEAN.index(plain)])
 
 
 def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:

@@ -225,14 +225,16 @@ class Example(Message):
         if type(data) is not dict and not isinstance(data, Mapping):
             return data
         get = data.get
-        if get("messages") or get("passages") or get("images") or type(get("context")) in _LISTS:
+        if (
+            get("messages")
+            or get("passages")
+            or get("images")
+            or type(get("context")) in (list, tuple)
+        ):
             data = with_material(data)
         if get("rubric"):
             data = {**data, "rubric": read_rubric(get("rubric"))}
         return {**data, "id": content_id(data)} if data.get("id") is None else data
-
-
-_LISTS = frozenset({list, tuple})
 
 
 def with_material(
@@ -243,7 +245,7 @@ def with_material(
     if images is None:
         images = ImageReader()
         images.take(complete.get("images"))
-    if type(complete.get("context")) in _LISTS:
+    if type(complete.get("context")) in (list, tuple):
         complete["passages"] = complete.pop("context")
     if complete.get("passages"):
         passages = complete["passages"] = read_passages(complete["passages"])
@@ -518,10 +520,6 @@ class ScoreError(Message):
     """What happened and what to do, for people."""
 
 
-ABSTENTIONS = frozenset({"Declined", "EmptyOutput"})
-"""Types of errors that are not the judge's failure: it declined, or there was nothing to judge."""
-
-
 class Score(Message):
     """One judgment of one example on one aspect: a value or none, how it was obtained, and why."""
 
@@ -595,7 +593,7 @@ class Score(Message):
                 no text to judge, else `invalid`.
             fields: The score's other fields.
         """
-        outcome = outcome or ("abstained" if type in ABSTENTIONS else "invalid")
+        outcome = outcome or ("abstained" if type in ("Declined", "EmptyOutput") else "invalid")
         return cls(outcome=outcome, error=ScoreError(type=type, message=message), **fields)
 
     @model_validator(mode="after")
@@ -654,22 +652,6 @@ class SubQuestion(Message):
     """The sentence it asks about."""
     index: int = Field(ge=0)
     """Position of the sentence in the output, from 0."""
-
-
-class Answer(Message):
-    """The answer to a sub-question."""
-
-    question: SubQuestion
-    """What was asked."""
-    p_yes: float = Field(ge=0, le=1)
-    """P(yes) / (P(yes) + P(no)) (DecompEval, equation 3)."""
-    mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
-    """P(yes) + P(no) as the model gave them; `None` if the answer was read from text."""
-
-    @property
-    def yes(self) -> bool:
-        """Whether the answer is yes; a tie is no."""
-        return self.p_yes > 0.5
 
 
 class Assignment(Message):

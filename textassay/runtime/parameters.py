@@ -156,6 +156,9 @@ def sent_parameters(body: Mapping[str, Any]) -> Iterator[tuple[Parameter, str, A
             own = Parameter(field, re.escape(snake_case(field)), "never")
             # `include` lists everything that is requested in addition to an answer
             is_own = field == "include" and value is not None and "logprobs" not in str(value)
+            if isinstance(value, Mapping):  # {"effort": "low"}   {"budget_tokens": 1024}
+                names = ("effort", "budget_tokens", "max_tokens")
+                value = next((value[name] for name in names if name in value), None)
             yield own if is_own else _BY_FIELD.get(field, own), field, value
 
 

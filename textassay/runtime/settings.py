@@ -266,8 +266,6 @@ class Settings(EndpointSettings):
     folder."""
     submit_only: Annotated[bool, Flag("Batches")] = False
     """Submit every batch that is ready, then stop; resume the run later."""
-    batch_poll: Positive = 60.0
-    """Maximum time between two checks of a batch, in seconds."""
     batch_window: str = Field(default="24h", pattern=r"^\d+[hd]$")
     """Time in which a provider runs a batch before it expires, such as `24h` or `7d`: Groq takes
     up to 7 days, others take only 24 hours."""

@@ -58,10 +58,6 @@ TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
 """Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
 than the first is stuck, and asking again is faster than waiting."""
 
-LOCAL_QUEUE = 4096
-"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
-the order that shares most, and can only choose among those that it has been given."""
-
 
 def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
     """Return a model connected as the settings say; `connect` for callers that have them all."""
@@ -260,8 +256,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
-                quiet=min(PollPolicy.quiet, 4 * settings.batch_poll),
-                interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
                 outage=settings.outage_wait,
             ),
@@ -326,10 +320,12 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     def _open_limiter(self, settings: Settings) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
+        # a local model runs one call at a time, and chooses the next among those that it was given
+        queued = 4096 if self._is_local else 1
         return Limiter(
             rpm=settings.rpm,
             tpm=settings.tpm,
-            concurrency=max(settings.concurrency, LOCAL_QUEUE if self._is_local else 1),
+            concurrency=max(settings.concurrency, queued),
             first_share=1.0 if self._is_local else AdaptiveConcurrency.FIRST_SHARE,
             timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         )

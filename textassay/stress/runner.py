@@ -405,11 +405,6 @@ def read_result(folder: Path) -> dict[str, Any]:
     return result
 
 
-_FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
-# lines that give the meaning of letters: "A. 1, the lowest rating"
-_OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
-
-
 def reverse_scale(prompt: str) -> str:
     """Return a prompt that shows its scale from high to low, but for what texts show."""
     return _outside_of_texts(
@@ -419,7 +414,11 @@ def reverse_scale(prompt: str) -> str:
 
 def reverse_labels(prompt: str) -> str:
     """Return a prompt that lists its letters, or their span, from the best to the worst."""
-    return _outside_of_texts(prompt, lambda words: _swap_ends(_OPTIONS.sub(_reverse_lines, words)))
+    # lines that give the meaning of letters: "A. 1, the lowest rating"
+    options = r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}"
+    return _outside_of_texts(
+        prompt, lambda words: _swap_ends(re.sub(options, _reverse_lines, words))
+    )
 
 
 def _swap_ends(words: str) -> str:
@@ -433,7 +432,8 @@ def _reverse_lines(match: re.Match[str]) -> str:
 
 
 def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
-    pieces = _FENCED.split(prompt)
+    fenced = r"(?s)(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)"
+    pieces = re.split(fenced, prompt)
     # split gives: words, fenced text, its kind, words, ...
     pieces[::3] = map(change, pieces[::3])
     return "".join(piece for at, piece in enumerate(pieces) if at % 3 != 2)

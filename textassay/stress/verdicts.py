@@ -21,7 +21,7 @@ from scipy.special import stdtr
 
 from textassay.agreement.correlation import Codes, Floats
 from textassay.estimation.gate_verdict import GateVerdict
-from textassay.estimation.means import NO_ESTIMATE, Linearized, holm, mean_over_groups
+from textassay.estimation.means import Linearized, holm, mean_over_groups
 from textassay.estimation.paired import NO_SPREAD
 from textassay.estimation.stress_table import find_influence, verdict_table
 from textassay.learning.splits import group_codes
@@ -445,7 +445,7 @@ def _describe(one: Measured, limit: float) -> StressRow:
     moved = float(np.mean(np.abs(one.edited - one.base) >= point - 1e-9)) if n else None
     return StressRow(
         test=one.test, family=one.family, aspect=one.aspect, expects=one.expects, n=n, groups=0,
-        shift=NO_ESTIMATE, noise=one.noise, excess=NO_ESTIMATE, moved=moved,
+        shift=Estimate(None), noise=one.noise, excess=Estimate(None), moved=moved,
         flips=wilson(flipped, n), margin=limit, p_holm=None, unscored=one.unscored,
         declined=one.declined, verdict="inconclusive",
     )  # fmt: skip
@@ -473,7 +473,7 @@ def above(shift: Linearized, limit: float) -> float | None:
 def wilson(count: int, n: int) -> Estimate:
     """Return a share with its 95 % score interval (Wilson, 1927)."""
     if not n:
-        return NO_ESTIMATE
+        return Estimate(None)
     share, z = count / n, 1.959963984540054
     center = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

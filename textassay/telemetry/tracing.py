@@ -29,10 +29,6 @@ from textassay.runtime.model import AnyResponse, Model, Prompted, Request, Respo
 from textassay.runtime.questions import DecisionRequest
 from textassay.version import __version__
 
-OPERATION = "gen_ai.operation.name"
-ERROR_TYPE = "error.type"
-SIGNATURE = "textassay.signature"
-EXAMPLE = "textassay.example.id"
 _example: ContextVar[str | None] = ContextVar("textassay_example", default=None)
 
 
@@ -68,9 +64,9 @@ class Tracing:
     def run(self, method: Any) -> RunObserver:
         """Open the span of a session; its nodes are its children, also nodes in other tasks."""
         attributes = {
-            OPERATION: "evaluate",
+            "gen_ai.operation.name": "evaluate",
             "textassay.method": method.name,
-            SIGNATURE: method.signature,
+            "textassay.signature": method.signature,
         }
         span = self.tracer.start_span(f"evaluate {method.name}", attributes=attributes)
         return TracedRun(self, span)
@@ -79,9 +75,9 @@ class Tracing:
         self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
     ) -> Any:
         """Call an agent inside of a span."""
-        attributes = {OPERATION: "invoke_agent", "gen_ai.agent.name": name}
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         if (id_ := _example.get()) is not None:
-            attributes[EXAMPLE] = id_
+            attributes["textassay.example.id"] = id_
         # without a context manager, for speed: it runs for every node of every example
         span = self.tracer.start_span(f"invoke_agent {name}", attributes=attributes)
         token = context.attach(trace.set_span_in_context(span))
@@ -126,14 +122,14 @@ class TracedRun:
         self._scores += 1
         attributes: dict[str, Any] = {
             "gen_ai.evaluation.name": score.aspect,
-            EXAMPLE: score.id,
-            SIGNATURE: score.signature,
+            "textassay.example.id": score.id,
+            "textassay.signature": score.signature,
             "textassay.how": score.how,
             "textassay.scale": score.scale,
             "textassay.calibrated": score.calibrated,
             "gen_ai.evaluation.score.value": score.value,
             "gen_ai.evaluation.score.label": None if score.outcome == "scored" else score.outcome,
-            ERROR_TYPE: None if score.error is None else score.error.type,
+            "error.type": None if score.error is None else score.error.type,
             "gen_ai.evaluation.explanation": score.explanation if self._tracing.texts else None,
             "gen_ai.response.id": example.meta.get("response_id"),
         }
@@ -171,7 +167,7 @@ class TracedModel(Wrapper):
             operation = "decide"
         else:
             operation = "chat" if request.messages else "text_completion"
-        attributes = {OPERATION: operation, **self._attributes}
+        attributes = {"gen_ai.operation.name": operation, **self._attributes}
         if isinstance(request, Request):
             attributes |= _request_attributes(request)
         tracing, name = self._tracing, f"{operation} {self.name}"
@@ -255,5 +251,5 @@ def _judged_in(example: Example) -> context.Context | None:
 
 
 def _failed(span: Span, kind: str) -> None:
-    span.set_attribute(ERROR_TYPE, kind)
+    span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))

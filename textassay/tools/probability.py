@@ -306,8 +306,12 @@ QUESTIONS = {
             "Is this sentence informative according to the reference?", "sentence", ("reference",)
         ),
     },
+    "fact": {
+        "consistency": EvalQuestion(
+            "Is this claim consistent with the document?", "claim", ("document",), "mean"
+        )
+    },
 }
-QUESTIONS["fact"] = {"consistency": QUESTIONS["summarization"]["consistency"]}
 """Questions by task and aspect."""
 
 

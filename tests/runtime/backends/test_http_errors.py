@@ -116,9 +116,7 @@ REFUSALS = [
      "documentation at https://docs.claude.com/en/docs#max-tokens-and-context-window-size",
      Refusal("room", "max_tokens")),
     (404, "This model is only supported in v1/responses and not in v1/chat/completions.",
-     Refusal("api", "model", instead="/v1/responses")),
-    (404, "This is a chat model and not supported in the v1/completions endpoint. Did you mean to "
-     "use v1/chat/completions?", Refusal("api", "model", instead="/v1/chat/completions")),
+     Refusal("api", "model")),
 ]
 # fmt: on
 
@@ -251,6 +249,13 @@ def test_the_text_of_an_error_page_still_distinguishes_errors():
     assert isinstance(read(403, page), errors.ContentRefused)
 
 
+def test_a_page_refuses_no_parameter():
+    page = "<html><title>Blocked</title><body>temperature: not allowed in this text</body>"
+    error = http_errors.from_status(400, {}, page, SERVER, {"temperature": 0.5})
+    assert isinstance(error, errors.RequestRefused)
+    assert error.refusal is None
+
+
 @pytest.mark.parametrize("status", [409, 425, 499])
 def test_statuses_that_mean_not_now_are_asked_again(status):
     error = read(status, {"error": {"message": "the model is being loaded"}})
@@ -279,7 +284,7 @@ def test_what_is_not_json_stays_malformed(body):
 def test_a_quotation_is_short_printable_and_without_the_key(text, at):
     """Wherever a server's message contains the key."""
     said = http_errors.quote(text[:at] + KEY + text[at:], (KEY,))
-    assert len(said) <= http_errors.QUOTED_CHARACTERS
+    assert len(said) <= 300
     assert said.isprintable()
     assert KEY[:12] not in said
 

@@ -20,9 +20,7 @@ from tests.gguf_fixture import Shape, write_model
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.api import connect
 from textassay.runtime.backends.local.llamacpp import (
-    EMBEDDED_FILE,
-    EMBEDDED_PACKAGE,
-    EMBEDDED_SHA256,
+    EMBEDDED_MODEL,
     LlamaCppModel,
     embedded_model,
     find_embedded,
@@ -168,7 +166,7 @@ RUN = "from textassay.cli import main; main()"
 WITHOUT_LLAMA_CPP = f"import sys; sys.modules['llama_cpp'] = None; {RUN}"
 
 
-WITHOUT_MODEL = f"import sys; sys.modules[{EMBEDDED_PACKAGE!r}] = None; {RUN}"
+WITHOUT_MODEL = f"import sys; sys.modules[{EMBEDDED_MODEL.package!r}] = None; {RUN}"
 
 
 def run(folder: Path, *arguments: object, code: str = RUN) -> subprocess.CompletedProcess[str]:
@@ -205,7 +203,7 @@ def test_it_scores_and_says_what_did_not_fit(tmp_path):
     manifest = json.loads((tmp_path / "scored" / "manifest.json").read_text())
     assert manifest["method"]["profile"]["name"] == "embedded"
     assert manifest["models"][""]["identity"]["truncate"] == "source"
-    assert manifest["models"][""]["identity"]["file"] == EMBEDDED_SHA256
+    assert manifest["models"][""]["identity"]["file"] == EMBEDDED_MODEL.sha256
     resumed = run(tmp_path, "resume", "scored")
     assert resumed.returncode == 0, resumed.stderr
 
@@ -238,17 +236,17 @@ def test_the_doctor_names_the_method_that_it_is_for(tmp_path):
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A package of the same name, whose code must not be run."""
-    package = tmp_path / EMBEDDED_PACKAGE
+    package = tmp_path / EMBEDDED_MODEL.package
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('imported')")
-    monkeypatch.delitem(sys.modules, EMBEDDED_PACKAGE, raising=False)
+    monkeypatch.delitem(sys.modules, EMBEDDED_MODEL.package, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     return package
 
 
 def test_the_file_is_found_without_importing_the_package(installed):
-    write_model(installed / EMBEDDED_FILE, Shape(width=32, layers=1, heads=2, hidden=32))
-    assert find_embedded() == installed / EMBEDDED_FILE
+    write_model(installed / EMBEDDED_MODEL.file, Shape(width=32, layers=1, heads=2, hidden=32))
+    assert find_embedded() == installed / EMBEDDED_MODEL.file
 
 
 def test_a_package_without_the_file_is_named(installed):
@@ -257,7 +255,7 @@ def test_a_package_without_the_file_is_named(installed):
 
 
 async def test_another_file_in_its_place_is_refused(installed):
-    write_model(installed / EMBEDDED_FILE, Shape(width=32, layers=1, heads=2, hidden=32))
+    write_model(installed / EMBEDDED_MODEL.file, Shape(width=32, layers=1, heads=2, hidden=32))
     with pytest.raises(ConfigurationError, match=r"damaged.*install it again.*--force-reinstall"):
         await embedded_model(LocalSettings()).open()
 

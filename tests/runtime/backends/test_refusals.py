@@ -21,7 +21,7 @@ from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.error_bodies import read_error
 from textassay.runtime.backends.litellm import LiteLLMModel
 from textassay.runtime.backends.refusals import read_refusal
-from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
+from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import Refusal
 from textassay.runtime.model import ChatMessage, Request
@@ -57,14 +57,11 @@ def refusal_in(heading: str) -> tuple[Refusal | None, dict[str, str]]:
         words[0],
         limit=None if limit is None else float(limit),
         values=tuple(filter(None, values.split(","))),
-        instead=more.pop("instead", None),
     ), more
 
 
 # What the errors of the file say beyond kind and parameter.
 DETAILS: dict[str, dict[str, Any]] = {
-    "api": {"instead": "/v1/responses"},
-    "F01": {"instead": "max_completion_tokens"},
     "F05": {"limit": 5},
     "F07": {"limit": 8},
     "F09": {"values": ("none", "low", "medium", "high", "xhigh")},
@@ -78,13 +75,10 @@ DETAILS: dict[str, dict[str, Any]] = {
     "F42": {"values": ("low", "medium", "high")},  # "high or below"
     "F61": {"limit": 8192},
     "F67": {"values": ("none", "default")},
-    "F69b": {"instead": "max_completion_tokens"},
     "F73": {"values": ("none", "low", "medium", "high")},
     "F80": {"limit": 4096},
     "F81": {"limit": 131072},
     "F82": {"limit": 12288},
-    "F83": {"instead": "max_completion_tokens"},
-    "F84": {"instead": "max_completion_tokens"},
 }
 
 # The names, levels and numbers that an error quotes, as it writes them, where they are not the
@@ -392,7 +386,33 @@ def test_what_servers_say_in_their_own_words(section):
     assert lost == []
 
 
-@pytest.mark.parametrize("sent", ["low", "medium", "minimal", None])
+@pytest.mark.parametrize("name", ["temperature", "seed", "top_p", "stop", "system"])
+async def test_what_no_rule_reads_is_found_by_probes(name: str) -> None:
+    """Three harmless questions at most, once for a model; then the request is answered."""
+    for text in said("left to probes")[f"drop {name}"]:
+        asked: list[dict[str, Any]] = []
+
+        async def answer(request: web.Request, text: str = text, asked: Any = asked) -> Any:
+            asked.append(body := await request.json())
+            roles = {message["role"] for message in body["messages"]}
+            if name in body or name in roles:
+                return web.json_response({"error": {"message": text}}, status=400)
+            return web.json_response({"choices": [{"message": {"content": "4"}}]})
+
+        async with listening(answer) as address:
+            model = DirectModel("direct/judge", api_base=f"{address}/v1", api_key="sk-none")
+            adapting = AdaptingModel(model, Adaptation(model))
+            chat = (("system", "You judge."), ("user", "Rate."))
+            messages = tuple(ChatMessage(role=role, content=content) for role, content in chat)
+            more = {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ("x",)}
+            await adapting.generate(Request(messages=messages, **more))
+            assert adapting.adaptation.learned.unsent == (name,)
+            await model.aclose()
+        KNOWN.clear()
+        assert len(asked) <= 1 + 3 + 1
+
+
+@pytest.mark.parametrize("sent", ["low", "medium", None])
 @pytest.mark.parametrize(
     "text",
     [
@@ -412,7 +432,7 @@ def test_levels_that_are_denied_are_not_offered(text: str, sent: str | None) -> 
     found = read_refusal(400, json.dumps({"error": {"message": text}}), {"reasoning_effort": sent})
     assert found is not None
     assert (found.kind, found.parameter) == ("effort", "reasoning_effort")
-    assert set(found.values) == {"none", "minimal", "high", "xhigh", "max"} - {sent}
+    assert {"low", "medium"}.isdisjoint(found.values)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +449,7 @@ def test_levels_that_are_offered_beside_denied_ones_are_taken(text: str) -> None
     assert found == Refusal("effort", "reasoning_effort", values=("high",))
 
 
-async def test_a_list_of_denied_levels_costs_one_refusal() -> None:
+async def test_of_a_list_of_denied_levels_none_is_sent_twice() -> None:
     """Through a client and its adaptation."""
     asked: list[str] = []
     message = "reasoning_effort: 'low', 'medium' are not supported with this model"
@@ -446,7 +466,7 @@ async def test_a_list_of_denied_levels_costs_one_refusal() -> None:
         adapting = AdaptingModel(model, Adaptation(model, Sampling(effort="low")))
         await adapting.generate(Request(messages=(ChatMessage(role="user", content="Rate."),)))
         await model.aclose()
-    assert asked == ["low", "minimal"]
+    assert asked == ["low", "medium", "minimal"]
 
 
 def dressed(message: str) -> list[str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.batch_server import Faults, serve_batches
-from tests.runtime.batches.test_batch import asked, session
+from tests.runtime.batches.test_batch import asked, opened, session
 from tests.virtual_time import SkippingLoop, run_skipping, run_virtual
+from tests.waiting import eventually
 from textassay.runtime.batches.batch import (
     Availability,
     BatchUnfinished,
@@ -23,7 +24,7 @@ from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.errors import NothingListening, RateLimited, ServerFailed, TransientError
 from textassay.runtime.model import Response
 
-GROWING = [1.5**n for n in range(11)]
+GROWING = [0.1 * 1.5**n for n in range(16)]
 """Pauses until they reach a minute."""
 
 
@@ -195,3 +196,30 @@ def test_a_provider_that_lists_batches_and_takes_none_is_given_up(tmp_path: Path
             assert len(server.batches) == 1
 
     run_skipping(refused)
+
+
+def test_requests_whose_tools_take_a_while_share_a_batch(tmp_path: Path) -> None:
+    """The first gap between two requests may cost a batch, and later ones cost none."""
+
+    async def trickle(loop: SkippingLoop) -> None:
+        async with (
+            serve_batches(Faults(unfollowed=503)) as server,
+            opened(tmp_path, server, policy=PollPolicy()) as queue,
+        ):
+            asking: list[asyncio.Task[Response]] = []
+
+            def queued() -> bool:
+                waiting = sum(len(one.lines) for one in queue._queued.values())
+                return waiting + sum(len(one.calls) for one in queue._tasks) == len(asking)
+
+            for request in asked(8):
+                asking.append(asyncio.create_task(queue.generate(request)))
+                await eventually(queued)
+                loop.skip(0.5)
+            loop.skip(2.0)
+            server.faults.unfollowed = 0
+            await asyncio.gather(*asking)
+            assert sorted(server.billed.values()) == [1] * 8
+            assert len(server.batches) <= 2
+
+    run_skipping(trickle)

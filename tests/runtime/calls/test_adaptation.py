@@ -119,10 +119,10 @@ REPAIRS: dict[str, tuple[Callable[[Sent], object], RequestRefused, dict[str, Any
     "top_p": (lambda r: r.top_p == 1, refused("drop", "top_p"), {"top_p": 0.5}),
     "stop": (lambda r: not r.stop, refused("drop", "stop"), {"stop": ("x",)}),
     "max_tokens": (lambda r: r.cap_field == "max_completion_tokens" and r.max_tokens == 16,
-                   refused("rename", "max_tokens", instead="max_completion_tokens"), {}),
+                   refused("rename", "max_tokens"), {}),
     # max_completion_tokens is unknown to this server. It understands max_tokens.
     "its other name": (lambda r: r.cap_field == "max_completion_tokens",
-                       refused("rename", "max_tokens", instead="max_tokens"), {}),
+                       refused("rename", "max_tokens"), {}),
     "n": (lambda r: r.n <= 8, refused("range", "n", limit=8), {"n": 20}),
     "no n": (lambda r: r.n == 1, refused("drop", "n"), {"n": 20}),
     "top_logprobs": (lambda r: (r.logprobs or 0) <= 5, refused("range", "top_logprobs", limit=5),
@@ -227,7 +227,7 @@ async def test_a_replay_of_a_run_that_learned_nothing_teaches_nothing(tmp_path: 
         (
             {"extra": {"max_tokens": 9}},
             {},
-            refused("rename", "max_tokens", instead="max_completion_tokens"),
+            refused("rename", "max_tokens"),
         ),
         ({}, {"seed": 3, "required": ("seed",)}, refused("drop", "seed")),
         ({}, {"logprobs": 5}, refused("drop", "logprobs")),
@@ -474,7 +474,7 @@ async def test_names_are_a_first_guess(name: str, temperature: float | None, thi
 )
 def test_whatever_a_server_refuses_the_rest_is_sent_as_it_was(refusals: list[str]) -> None:
     errors = {
-        "max_tokens": refused("rename", "max_tokens", instead="max_completion_tokens"),
+        "max_tokens": refused("rename", "max_tokens"),
         "system": refused("drop", "system"),
     }
 

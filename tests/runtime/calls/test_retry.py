@@ -142,6 +142,15 @@ async def test_what_was_paid_before_the_budget_was_reached_counts():
     assert metered.total.usage == Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
 
 
+async def test_an_answer_that_lacks_log_probabilities_was_paid_for_too():
+    lacking = errors.NoLogprobs("none")
+    lacking.usage = Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
+    metered = MeteredModel(RetryingModel(ScriptedModel([billed(), lacking]), sleep=Clock().sleep))
+    with pytest.raises(errors.NoLogprobs):
+        await metered.generate(ASK)
+    assert metered.total.usage == Usage(calls=2, prompt_tokens=20, completion_tokens=2, cost=1.0)
+
+
 @pytest.mark.parametrize("asked", [0.0, 0.2, 7.0, 90.0])
 async def test_the_wait_the_server_asks_for_is_kept(asked):
     clock = Clock()

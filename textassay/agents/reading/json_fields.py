@@ -1,20 +1,23 @@
 """Reads ratings out of the JSON objects of an answer.
 
-A field counts if its name says that it is a rating, `score` or the aspect's name for example, in
-the object about the asked aspect. A field beside it that names another scale belongs to the result.
+A value rates the thing that it stands under: `{"fluency": 4}`, `{"fluency": {"score": 4}}` and
+`{"aspect": "fluency", "score": 4}` say the same, by themselves, in a list, or in a field that only
+wraps them, such as `evaluation`. Under no other name than that of a rating it rates the asked
+aspect. A field beside it that names another scale belongs to the result.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
-from textassay.agents.reading.scales import HAS_NUMBER, is_scale, numbers_of
+from textassay.agents.reading.scales import is_scale, numbers_of
 from textassay.agents.reading.sentences import REPORTS_BELOW
 from textassay.agents.reading.values import (
     WINDOW,
@@ -23,18 +26,192 @@ from textassay.agents.reading.values import (
     statement_of,
     value_pattern,
 )
-from textassay.agents.reading.words import NOUN
+from textassay.agents.reading.words import NOUN, any_of
 from textassay.lazy import lazy_pattern
+
+
+class JsonField(NamedTuple):
+    """A field of an object, with what the names around it say that it rates."""
+
+    key: str
+    value: Any
+    kind: Literal["plain", "own", "other"] = "plain"
+    """Whether it stands under no name but that of a rating, under an asked name, or another one."""
+    about: str = ""
+    """The asked or the other name."""
+    stage: str = ""
+    """`final`, `revised`, `overall` or `total`, if a name says so."""
+    is_rating: bool = False
+    """Whether its key is, or ends in, the name of a rating."""
+    objects: tuple[JsonObject, ...] = ()
+    """Objects that it is in, its own first."""
+
+
+_MAX_IN_WORDS = 40
+"""Characters of an `assessment` in words; a longer one is an explanation."""
+# final overall score   arguments   fluency rating   errors   rating (1-5)
+_NAME = lazy_pattern(
+    r"(?s)(?:(?P<stage>(?:final|revised)(?: |\Z)|(?:overall|total) )|(?:the|my|judge|gpt|llm"
+    r"|corrected|updated|adjusted|selected|chosen|assigned|numeric(?:al)?|evaluation"
+    r"|(?:score|rating)(?: of| for)?) )*"
+    r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
+    rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label|eval))"
+    r"|selected|chosen"
+    r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
+    r"|action input|criteria|aspects|metrics|dimensions|categories|breakdown|details)"
+    r"|(?P<other>.*?))"
+    r"(?P<scale> ?(?:\(|out of |of )+\d+(?:\W+(?:to )?\d+)?\)?| \(?\d+\W+(?:to )?\d+\)?)?"
+)
+
+
+@lru_cache(maxsize=1024)
+def _name_of(key: str) -> re.Match[str]:
+    """Return the match of a key's words, with spaces between them: `max score` of `maxScore`."""
+    words = normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
+    name = _NAME.fullmatch(words)
+    assert name is not None  # the pattern takes any name
+    return name
+
+
+def fields_of(above: JsonField, is_asked: Callable[[str], object]) -> Iterator[JsonField]:
+    """Yield the fields in the objects of a field's value, however deep, by what they rate.
+
+    Args:
+        above: The field that the value is in.
+        is_asked: Whether a name, in lower case with spaces, is that of an asked aspect.
+    """
+    value = above.value
+    if isinstance(value, str) and value.startswith("{"):  # the arguments of a call
+        value = [part.value for part in find_json(value)]
+    objects = [one for one in _items_of(value) if isinstance(one, JsonObject)]
+    parts = [list(_fields_in(one, above, is_asked)) for one in objects]
+    # items of a list that are all rated are several things, of which none is the asked one
+    rated = sum(any(one.kind == above.kind for one in part) for part in parts)
+    left_out = above.kind if rated > 1 and above.kind != "other" else ""
+    yield from (field for field in chain(*parts) if field.kind != left_out)
+
+
+def _items_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _fields_in(
+    held: JsonObject, above: JsonField, is_asked: Callable[[str], object]
+) -> Iterator[JsonField]:
+    here, subject = (above.kind, above.about), subject_of(held)
+    if subject is not None and (above.kind != "other" or isinstance(above.value, list)):
+        here = ("own" if is_asked(subject) else "other"), subject
+    for key, value in (*held.items(), *held.contradicted.items()):
+        name = _name_of(key)
+        kind, about = here
+        named = name["rated"] or name["other"] or ""
+        own_names = [one for one in (name.string, named) if one and is_asked(one)]
+        if own_names and above.kind != "other":
+            kind, about = "own", own_names[0]
+        elif named and kind == "own":
+            continue  # said of the aspect beside its rating
+        elif named and kind == "plain" and not _is_table(value, is_asked):
+            kind, about = "other", key
+        stage = (name["stage"] or above.stage).strip()
+        is_rating = not name["wrapper"] and name["other"] is None
+        field = JsonField(key, value, kind, about, stage, is_rating, (held, *above.objects))
+        inside = list(fields_of(field, is_asked))
+        yield from inside
+        is_text = name["words"] and isinstance(value, str) and len(value) > _MAX_IN_WORDS
+        if all(one.kind == "other" for one in inside) and not name["wrapper"] and not is_text:
+            yield field
+
+
+def _is_table(value: object, is_asked: Callable[[str], object]) -> bool:
+    """Return whether an object has several asked names, and so wraps them under any name."""
+    names = value if isinstance(value, JsonObject) else ()
+    return sum(bool(is_asked(_name_of(name).string)) for name in names) > 1
+
+
+_SUBJECT = lazy_pattern(r"(?:aspect|criterion|dimension|metric)(?:_name)?|category|name")
+
+
+def subject_of(held: JsonObject) -> str | None:
+    """Return the name of the aspect that an object says it is about; `None` if it does not say."""
+    if any(normalize_key(key) in ("arguments", "args", "parameters") for key in held):
+        return None  # the name is a tool's
+    for key, value in held.items():
+        if isinstance(value, str) and _SUBJECT.fullmatch(normalize_key(key)):
+            return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
+    return None
+
+
+class RatingField(NamedTuple):
+    """A JSON value of an answer, and the rating in it."""
+
+    start: int
+    end: int
+    statement: Statement | None = None
+    counts: bool = False
+    """Whether it begins a line, as an answer's own object does."""
+    other: str = ""
+    """Another scale that the object names; empty for none."""
+
+
+def read_json_fields(
+    plain: str, scale: tuple[float, float], form: RatingForm, own: str, labels: Sequence[str]
+) -> list[RatingField] | NoRating:
+    """Return what JSON says; `NoRating` for a field of a rating that holds none."""
+    fields = list[RatingField]()
+    for value, start, end in find_json(plain, lenient=True) if "{" in plain else ():
+        if not any(isinstance(one, JsonObject) for one in _items_of(value)):
+            continue  # [[4]] is a mark of the rating
+        fields.append(RatingField(start, end))
+        counts = _is_answer(plain, start, own)
+        in_order = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
+        found = [
+            (field, rating_of_field(field.value, scale, form, labels))
+            for field in _ratings_among(in_order, own)
+        ]
+        kinds = {field.kind for field, number in found if number is not None}
+        for field, number in found:
+            if number is not None:
+                span = _place(plain, field, in_order, start, end)
+                other = other_scale_beside(field, scale)
+                statement = Statement(number, None, span, end)
+                fields.append(RatingField(start, end, statement, counts, other))
+            elif "own" not in kinds and not (kinds and _is_remark(field)):
+                return _no_rating_in(field)
+    return fields
+
+
+def _ratings_among(found: list[JsonField], own: str) -> list[JsonField]:
+    """Return the fields that rate the asked aspect.
+
+    A final rating replaces others. An overall one is left out beside a rating of the aspect, or
+    beside those of other aspects, if it is not asked for; and beside both any one without a name.
+    """
+    own_fields = [one for one in found if one.kind == "own"]
+    has_other = any(one.kind == "other" and one.is_rating for one in found)
+    if own_fields and has_other:
+        plain = []
+    else:
+        is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
+        left_out = ("overall", "total") if own_fields or (has_other and not is_of_all) else ()
+        plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
+    mine = [*plain, *own_fields]
+    final = [one for one in mine if one.stage in ("final", "revised")]
+    return [one for one in final if one.kind == "own" or not own_fields] or mine
+
+
+def _is_remark(field: JsonField) -> bool:
+    """Return whether a field beside a rating says the same in words, or holds parts."""
+    types = (str, dict, list) if field.kind == "plain" else (dict, list)
+    return isinstance(field.value, types) and not numbers_of(field.value)
 
 
 @lru_cache(maxsize=8)
 def _whole_value(form: RatingForm) -> re.Pattern[str]:
     """Return the pattern of a JSON field's text: the value, and words about it without a number."""
+    value = value_pattern(form).pattern.removeprefix("(?i)")
     return re.compile(
-        rf"(?i)[\s(\[\"*]{{0,4}}{value_pattern(form).pattern[4:]}[)\]\"]{{0,2}}\.?"
+        rf"(?i)[\s(\[\"“*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"”]{{0,2}}\.?"
         r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
-        if form != "stars"
-        else rf"(?i)[\s(\[\"*]{{0,4}}(?:{value_pattern(form).pattern[4:]})\.?"
     )
 
 
@@ -61,280 +238,81 @@ def rating_of_field(
     return float(value)
 
 
-class RatingField(NamedTuple):
-    """A JSON value of an answer, and the rating in it."""
-
-    start: int
-    end: int
-    statement: Statement | None = None
-    counts: bool = False
-    """Whether it begins a line, as an answer's own object does."""
-    other: str = ""
-    """Another scale that the object names; empty for none."""
-
-
-def read_json_fields(
-    plain: str, scale: tuple[float, float], form: RatingForm, own: str, labels: Sequence[str]
-) -> list[RatingField] | NoRating:
-    """Return what JSON says; `NoRating` for a field of a rating that holds none."""
-    fields = list[RatingField]()
-    for part in find_json(plain, lenient=True) if "{" in plain else ():
-        line = plain.rfind("\n", 0, part.start) + 1
-        before = plain[line : part.start].strip()
-        above = plain[max(0, line - WINDOW) : line]
-        is_shown = _EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above)
-        held = part.value if isinstance(part.value, list) else [part.value]
-        objects = [one for one in held if isinstance(one, JsonObject)]
-        if not objects:
-            continue  # [[4]] is a mark of the rating
-        fields.append(RatingField(part.start, part.end))
-        # {"criteria": [{"name": ..., "score": ...}, ...]}
-        listed = [
-            each
-            for one in objects
-            for value in one.values()
-            if isinstance(value, list)
-            for each in value
-            if isinstance(each, JsonObject) and subject_of(each) is not None
-        ]
-        objects += listed
-        about = [one for one in objects if subject_of(one) is not None]
-        named = re.compile(own or "(?!)")
-        # {"safety": 1, "category": "S9"}
-        if about and not any(named.fullmatch(_words_of(key)) for one in objects for key in one):
-            objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
-        elif len(objects) > 1:
-            objects = []
-        for one in objects:
-            for key, value, holder in _without_totals(one, own):
-                number = rating_of_field(value, scale, form, labels)
-                if number is None and _is_remark(key, value, one, scale, own, form, labels):
-                    continue
-                if number is None:
-                    return _no_rating_in(key, value)
-                span = _place(plain, key, part.start, part.end)
-                fields.append(
-                    RatingField(
-                        part.start,
-                        part.end,
-                        Statement(number, None, span, part.end),
-                        not is_shown
-                        and (
-                            before.lower() in ("", "json")
-                            or re.fullmatch(r"[\w. ]{2,60}\(", before) is not None
-                            or _leads_up(before, own)
-                        ),
-                        other_scale_in(holder, scale, own) or other_scale_in(one, scale, own),
-                    )
-                )
-    return fields
-
-
-def _is_remark(
-    key: str,
-    value: object,
-    held: JsonObject,
-    scale: tuple[float, float],
-    own: str,
-    form: RatingForm,
-    labels: Sequence[str],
-) -> bool:
-    """Return whether a field such as `verdict` adds to a `score` beside it.
-
-    It says the same in words, or holds the verdicts on parts of it.
-    """
-    is_words = (
-        isinstance(value, str)
-        and not HAS_NUMBER.search(value)
-        and _IN_WORDS.fullmatch(normalize_key(key))
-    )
-    beside = [
-        name
-        for name, other, _ in _rating_fields(held, own)
-        if name != key and rating_of_field(other, scale, form, labels) is not None
-    ]
-    if isinstance(value, dict | list) and numbers_of(value):
-        return bool(own) and any(re.fullmatch(own, _words_of(name)) for name in beside)
-    return bool(beside) and bool(is_words or isinstance(value, dict | list))
-
-
-_OF_ALL = lazy_pattern(r"(?:overall|total|average|mean)(?: .*)?")
-
-
-def _without_totals(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
-    """Return the fields of ratings without the overall score beside those of single aspects.
-
-    Beside several scores of other names the overall one rates no single aspect, either.
-    """
-    fields = _rating_fields(held, own)
-    names = [_words_of(key) for key, *_ in fields]
-    of_others = [key for key in held if _OF_ONE.fullmatch(_words_of(key))]
-    is_named = bool(own) and any(re.fullmatch(own, name) for name in names)
-    is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
-    if not is_named and (is_of_all or len(of_others) < (1 if own.endswith("score") else 2)):
-        return fields
-    return [
-        field
-        for field, name in zip(fields, names, strict=True)
-        if re.fullmatch(own, name) or not _OF_ALL.fullmatch(name)
-    ]
-
-
-_OF_ONE = lazy_pattern(
-    r"(?!overall|total|final|judge|max|min|average|mean|confidence|revised|my\b).* (?:score|rating)"
+_SCALE = any_of(
+    "max(?:imum)? min(?:imum)? highest lowest top best upper full out possible total bound scale"
+    " range denominator"
 )
+_RATED = any_of("score rating value marks? points? of the grading")
+# max score   out of   total points possible
+_SCALE_NAME = lazy_pattern(rf"(?:{_RATED} )*{_SCALE}(?: (?:{_SCALE}|{_RATED}))*")
 
 
-def _leads_up(before: str, own: str) -> bool:
-    """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
-    if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
-        return True
-    readings = readings_of(f"{before[-WINDOW:]} 1", "number", own, 1.0)
-    return any(reading.rank == "stated" for reading in readings)
+def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
+    """Return the field that names another scale than the asked one; empty for none."""
+    beside_name = _name_of(field.key)["scale"]
+    if beside_name and not is_scale(numbers_of(beside_name), scale):
+        return field.key
+    for holder in field.objects:
+        for key, value in holder.items():
+            name = _name_of(key).string
+            if key == field.key or not _SCALE_NAME.fullmatch(name):
+                continue
+            numbers = numbers_of(value)
+            is_sum = "total" in name and [2 * n for n in numbers] == [sum(numbers_of(holder))]
+            expected = (scale[0], scale[0]) if re.search(r"\b(?:min|lowest)", name) else scale
+            if numbers and not is_sum and not is_scale(numbers, expected):
+                return f"{key}: {value}"
+    return ""
 
 
-# Here is the JSON:
+# Here is the JSON:   record_evaluation({...})
 _ANNOUNCED = lazy_pattern(
     rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
+    r"|\A[\w. ]{2,60}\(\Z"
+)
+_SHOWN = lazy_pattern(
+    r"(?i)\b(?:example|schema|(?:the|this|output|expected|following)\sformat|template|form|text|summary)\b"
 )
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
 )
-# record_evaluation({...})
-_SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
-_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
 
 
-def subject_of(held: JsonObject) -> str | None:
-    """Return the name of the aspect that an object says it is about; `None` if it does not say."""
-    if any(normalize_key(key) in ("arguments", "parameters") for key in held):
-        return None  # the name is a tool's
-    for key, value in held.items():
-        if normalize_key(key) in _SUBJECT and isinstance(value, str):
-            return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
-    return None
+def _is_answer(plain: str, start: int, own: str) -> bool:
+    """Return whether an object begins its line, or words before it say that it is the rating."""
+    line = plain.rfind("\n", 0, start) + 1
+    before = plain[line:start].strip()[-WINDOW:]
+    above = plain[max(0, line - WINDOW) : line]
+    if above and (_EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above)):
+        return False
+    if before.lower() in ("", "json") or (_ANNOUNCED.search(before) and not _SHOWN.search(before)):
+        return True
+    # My verdict is {...}
+    readings = readings_of(f"{before} 1", "number", own, 1.0)
+    return any(reading.rank == "stated" for reading in readings)
 
 
-def _rating_fields(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
-    """Return key, value and object of each field that is named like a rating.
-
-    Final or revised ones take the place of the others.
-    """
-    fields = list(_named_fields(held, own))
-    final = [field for is_final, *field in fields if is_final]
-    return [(key, value, holder) for key, value, holder in final or [f for _, *f in fields]]
-
-
-def _named_fields(held: JsonObject, own: str) -> Iterator[tuple[bool, str, Any, JsonObject]]:
-    """Yield whether a field is final, its key, value and object, for each named like a rating."""
-    named = re.compile(
-        r"(?P<final>(?:(?:final|revised)(?: |\Z))*)"
-        r"(?:(?:overall|my|the|total|corrected|updated|adjusted|judge|gpt|llm) )*"
-        rf"(?P<noun>{NOUN}|points|label|{own or NOUN}(?: {NOUN})?)?"
-    )
-    for key, value in [*held.items(), *held.contradicted.items()]:
-        name = _words_of(key)
-        match = named.fullmatch(name)
-        wraps = name in (
-            *("response", "output", "data", "json", "arguments", "parameters"),
-            *("criteria", "scores", "ratings", "evaluation", "aspects", "metrics"),
-        )
-        if match is None and not wraps:
-            continue
-        is_final = bool(match and match["final"])
-        inside = _fields_inside(value, own)
-        if inside:
-            yield from ((is_final, *field) for field in inside)
-        elif (
-            match
-            and match["noun"]
-            and (not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value))
-        ):
-            yield is_final, key, value, held
-
-
-def _fields_inside(value: object, own: str) -> list[tuple[str, Any, JsonObject]]:
-    """Return the scores, ratings and fields of the aspect's name inside a field of such a name."""
-    if isinstance(value, list):
-        # [{"fluency": 4}, {"style": 2}]
-        objects = [one for one in value if isinstance(one, JsonObject)] if own else []
-        fields = [field for one in objects for field in _rating_fields(one, own)]
-        return [field for field in fields if re.fullmatch(own, _words_of(field[0]))]
-    if not isinstance(value, JsonObject):
-        return []
-    subject = subject_of(value)
-    if subject is not None and not re.fullmatch(own, subject):
-        return []
-    named = re.compile(rf"(?i)(?:\w+ )?(?:score|rating)|value|points|grade|level|{own or '(?!)'}")
-    fields = _rating_fields(value, own)
-    return [
-        field for field in fields if field[2] is not value or named.fullmatch(_words_of(field[0]))
-    ]
-
-
-# an assessment or an evaluation is as often a text as a number
-_IN_WORDS = lazy_pattern(
-    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision|conclusion"
-    r"|choice|level|label)s?"
-)
-
-
-def _is_short(text: str) -> bool:
-    """Return whether a text in a field is a rating in words, and not an explanation."""
-    return len(text) <= 40
-
-
-_SCALE_WORDS = {
-    *("max", "maximum", "highest", "top", "best", "upper", "full", "out", "possible", "total"),
-    *("min", "minimum", "lowest", "bound", "scale", "range", "denominator"),
-}
-_BESIDE_SCALE = {
-    *("score", "rating", "value", "mark", "marks", "point", "points"),
-    "of",
-    "the",
-    "grading",
-}
-
-
-# maxScore, finalRating
-
-
-def _words_of(key: str) -> str:
-    """Return the words of a key with spaces between them."""
-    return normalize_key(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)).replace("_", " ")
-
-
-def other_scale_in(held: JsonObject, scale: tuple[float, float], own: str = "") -> str:
-    """Return the field of an object that names another scale than the one asked; empty for none."""
-    for key, value in held.items():
-        words = set(_words_of(key).split())
-        if own and re.fullmatch(own, _words_of(key)):
-            continue
-        if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
-            continue
-        numbers = numbers_of(value)
-        is_low = words & {"min", "minimum", "lowest"}
-        if "total" in words and numbers == [sum(numbers_of(list(held.values()))) - numbers[0]]:
-            continue  # of the scores beside it
-        if numbers and not is_scale(numbers, (scale[0], scale[0]) if is_low else scale):
-            return f"{key}: {value}"
-    return ""
-
-
-def _no_rating_in(key: str, held: Any) -> NoRating:
-    shown = "null" if held is None else repr(held)[:40]
-    declined = isinstance(held, str) and declines(held)
+def _no_rating_in(field: JsonField) -> NoRating:
+    shown = "null" if field.value is None else repr(field.value)[:40]
+    declined = isinstance(field.value, str) and declines(field.value)
     return NoRating(
         DECLINED if declined else "NoScoreFound",
-        f"the field {key!r} of the answer is {shown}, which is not a rating",
+        f"the field {field.key!r} of the answer is {shown}, which is not a rating",
     )
 
 
-def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
-    """Return the place of the value of a JSON field, or of its object."""
-    field = (
-        rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+def _place(
+    text: str, field: JsonField, fields: list[JsonField], start: int, end: int
+) -> tuple[int, int]:
+    """Return the place of the value of one of an object's fields, or of the object."""
+    pattern = (
+        rf"(?:[\"']|[{{,]\s{{0,20}}){re.escape(field.key)}(?:\\?[\"'])?\s{{0,20}}:\s{{0,20}}[\"']?"
+        r"(?P<value>[^\s\"',}]{1,40})"
     )
-    found = list(re.compile(field).finditer(text, start, end))
-    return found[-1].span("value") if found else (start, end)
+    places = [one.span("value") for one in re.compile(pattern).finditer(text, start, end)]
+    # in a list of records several fields have the same name
+    alike = [one is field for one in fields if one.key == field.key]
+    if len(places) == len(alike):
+        return places[alike.index(True)]
+    return places[-1] if places else (start, end)

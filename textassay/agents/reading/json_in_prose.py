@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.model import Json
 
-MAX_STARTS = 64
+_MAX_STARTS = 64
 """Brackets at which reading is tried; prose with more of them holds no JSON for us."""
 _MAX_DIGITS = 300
+_DEEPEST = 50
+"""Values in each other; deeper ones would exhaust the stack of the functions that walk through
+them."""
 
-# `{"`, `[{`, `{}`: what begins like JSON, in contrast to `[1]`, `{x}`, `[see above]`
 _OPENING = lazy_pattern(r"[\[{]")
+# `{"`, `[{`, `{}`: what begins like JSON, in contrast to `[1]`, `{x}`, `[see above]`
 _BEGINS_LIKE_JSON = lazy_pattern(r"\{\s*[\"}]|\[\s*[\[{\"]")
 
 
@@ -59,86 +63,93 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
         >>> [found.value for found in find_json('Here: {"score": 4}. Bye [1].')]
         [{'score': 4}, [1]]
     """
-    at, tried = 0, 0
-    while tried < MAX_STARTS and (opening := _OPENING.search(text, at)):
-        tried += 1
+    at = 0
+    for _ in range(_MAX_STARTS):
+        opening = _OPENING.search(text, at)
+        if opening is None:
+            return
         start = opening.start()
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            # JSON that was cut off or is damaged: reading goes no further than this.
-            repaired = _read_leniently(text, start) if lenient and text[start] == "{" else None
-            if repaired is None:
-                if _BEGINS_LIKE_JSON.match(text, start):
-                    return
-                at = start + 1
-                continue
-            value, end = repaired
-        yield FoundJson(value, start, end)
-        at = end
+        found = _read_strictly(text, start)
+        if found is None and lenient and text[start] == "{":
+            found = _read_leniently(text, start)
+        if found is not None:
+            at = found.end
+            yield found
+        elif _BEGINS_LIKE_JSON.match(text, start):
+            return  # cut off or damaged: reading goes no further
+        else:
+            at = start + 1
+
+
+def _read_strictly(text: str, start: int) -> FoundJson | None:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    brackets = re.findall(r"[\[{}\]]", text[start:end])
+    depth = max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets))
+    return FoundJson(value, start, end) if depth <= _DEEPEST else None
 
 
 _TOKEN = lazy_pattern(
-    r"(?P<space>\s+|//[^\n]*)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
-    r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
-    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)|(?P<python>(?:True|False|None)\b)"
-    r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
+    # comments, remarks in brackets, and a comma with nothing behind it, are read like spaces
+    r"(?P<space>(?:\s|//[^\n]*|/[* ][^/\n]*[* ]/|\([^()\"\d\n]*\)|\.{3}"
+    r"|,(?=(?:\s|//[^\n]*|\.{3})*[}\]]))+)"
+    # quotation marks in a text end it only before a sign: "It is "good""; without one, the line
+    # above another field ends it
+    r"|(?P<double>\"(?:(?!\n\s{0,40}\"[\w ]{1,60}\"\s?:)[^\"\\]|\\.|\"(?!\s*[,}\]:]))*"
+    r"(?:\"|(?=\n\s{0,40}\"[\w ]{1,60}\"\s?:)))"
+    r"|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
+    r"|(?P<python>(?:True|False|None)\b)"
+    r"|[{\[}\],:]|-?\d+(?:\.\d+)?(?=\s*[,}\](/\"]|\s*\n|\Z)(?!\s*/\s?\d)|(?:true|false|null)\b"
+    # names and texts without quotation marks
+    r"|(?P<bare>[^\W\d]\w*(?=\s*:)|(?<=[:\s])[^\s\"'{}\[\],:][^\"'{}\[\],:\n]{0,60}(?=[,}\n]))"
 )
-
-
-def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
-    """Return the object that begins here and where it ends; `None` if it is no object."""
-    pieces, closing = list[str](), list[str]()
-    whole: tuple[int, list[str]] = (0, [])
-    at = start
-    while token := _TOKEN.match(text, at):
-        kind, written = token.lastgroup, token[0]
-        at = token.end()
-        if kind == "open":
-            # {{"score": 4}}, as in a template
-            if text[token.start() : at + 1] == "{{":
-                at += 1
-            closing.append("}" if written == "{" else "]")
-        elif kind in ("comma", "close"):
-            if pieces and pieces[-1] in (",", ":"):
-                return None
-            if kind == "comma":
-                whole = len(pieces), closing.copy()
-                ahead = _TRAILING.match(text, at)
-                if ahead is not None:
-                    continue
-            elif not closing or closing.pop() != written:
-                return None
-        elif kind == "single":
-            written = json.dumps(written[1:-1].replace("\\'", "'"))
-        elif kind == "python":
-            written = {"True": "true", "False": "false", "None": "null"}[written]
-        elif kind in ("bare", "share"):
-            written = json.dumps(written)
-        elif kind == "double":
-            # quotation marks within: "It is "good""
-            written = '"' + re.sub(r"(?<!\\)\"", r'\\"', written[1:-1]) + '"'
-        if kind != "space":
-            pieces.append(written)
-        if kind == "close" and not closing:
-            end = at + (text[at : at + 1] == "}" and text.startswith("{{", start))
-            return _decoded(pieces, end)
-    if token is None and at < len(text) and not _CUT_OFF.match(text, at):
-        return None
-    kept, opened = whole
-    return _decoded([*pieces[:kept], *reversed(opened)], len(text)) if kept else None
-
-
-_TRAILING = lazy_pattern(r"\s*[}\]]")
+_STRICT: dict[str | None, Callable[[str], str]] = {
+    "double": lambda text: '"' + re.sub(r'(?<!\\)"', r"\"", text[1:].removesuffix('"')) + '"',
+    "single": lambda text: json.dumps(text[1:-1].replace("\\'", "'")),
+    "python": {"True": "true", "False": "false", "None": "null"}.__getitem__,
+    "bare": json.dumps,
+}
+_CLOSING = {"{": "}", "[": "]"}
 # a text or a number that nothing ends
-_CUT_OFF = lazy_pattern(r"[\"'][^\"]*\Z|-?[\d.]*\Z|\w*\Z")
+_CUT_OFF = lazy_pattern(r"\s*(?:[\"'][^\"]*|-?[\d.]*|\w*)\Z")
 
 
-def _decoded(pieces: list[str], end: int) -> tuple[Any, int] | None:
-    try:
-        return _DECODER.decode("".join(pieces)), end
-    except (ValueError, RecursionError):
+def _read_leniently(text: str, start: int) -> FoundJson | None:
+    """Return the object that begins here, read from strict JSON that is made of its tokens."""
+    pieces, opened, comma, at = list[str](), 0, 0, start
+    while token := _TOKEN.match(text, at):
+        # {{"score": 4}}, as in a template
+        at = token.end() + text.startswith("{{", token.start())
+        if token.lastgroup == "space":
+            continue
+        piece = _STRICT.get(token.lastgroup, str)(token[0])
+        if pieces and pieces[-1] not in "{[,:" and piece not in "}],:":
+            pieces.append(",")
+        if piece == ",":
+            comma = len(pieces)
+        pieces.append(piece)
+        opened += (piece in _CLOSING) - (piece in _CLOSING.values())
+        if not opened:
+            end = at + (text.startswith("{{", start) and text.startswith("}", at))
+            return _decode(pieces, start, end)
+    if not _CUT_OFF.match(text, at):
         return None
+    whole = _decode(pieces, start, len(text))
+    return whole or (_decode(pieces[:comma], start, len(text)) if comma else None)
+
+
+def _decode(pieces: list[str], start: int, end: int) -> FoundJson | None:
+    """Return the object that tokens make, with brackets that are open at its end closed."""
+    closing = list[str]()
+    for piece in pieces:
+        if piece in _CLOSING:
+            closing.append(_CLOSING[piece])
+        elif closing and piece == closing[-1]:
+            closing.pop()
+    found = _read_strictly("".join([*pieces, *reversed(closing)]), 0)
+    return found._replace(start=start, end=end) if found else None
 
 
 def object_schema(**fields: Json) -> Json:

@@ -9,8 +9,10 @@ and renormalized by their total mass.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from textassay.agents.reading.json_in_prose import object_schema
@@ -20,7 +22,7 @@ from textassay.runtime.messages import Aspect, ScoreError
 from textassay.runtime.model import Json, Sample, TokenLogprob
 
 MAX_LETTERS = 26
-MAX_POINTS = 101
+_MAX_POINTS = 101
 _REASON = (
     "The text does well in most respects and fails in some, as an attentive reader would notice."
 )
@@ -43,13 +45,9 @@ def points_of(scale: tuple[float, float], form: RatingForm) -> tuple[ScalePoint,
     low, high = scale
     steps = int(high - low)
     if form != "letters":
-        values = (
-            [low + i for i in range(steps + 1)]
-            # A scale of 0 to 100 is still listed; beyond that a prompt would hold more labels than
-            # text.
-            if is_whole(scale) and steps < MAX_POINTS
-            else [low, high]
-        )
+        # Beyond a scale of 0 to 100 a prompt would hold more labels than text.
+        is_listed = is_whole(scale) and steps < _MAX_POINTS
+        values = [low + i for i in range(steps + 1)] if is_listed else [low, high]
         return tuple(ScalePoint(f"{value:g}", value, "") for value in values)
     if not is_whole(scale) or steps >= MAX_LETTERS:
         raise ConfigurationError(
@@ -117,12 +115,12 @@ def dry_run_answer_of(
     return f"{label} stars. {_REASON}" if form == "stars" else f"{_REASON}\nScore: {label}"
 
 
-MIN_MASS = 0.1
+_MIN_MASS = 0.1
 """Below this probability of all labels together, their distribution says too little of the judge's
 rating."""
-NEGLIGIBLE = 0.01
+_NEGLIGIBLE = 0.01
 """A label below this probability need not be told apart from a longer one that begins like it."""
-ROUNDING = 1e-3
+_ROUNDING = 1e-3
 """How far above 1 servers that compute in half precision may push a probability."""
 # What tokens put around a label: white space, SentencePiece's and GPT-2's signs for a space,
 # markup.
@@ -162,16 +160,16 @@ def expectation(
             "distinguished; use n=20 or form=letters",
         )
     total = math.fsum(mass.values())
-    if total > 1 + ROUNDING:
+    if total > 1 + _ROUNDING:
         return _error(
             "MalformedLogprobs",
             f"the server's log-probabilities give all labels together probability {total:.4g},"
             " above 1; use n=20",
         )
-    if total < MIN_MASS:
+    if total < _MIN_MASS:
         return _error(
             "NoLabelMass",
-            f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use n=20",
+            f"all labels together have probability {total:.3g}, less than {_MIN_MASS:g}; use n=20",
         )
     value = math.fsum(point.value * mass[point.label] for point in points) / total
     # Rounding may put a mean of nothing but the highest label a hair above it.
@@ -187,8 +185,8 @@ def _error(kind: str, message: str) -> ScoreError:
 def _find_fault(tokens: Sequence[TokenLogprob]) -> ScoreError | None:
     """Return why log-probabilities are invalid: one is NaN, or above 0."""
     for token in tokens:
-        for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):
-            if not logprob <= ROUNDING:  # NaN is not, either
+        for text, logprob in ((token.token, token.logprob), *token.top):
+            if not logprob <= _ROUNDING:  # NaN is not, either
                 return _error(
                     "MalformedLogprobs",
                     f"the server sent the log-probability {logprob:g} for the token {text[:20]!r},"
@@ -198,27 +196,23 @@ def _find_fault(tokens: Sequence[TokenLogprob]) -> ScoreError | None:
 
 
 def _token_at(sample: Sample, start: int) -> int | None:
-    joined = "".join(token.token for token in sample.logprobs or ())
+    """Return the index of the token that holds a character of the text."""
+    tokens = [token.token for token in sample.logprobs or ()]
     # Tokens may begin with a space or a mark that the text does not have.
-    shift = joined.find(sample.text)
-    if shift < 0:
-        return None
-    end = 0
-    for index, token in enumerate(sample.logprobs or ()):
-        end += len(token.token)
-        # The first token that reaches beyond the place holds it.
-        if end > shift + start:
-            return index
-    return None
+    shift = "".join(tokens).find(sample.text)
+    index = bisect_right(list(accumulate(map(len, tokens))), shift + start)
+    return index if shift >= 0 and index < len(tokens) else None
+
+
+def _alternatives(token: TokenLogprob) -> dict[str, float]:
+    """Return log-probabilities by text; some servers leave the sampled token out of them."""
+    return {token.token: token.logprob} | dict(token.top)
 
 
 def _mass_by_label(token: TokenLogprob, points: Sequence[ScalePoint]) -> dict[str, float]:
     """Return the probability of each label as one token, over all its spellings."""
-    alternatives = dict(token.top)
-    # Some servers leave the sampled token out of its alternatives.
-    alternatives.setdefault(token.token, token.logprob)
     mass = dict.fromkeys((point.label for point in points), 0.0)
-    for text, logprob in alternatives.items():
+    for text, logprob in _alternatives(token).items():
         label = text.lstrip(_AROUND).rstrip()
         if label in mass:
             # "4", " 4" and "▁4" are one label in several spellings.
@@ -233,17 +227,13 @@ def _split_longer_labels(
     labels = [point.label for point in points]
     for short in labels:
         longer = [label for label in labels if len(label) > len(short) and label.startswith(short)]
-        if not longer or mass[short] < NEGLIGIBLE or any(mass[label] for label in longer):
+        if not longer or mass[short] < _NEGLIGIBLE or any(mass[label] for label in longer):
             continue
-        # Another label was sampled, so nothing is known of what would have followed this one.
-        if tokens[index].token.strip(_AROUND) != short:
+        # If another label was sampled, nothing is known of what would have followed this one, nor
+        # if the server lists no token behind this one, not even that of the end.
+        if tokens[index].token.strip(_AROUND) != short or index + 1 == len(tokens):
             return None
-        # Nor is it where the server lists no token behind this one, not even that of the end.
-        if index + 1 == len(tokens):
-            return None
-        whole = mass[short]
-        following = dict(tokens[index + 1].top)
-        following.setdefault(tokens[index + 1].token, tokens[index + 1].logprob)
+        whole, following = mass[short], _alternatives(tokens[index + 1])
         for label in longer:
             mass[label] = whole * math.exp(following.get(label[len(short) :], -math.inf))
         mass[short] = whole - math.fsum(mass[label] for label in longer)

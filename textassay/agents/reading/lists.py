@@ -27,6 +27,33 @@ _QUOTED = 120
 """Characters of an unusable entry that are kept."""
 
 
+# --- names of things that are known
+
+# Fluency (1-3)
+_PARENTHESES = lazy_pattern(r"\([^()]{0,60}\)|\[[^\[\]]{0,60}\]")
+# score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
+_AFFIX = lazy_pattern(r"\A(?:score|rating)-(?:of|for)-|-(?:scores?|ratings?|values?|evaluator)\Z")
+
+
+def slugs_of(name: str) -> tuple[str, ...]:
+    """Return the slugs under which a name may be known, the most literal one first.
+
+    Judges number a name, copy its scale from the prompt, and add `score` to it.
+    """
+    plain = re.sub(r"\A\W*\d{1,3}[.):]", "", name)
+    short = slug(_PARENTHESES.sub(" ", plain))
+    return slug(name), slug(plain), short, _AFFIX.sub("", short)
+
+
+def matching(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a name such as `SUM_BLEURT` or `Sum Bleurt score` stands for."""
+    by_slug = {slug(item): item for item in known}
+    return next((by_slug[one] for one in slugs_of(name) if one in by_slug), None)
+
+
+# --- names with definitions
+
+
 class ListItem(NamedTuple):
     """One thing of a list."""
 
@@ -49,52 +76,34 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
 
     Never raises; linear in the text, of which the first 40,000 characters are read.
     """
-    reply = _well_formed(text[:MAX_ANSWER])
-    items = _from_json(reply)
-    if items is None:
-        items = _from_table(reply) or _from_lines(reply)
+    # unpaired surrogates are replaced: UTF-16 pairs whole ones up
+    reply = text[:MAX_ANSWER].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    items = _from_json(reply) or _from_table(reply) or _from_lines(reply)
     entries: list[ListItem] = []
     dropped: list[Json] = []
-    seen: set[str] = set()
-    refused = {slug(name) for name in unwanted}
+    problems = {slug(name): "the criterion itself" for name in unwanted}
     for raw_name, raw_definition in items:
         entry = ListItem(_name(raw_name), _definition(raw_definition))
-        problem = _problem(entry, seen, refused, full=most is not None and len(entries) >= most)
-        if problem is None:
-            entries.append(entry)
-            seen.add(slug(entry.name))
+        problem = problems.get(slug(entry.name), "")
+        if not re.search(r"[^\W_]", entry.name) or len(entry.name) > _MAX_NAME:
+            problem = "no name"
+        elif not re.search(r"[^\W_]", entry.definition):
+            problem = "no definition"
+        elif not problem and len(entries) == most:
+            problem = "surplus"
+        if problem:
+            quoted = f"{raw_name}: {raw_definition}".strip()[:_QUOTED]
+            dropped.append({"text": quoted, "problem": problem})
         else:
-            dropped.append(
-                {"text": f"{raw_name}: {raw_definition}".strip()[:_QUOTED], "problem": problem}
-            )
+            entries.append(entry)
+            problems[slug(entry.name)] = "duplicate"
     return Listing(tuple(entries), tuple(dropped))
-
-
-def _well_formed(text: str) -> str:
-    """Replace unpaired surrogates in the text, which names and definitions cannot hold."""
-    # UTF-16 pairs whole surrogates up, so that only halves are replaced.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _problem(entry: ListItem, seen: set[str], refused: set[str], *, full: bool) -> str | None:
-    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > _MAX_NAME:
-        return "no name"
-    if not re.search(r"[^\W_]", entry.definition):
-        return "no definition"
-    if slug(entry.name) in refused:
-        return "the criterion itself"
-    if slug(entry.name) in seen:
-        return "duplicate"
-    return "surplus" if full else None
-
-
-_QUOTES = " \t*_`\"'“”‘’«»[]{}<>#:："
 
 
 def _name(raw: str) -> str:
     # "Relevance (1-5)"
     plain = re.sub(r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split()))
-    return plain.strip(_QUOTES)
+    return plain.strip(" \t*_`\"'“”‘’«»[]{}<>#:：")
 
 
 _META = r"(?:definition|description|meaning|explanation|criteri(?:on|a)|question)"
@@ -111,92 +120,86 @@ _NAME_KEYS = (
     "name", "aspect", "criterion", "criteria", "metric", "title", "sub_criterion", "subcriterion",
 )  # fmt: skip
 _DEFINITION_KEYS = ("definition", "description", "explanation", "meaning", "question")
-# {"result": {"aspects": [...]}}: deeper than this is no wrapping but content
-_WRAPPERS = 3
 
 
-def _from_json(text: str) -> list[tuple[str, str]] | None:
-    """Return the entries of the first JSON in an answer that lists any; `None` if none does."""
+def _from_json(text: str) -> list[tuple[str, str]]:
+    """Return the entries of the first JSON in an answer that lists any."""
     objects: list[tuple[str, str]] = []
     for part in find_json(text):
-        value = part.value
-        for _ in range(_WRAPPERS):  # {"aspects": [...]}
-            if isinstance(value, dict) and len(value) == 1:
-                (inner,) = value.values()
-                value = inner if isinstance(inner, list | dict) else value
+        value = _unwrap(part.value)
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return [_json_entry(item) for item in value]
         if isinstance(value, dict):
-            if not any(normalize_key(key) in _NAME_KEYS for key in value):
+            if _field(value, _NAME_KEYS) is None:
                 return [(key, _text(held)) for key, held in value.items()]
             objects.append(_json_entry(value))  # one object per line
-    return objects or None
+    return objects
+
+
+def _unwrap(value: Any) -> Any:
+    """Return the list or object in fields without siblings: `{"result": {"aspects": [...]}}`."""
+    while isinstance(value, dict) and len(value) == 1:
+        (inner,) = value.values()
+        if not isinstance(inner, list | dict):
+            break
+        value = inner
+    return value
 
 
 def _json_entry(item: Any) -> tuple[str, str]:
     if not isinstance(item, dict):
         return (item, "") if isinstance(item, str) else ("", repr(item))
-    by_key = {normalize_key(key): held for key, held in item.items()}
-    name = next((by_key[key] for key in _NAME_KEYS if key in by_key), None)
-    definition = next((by_key[key] for key in _DEFINITION_KEYS if key in by_key), "")
+    name = _field(item, _NAME_KEYS)
     if name is None and len(item) == 1:
-        name, definition = next(iter(item.items()))
-    return (name if isinstance(name, str) else "", _text(definition))
+        return next((key, _text(held)) for key, held in item.items())
+    return name if isinstance(name, str) else "", _text(_field(item, _DEFINITION_KEYS))
 
 
 def _text(held: Any) -> str:
-    if isinstance(held, dict):
-        return next(
-            (_text(held[key]) for key in _DEFINITION_KEYS if isinstance(held.get(key), str)), ""
-        )
-    return held if isinstance(held, str) else ""
+    found = _field(held, _DEFINITION_KEYS) if isinstance(held, dict) else held
+    return found if isinstance(found, str) else ""
 
 
-# | 1 | Fluency | Whether it reads well. |
-_ROW = re.compile(r"^\s{0,8}\|(?P<cells>.*)\|\s*$")
-# | Aspect | Definition |
-_HEADER = re.compile(
-    r"(?i)\A\W*(?:#|no\.?|number|name|(?:sub-?)?(?:aspect|criteri(?:on|a)|metric)s?)\W*\Z"
+def _field(item: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    by_key = {normalize_key(key): held for key, held in item.items()}
+    return next((by_key[key] for key in keys if key in by_key), None)
+
+
+# | # | Aspect | Definition |
+_HEADER = lazy_pattern(
+    r"(?i)\A\W*(?:#|no\.?|number|name|(?:sub-?)?(?:aspect|criteri(?:on|a)|metric)s?)?\W*\Z"
 )
 
 
 def _from_table(text: str) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for line in text.splitlines():
-        if not (row := _ROW.match(line)):
-            continue
-        cells = [cell.strip() for cell in row["cells"].split("|")]
+    for row in re.findall(r"(?m)^[^\S\n]{0,8}\|(.*)\|[^\S\n]*$", text):
+        cells = [cell.strip() for cell in row.split("|")]
         if len(cells) > 2 and re.fullmatch(r"\W*\d{0,3}\W*", cells[0]):
             cells = cells[1:]
-        if len(cells) < 2 or set(cells[0]) <= set(":- ") or _HEADER.match(cells[0]):
-            continue
-        rows.append((cells[0], cells[1]))
+        if len(cells) > 1 and not _HEADER.match(cells[0]):
+            rows.append((cells[0], cells[1]))
     return rows
 
 
 # "## 1. Fluency", "1) Fluency: ...", "- Fluency: ...", "Fluency: ..."
-_LINE = re.compile(
-    r"^(?P<indent>[ \t]{0,40})(?:(?P<heading>#{1,6}\s{0,3}(?:\(?\d{1,3}[.):]\s{0,3})?)"
-    r"|(?P<number>[*_]{0,2}\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?(?P<rest>.*)$"
+_LINE = lazy_pattern(
+    r"(?P<indent>[ \t]{0,40})(?:(?P<heading>#{1,6}\s{0,3}(?:\(?\d{1,3}[.):]\s{0,3})?)"
+    r"|(?P<bold>[*_]{0,2})(?P<number>\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?"
+    r"(?P<rest>.*)"
 )
-# **Fluency**: whether it reads well
-_BOLD = re.compile(
-    r"^(?P<name>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__)):?[ \t]{0,4}[:：–—-]?["
-    r" \t]{0,4}(?P<definition>.*)$"
-)
-# Fluency: whether it reads well   Fluency - whether it reads well
-_PAIR = re.compile(
-    r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}"
-    r"|$))(?P<definition>.*)$"
+# **Fluency** whether it reads well   Fluency: whether it reads well   Fluency - whether ...
+_PAIR = lazy_pattern(
+    r"(?P<bold>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__))[ \t]{0,4}(?::[ \t]{0,4})?[:：–—-]?(?P<more>.*)"
+    r"|(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：|(?:\s{0,3}:|\s{1,3}[-–—])(?=\s|$))(?P<definition>.*)"
 )
 # "Definition: ..." below a heading defines its entry and is none itself
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"
 )
 
 
-@dataclass(slots=True)
-class _ListLine:
+class _ListLine(NamedTuple):
     kind: str
     """`heading`, `number`, `bullet` or `plain`."""
     indent: int
@@ -214,18 +217,15 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
     items: list[list[str]] = []
     continues = False
     for line in lines:
-        is_outer = line.kind == kind and line.indent <= indent and line.whole
-        if is_outer and not _LABEL.match(line.name):
-            if line.name or kind != "plain":
-                items.append([line.name, line.definition] if line.name else ["", line.whole])
-                continues = True
-            elif items and continues:
-                items[-1][1] += " " + line.whole
-        elif line.whole and line.indent < indent:  # a title between two groups of entries
-            continues = False
+        opens = line.kind == kind and line.indent <= indent and not _LABEL.match(line.name)
+        if opens and line.whole and (line.name or kind != "plain"):
+            items.append([line.name, line.definition if line.name else line.whole])
+            continues = True
         elif not line.whole:
             # a definition may follow a heading after a blank line
             continues = bool(items) and not items[-1][1]
+        elif line.indent < indent:  # a title between two groups of entries
+            continues = False
         elif items and (continues or line.kind != "plain"):
             items[-1][1] += " " + line.whole
     return [(name, definition) for name, definition in items]
@@ -233,39 +233,33 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
 
 def _kind_of_entries(lines: list[_ListLine]) -> tuple[str, int]:
     """Return the kind of line that opens an entry, and how far at most it is indented."""
-    candidates = [line for line in lines if not _LABEL.match(line.name)]
+    marked = [line for line in lines if line.kind != "plain" and not _LABEL.match(line.name)]
     # entries with their definition on the same line are the surest sign
-    for complete in (True, False):
-        counted = Counter(
-            line.kind
-            for line in candidates
-            if line.kind != "plain" and bool(line.definition) >= complete
-        )
-        if counted:
-            kind = max(("heading", "number", "bullet"), key=lambda kind: counted[kind])
-            return kind, min(line.indent for line in candidates if line.kind == kind)
-    return "plain", 0
+    surest = [line for line in marked if line.definition] or marked
+    if not surest:
+        return "plain", 0
+    counted = Counter(line.kind for line in surest)
+    kind = max(("heading", "number", "bullet"), key=lambda kind: counted[kind])
+    return kind, min(line.indent for line in marked if line.kind == kind)
 
 
 def _read_line(line: str) -> _ListLine:
     match = _LINE.match(line)
     assert match is not None  # the pattern takes any line
-    rest = match["rest"].strip()
     kind = next((kind for kind in ("heading", "number", "bullet") if match[kind]), "plain")
-    indent = len(match["indent"].expandtabs(4))
-    if match["number"] and match["number"].startswith(("**", "__")):  # "**1. Relevance**: ..."
-        rest = match["number"][:2] + rest
-    pair = _BOLD.match(rest) or _PAIR.match(rest)
-    if pair:
-        name, definition = pair["name"], pair["definition"].strip()
+    rest = ((match["bold"] or "") + match["rest"]).strip()  # "**1. Relevance**: ..."
+    name, definition = "", ""
+    if pair := _PAIR.match(rest):
+        name = pair["bold"] or pair["name"]
+        definition = (pair["more"] or pair["definition"] or "").strip()
         if kind == "plain" and not definition:  # "Here are five aspects:"
             name = ""
-    else:
-        is_name = kind != "plain" and len(rest) <= _MAX_NAME
-        name = rest if is_name and not re.search(r"[.!?]\s*\Z", rest) else ""
-        definition = ""
-    return _ListLine(kind, indent, name, definition, rest)
+    elif kind != "plain" and len(rest) <= _MAX_NAME and not re.search(r"[.!?]\Z", rest):
+        name = rest
+    return _ListLine(kind, len(match["indent"].expandtabs(4)), name, definition, rest)
 
+
+# --- statements
 
 # "1. ", "(2) ", "3) ", "- ", "* "
 _ITEM = lazy_pattern(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022\u2013])\s+(?P<text>\S.*)$")
@@ -290,12 +284,11 @@ def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
 
 def _statements_from_json(reply: str) -> list[str] | None:
     """Return the texts of the last JSON list of texts; `None` if there is none."""
-    lists = list[list[str]]()
-    for part in find_json(reply):
-        value = part.value
-        if isinstance(value, dict) and len(value) == 1:  # {"claims": [...]}
-            value = next(iter(value.values()))
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            lists.append([one for one in value if isinstance(one, str)])
+    values = [_unwrap(part.value) for part in find_json(reply)]
+    lists = [
+        value
+        for value in values
+        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ]
     # reasoning models draft a list before they decide
     return lists[-1] if lists else None

@@ -8,13 +8,12 @@ does not exist, leaves a criterion out, or has no steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.reading.json_in_prose import find_json
-from textassay.agents.reading.lists import MAX_ANSWER
-from textassay.runtime.labels import slug
+from textassay.agents.reading.lists import MAX_ANSWER, matching
+from textassay.lazy import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +29,22 @@ class PlanReading:
     """What makes it unusable, each a clause to follow "the plan"; empty for a usable plan."""
 
 
-def matching(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a name such as `SUM_BLEURT` or `Sum Bleurt` stands for."""
-    target = slug(name)
-    return next((item for item in known if slug(item) == target), None)
-
-
 def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
     """Read a plan. Never raises; the first 40,000 characters are read, in linear time."""
-    reader = _ListReader(criteria, tools)
+    reader = _PlanReader(criteria, tools)
     reply = text[:MAX_ANSWER]
     for line in _lines_of_json(reply) or reply.splitlines():
         reader.read(line)
-    problems = [*reader.problems]
     if missing := [name for name in criteria if name not in reader.assistants]:
-        problems.append(f"does not say which assistant evaluators serve {', '.join(missing)}")
+        reader.problems.append(
+            f"does not say which assistant evaluators serve {', '.join(missing)}"
+        )
     if not reader.steps:
-        problems.append("has no numbered steps")
+        reader.problems.append("has no numbered steps")
     assistants = {
         name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants
     }
-    return PlanReading(assistants, tuple(reader.steps), tuple(dict.fromkeys(problems)))
+    return PlanReading(assistants, tuple(reader.steps), tuple(dict.fromkeys(reader.problems)))
 
 
 def _lines_of_json(text: str) -> list[str] | None:
@@ -82,36 +76,34 @@ def _items(held: Any) -> str:
 # "- ", "## ", "> **", "| ": what Markdown puts before a line's words
 _MARKS = r"[\s>*_`#|•·–—-]{0,12}"
 # "3. Check the facts."   "- Fluency: sum_bleurt"
-_PLAN_LINE = re.compile(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
+_PLAN_LINE = lazy_pattern(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
 # Fluency: sum_bleurt, nli   | Fluency | nli |   Fluency -> nli
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = lazy_pattern(
     r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
 )
 # "## Evaluation Steps:"   "Plan"
-_STEPS = re.compile(
+_STEPS = lazy_pattern(
     r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure"
     r"|instructions)\b[^.!?]{0,60}\W{0,6}$"
 )
 # nli, sum_bleurt and rouge / bertscore
-_AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
+_AND = lazy_pattern(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
 # "nli - it checks facts", "nli because ...", "nli (...)": what follows is not a name
-_WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
+_WHY = lazy_pattern(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
 # none   N/A   no assistant evaluators   keiner   無
-_NONE = re.compile(
+_NONE = lazy_pattern(
     r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?"
     r"|keine?r?|aucune?|ninguno|无|なし)"
     r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
 )
-# "sum_bleurt score"
-_SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
 
 
-class _ListReader:
+class _PlanReader:
     """Goes through a plan line by line."""
 
     def __init__(self, criteria: tuple[str, ...], tools: tuple[str, ...]) -> None:
         self._criteria, self._tools = criteria, tools
-        self._open: str | None = None  # criterion whose evaluators stand in the lines below it
+        self._open = ""  # criterion whose evaluators stand in the lines below it
         self._in_steps = False
         self.assistants: dict[str, list[str]] = {}
         self.steps: list[str] = []
@@ -123,45 +115,39 @@ class _ListReader:
             return
         rest = match["rest"].strip(" \t*_`|")
         if _STEPS.match(rest):
-            self._in_steps, self._open = True, None
+            self._in_steps, self._open = True, ""
         elif not self._in_steps and self._assigns(rest):
             return
         elif match["number"] and re.search(r"\w", rest):
             self.steps.append(rest)
-            self._open = None
+            self._open = ""
         elif self._in_steps and self.steps and re.search(r"\w", rest):
             self.steps[-1] += " " + rest
 
     def _assigns(self, rest: str) -> bool:
         """Take a line that says which evaluators serve a criterion; return whether it is one."""
         pair = _ASSIGNMENT.match(rest)
-        name = _bare(pair["name"] if pair else rest)
-        # A criterion's second line is prose about it ("Coherence: the order of ..."), not an
-        # assignment.
+        name, items = (pair["name"], pair["items"].strip()) if pair else (rest, "")
         criterion = matching(name, self._criteria)
-        if criterion is not None and criterion not in self.assistants:
-            items = pair["items"].strip() if pair else ""
-            self._open = None if items else criterion
-            self.assistants[criterion] = []
-            self._add(criterion, items)
-            return True
         if criterion is not None:
-            return False
-        if self._open is not None and matching(name, self._tools):
+            # its second line is prose about it ("Coherence: the order of ..."), no assignment
+            is_first = criterion not in self.assistants
+            if is_first:
+                self._open = "" if items else criterion
+                self._add(criterion, items)
+            return is_first
+        if self._open and matching(name, self._tools):
             self._add(self._open, name)
             return True
-        items = pair["items"] if pair else ""
-        if items.strip() and all(map(self._match_item, _split(items))):
+        is_unknown = bool(items) and all(matching(item, self._tools) for item in _split(items))
+        if is_unknown:
             self.problems.append(f"names the criterion {name[:60]!r}, which does not exist")
-            return True
-        return False
+        return is_unknown
 
     def _add(self, criterion: str, items: str) -> None:
-        held = self.assistants[criterion]
-        if _NONE.match(items):
-            return
-        for item in _split(items):
-            tool = self._match_item(item)
+        held = self.assistants.setdefault(criterion, [])
+        for item in () if _NONE.match(items) else _split(items):
+            tool = matching(item, self._tools)
             if tool is None:
                 self.problems.append(
                     f"names the assistant evaluator {item[:60]!r} for {criterion}, which"
@@ -169,17 +155,6 @@ class _ListReader:
                 )
             elif tool not in held:
                 held.append(tool)
-
-    def _match_item(self, item: str) -> str | None:
-        # As it stands first: a tool may itself be called "... score".
-        return matching(item, self._tools) or matching(_SCORE_WORD.sub("", item), self._tools)
-
-
-def _bare(name: str) -> str:
-    """Return a name without marks and without a scale in parentheses behind it."""
-    return re.sub(
-        r"\s{0,3}[(\[][^()\[\]]{0,60}[)\]]\s{0,3}\Z", "", name.strip(" \t*_`\"'“”#")
-    ).strip(" \t*_`\"'“”#")
 
 
 def _split(items: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import FIRST, LOOKING, command, group
+from textassay.cli.app import Panel, command, group
 from textassay.cli.console import messages, print_tables, say, warn, write_rows
 from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textassay.runtime.labels import LabelScale
 
 
-@command("annotate", panel=FIRST)
+@command("annotate", panel=Panel.FIRST)
 def annotate(
     data: flags.Data,
     *,
@@ -64,7 +64,7 @@ def annotate(
 
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
     again to continue. Decide how many ratings to collect before you look at an estimate: an
-    interval that is looked at after every batch misses the mean more often than it says.
+    interval that is checked after every batch misses the mean more often than it promises.
 
     Examples:
         textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl
@@ -83,8 +83,7 @@ def annotate(
     study = Study(
         tuple(Examples(data, labels=label_scales(task.aspects), **reading)),
         task,
-        # by default everybody rates everything: agreement among raters can then be measured on all
-        # items
+        # by default all raters rate all items, so that agreement among raters is measured on all
         per_item=per_item or raters,
         repeat_share=repeat,
         seed=seed,
@@ -121,10 +120,10 @@ def public_address(url: str) -> str:
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
-    """Print links for new raters, or anew for all, as only hashes of their tokens are kept."""
+    """Print links for new raters, or new links for all, since only hashes of tokens are stored."""
     if renew:
         for rater in ratings.raters.values():
-            # the old link stops working, which is what a lost or forwarded link needs
+            # the old link stops working, as it should if it was lost or forwarded
             token = await ratings.new_token(rater)
             say(f"{rater.name}: {address}/rate/{token}")
     elif ratings.raters:
@@ -135,7 +134,7 @@ async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, r
 
 
 def exposure(host: str, public: str | None) -> str | None:
-    """Return what others on the network can read; `None` if nothing crosses it unencrypted."""
+    """Return a warning of what others on the network can read; `None` if there is no such risk."""
     is_encrypted = public is not None and public.startswith("https://")
     if is_loopback(host) and (is_encrypted or public is None):
         return None
@@ -151,12 +150,12 @@ def exposure(host: str, public: str | None) -> str | None:
 
 
 async def _watch(ratings: CollectedRatings) -> None:
-    """Show how far it is until Ctrl-C."""
+    """Show the progress until Ctrl-C."""
     from rich.live import Live
 
     console = messages()
     if not console.is_terminal:
-        # a line in a log whenever there are more answers
+        # in a log, one line whenever there are more answers
         shown = len(ratings.answers)
         while True:
             await asyncio.sleep(10)
@@ -176,7 +175,7 @@ def agreement_table(ratings: Answers) -> Table:
 
     again = self_agreement(ratings)
     questions = ratings.study.questions
-    # labels without an order have no ordinal alpha, and ratings no nominal one that says much
+    # labels without an order have no ordinal alpha, and a nominal alpha of ratings says little
     labels = {name for one in questions if one.labels for name in one.names}
     unordered = {one.aspect for one in questions if one.kind == "labels" and not one.ordered}
     rows = [
@@ -195,7 +194,7 @@ def agreement_table(ratings: Answers) -> Table:
     return Table(columns, rows)
 
 
-group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
+group("ratings", "Exchange ratings with other annotation tools.", panel=Panel.LOOKING)
 
 
 @command("import", group="ratings")
@@ -282,13 +281,13 @@ def export_tasks(
 
 
 def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
-    """Return the labels of the task that is named, if one is."""
+    """Return the labels of the named task, if any."""
     from textassay.methods.library import tasks
 
     return label_scales(tasks.load(typed["task"]).aspects) if "task" in typed else {}
 
 
-@command("import", panel=LOOKING)
+@command("import", panel=Panel.LOOKING)
 def import_results(
     form: Annotated[
         str,
@@ -310,7 +309,7 @@ def import_results(
     from textassay.runtime.data.other_tools import read_results
 
     imported = read_results(form, file)
-    # now, so that what is wrong is not reported for a later copy
+    # checked now, so that errors name this file and not a later copy
     Examples(imported.rows).check()
     write_rows(out, imported.rows)
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import MAKING, command, group
+from textassay.cli.app import Panel, command, group
 from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import run_async
 from textassay.table import printable
 
-group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
+group("cache", "Inspect, verify or clear a response cache.", panel=Panel.MAKING)
 
 Folder = Annotated[Path, syntax.argument("DIR", "Cache folder.")]
 
@@ -91,15 +91,15 @@ async def _export(
     count = missing = 0
     exchanges = exchanges_of_run(folder, data=data, reading=reading)
     with storage_errors(f"{out} cannot be written"):
-        # "x": prompts hold the data, and an existing file may be somebody's
+        # "x": never overwrite an existing file with prompts, which contain the data
         opened = nullcontext(sys.stdout) if out is None else out.open("x", encoding="utf-8")
     with opened as file:
-        # closed at once if the reader of standard output goes away: the run's cache is open
+        # closes the run's cache at once if the reader of standard output goes away
         async with aclosing(exchanges):
             async for exchange in exchanges:
                 file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
                 count += 1
                 missing += exchange.answers is None
-        file.flush()  # the requests are counted once a reader or the disk has taken them
+        file.flush()  # requests are counted after the reader or the disk has received them
     without = f", {missing} of them without an answer in the cache" if missing else ""
     say(f"{count} requests{without}")

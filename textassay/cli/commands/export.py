@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import LOOKING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.runtime.errors import ConfigurationError
 
 
-@command("export", panel=LOOKING)
+@command("export", panel=Panel.LOOKING)
 def export(
     form: Annotated[str, syntax.argument("FORMAT", "inspect, mlflow, langfuse or promptfoo.")],
     run: flags.RunArgument,
@@ -23,10 +23,10 @@ def export(
         str | None, syntax.option("URL", "Server to send to, in place of a file: mlflow, langfuse.")
     ] = None,
     trace: Annotated[
-        str, syntax.option("FIELD", "Where a text has the id of its trace: id, group or a column.")
+        str, syntax.option("FIELD", "Field with the id of the text's trace: id, group or a column.")
     ] = "id",
     data: Annotated[
-        Path | None, syntax.option("DATA", "What was judged (default: the data of the run).")
+        Path | None, syntax.option("DATA", "The judged data (default: the data of the run).")
     ] = None,
     given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import SCORING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import Stopped, name_flags, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
@@ -47,10 +47,10 @@ FLAGS = (
 )  # fmt: skip
 
 
-@command("fit", panel=SCORING, asks_models=True)
+@command("fit", panel=Panel.SCORING, asks_models=True)
 def fit(
     data: flags.OptionalData = None,
-    # `--scores A B` is what people type, and without this argument B would be reported as unknown
+    # people type `--scores A B`; without this argument B would be reported as unknown
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
     method: Annotated[
@@ -80,7 +80,7 @@ def fit(
 
 
 def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
-    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
+    """Run `fit` with its flags and `--set` pairs, and return the exit status."""
     from textassay.fitting.api import learn_recorded
 
     again = _flags_to_apply(typed)
@@ -107,7 +107,7 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
 
 
 def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags with the rated examples in place of the data and of how these are read."""
+    """Return the flags with the opened examples in place of the data and its reading options."""
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.data.ratings import LabelReader
 
@@ -165,8 +165,8 @@ async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json
         return 0
     try:
         fit = await align_with_people(alignment, watch, again="repeat the same command to continue")
-    # the user has to change something first, so the status is 2; 3 would promise that repeating
-    # the command helps
+    # the user has to change something first, so the status is 2; 3 would mean that repeating the
+    # command helps
     except (RunFolderError, UnknownName):
         raise
     except TextassayError as error:
@@ -176,14 +176,14 @@ async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json
     _show(fit, again, as_json)
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
-        say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
+        say(f"without a rating (counted as gaps): {unscored}", style="yellow")
     return Status.UNSCORED if unscored else 0
 
 
 def _flags_to_apply(typed: Mapping[str, Any]) -> str:
-    """Return the flags that `score` needs as `fit` did: where the model is, and which texts."""
+    """Return the flags that `score` needs again: the model's address, and which texts to judge."""
     address = typed.get("api_base")
-    # data to judge have no ratings, and an address may hold a password
+    # the data to judge have no ratings, and an address may contain a password
     words = [] if address is None else ["--api-base", public_address(address)]
     for theirs, ours in (typed.get("fields") or {}).items():
         if not ours.startswith("human"):
@@ -192,7 +192,7 @@ def _flags_to_apply(typed: Mapping[str, Any]) -> str:
 
 
 def _show(fit: Fit, again: str, as_json: bool) -> None:
-    """Print the report, whose warnings are part of it, and how to apply the evaluator."""
+    """Print the report with its warnings, and the command that applies the evaluator."""
     from textassay.fitting.report import REPORT
 
     out = Path(fit)

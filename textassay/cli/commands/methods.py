@@ -23,7 +23,7 @@ import typer
 from pydantic import BaseModel
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import MAKING, command, group
+from textassay.cli.app import Panel, command, group
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, run_async
 from textassay.runtime.errors import (
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 ListRows = Sequence[Mapping[str, Any]]
 
 
-group("list", "List methods, tasks and settings.", panel=MAKING)
-group("draft", "Have a model write a tree of criteria or a plan, for people to edit.", panel=MAKING)
+group("list", "List methods, tasks and settings.", panel=Panel.MAKING)
+group("draft", "Have a model write a tree of criteria or a plan to edit.", panel=Panel.MAKING)
 
 
 @command("methods", group="list")
@@ -75,7 +75,7 @@ def methods(
     from textassay.methods.by_name import find, method_names
 
     if name is None:
-        # a method's docstring is its documentation, so the list cannot differ from it
+        # the list shows the docstring, so it cannot differ from the documentation
         docs = {each: (find(each).__doc__ or "").strip() for each in method_names()}
         _show(
             [{"method": each, "what": doc.partition("\n")[0]} for each, doc in docs.items()],
@@ -143,16 +143,16 @@ def _show(rows: ListRows, as_json: bool) -> None:
         # `default=str`: defaults of settings include paths and enumerations
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
-    # in a pipe or a file, too, they are folded: their last column is prose, and scripts take --json
+    # also folded in a pipe or file: the last column is prose, and scripts use --json
     console, columns = results(pipe_width=120), list(rows[0])
-    # beside three cells a narrow terminal has no room left for words: rows become paragraphs
+    # a narrow terminal has no space for words beside three cells, so rows become paragraphs
     if console.width < 100 and len(columns) > 2:
         console.print(Group(*(line for row in rows for line in _paragraph(row))))
         return
     table = plain_table(*columns, left=len(columns))
     for column in table.columns:
         if column.header == "default":
-            # one long default must not take the room of the words beside it
+            # a long default must not take the space of the words beside it
             column.max_width = 17
     for row in rows:
         table.add_row(*(Text(printable(_shown(row[column]))) for column in columns))
@@ -160,7 +160,7 @@ def _show(rows: ListRows, as_json: bool) -> None:
 
 
 def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Yield what a row is called and how it is given, and below that its words."""
+    """Yield a row's name and how it is given, and the description below."""
     from rich.text import Text
 
     *short, (_, words) = row.items()
@@ -196,7 +196,7 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@command("graph", panel=MAKING)
+@command("graph", panel=Panel.MAKING)
 def graph(
     method: Annotated[
         str,
@@ -215,20 +215,20 @@ def graph(
     from textassay.methods.fitted.evaluator import is_evaluator, load
     from textassay.runtime.backends.scripted import ScriptedModel
 
-    # a model that answers nothing: building a graph asks for a model's name and abilities only
+    # a stand-in: building a graph needs only the model's name and abilities
     models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
     options: dict[str, Any] = {}
     if is_evaluator(method):
         if load(method).model is None:
-            models = {}  # learned from recorded scores, it asks no model and refuses one
+            models = {}  # an evaluator of recorded scores asks no model and refuses one
         else:
-            options = {"allow_change": True}  # nothing is rated, so it does not matter by whom
+            options = {"allow_change": True}  # nothing is rated, so the rater does not matter
     built = build(method, models, task=given.get("task"), options=options)
     typer.echo(built.graph.to_mermaid())
 
 
 WRITING = flags.pick("api_base", "api_key_env", "max_cost", "price", "cache")
-"""How the model that writes is asked."""
+"""Settings of the model that writes."""
 
 
 @command("tree", group="draft")
@@ -256,7 +256,7 @@ def tree(
 async def _write_tree(
     method: str, out: Path, typed: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
 ) -> None:
-    """Grow the tree, write it, and print it; what could not be used goes to standard error."""
+    """Grow the tree, write it, and print it; unusable lines go to standard error."""
     from textassay.methods.by_name import METHODS
     from textassay.methods.checklist import write_checklist
     from textassay.methods.coascore import name_chains
@@ -277,8 +277,7 @@ async def _write_tree(
     async with open_models(typed["model"], settings) as models:
         grown = await growers[method](models, task, options)
     writers = ", ".join(typed["model"].values())
-    # outside of the models' block, so that a full disk is reported as itself and not as a failure
-    # of a model
+    # outside of the models' block, so that a full disk is not reported as a failure of a model
     with storage_errors(f"{out} cannot be written"):
         trees.save(grown.tree, out, source=f"{method} for {task.name}, by {writers}")
     for note in grown.notes:
@@ -334,7 +333,7 @@ async def _write_plan(
         made = tools_for(FusionEval.name, typed.get("tools") or (), models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
-        # nothing is saved that `score` would refuse later
+        # never save a plan that `score` would refuse
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
     writers = ", ".join(typed["model"].values())
@@ -344,14 +343,14 @@ async def _write_plan(
 
 
 def check_new_file(path: Path, kind: str) -> None:
-    """Refuse a path before anything is asked."""
+    """Refuse an unusable path before a model is asked."""
     from textassay.methods.library.toml import SUFFIXES
 
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(
             f"a {kind} is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}"
         )
-    # before the model is asked: what it writes is paid for
+    # before the model is asked, since its text costs money
     if path.exists():
         raise ConfigurationError(f"{path} exists; {kind}s are edited by hand and never overwritten")
     if not path.resolve().parent.is_dir():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import SCORING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.merging import Merged
 
 
-@command("resume", panel=SCORING, asks_models=True)
+@command("resume", panel=Panel.SCORING, asks_models=True)
 def resume(
     run: flags.RunArgument,
     *,
@@ -50,8 +50,9 @@ def resume(
     read = _flags_to_resume({**given, "data": data})
     if is_divided(run) and (absent := _merge_shards(run, partial=True).absent):
         say(
-            f"{run} has no shard {', '.join(absent)}: what it lacks is judged now. If another "
-            "machine is judging it, stop this command and run `textassay merge` once its folder is"
+            f"{run} has no shard {', '.join(absent)}: its scores are requested now. If another "
+            "machine is judging it, stop this command and run `textassay merge` once its folder "
+            "is"
             " here"
         )
     parsed = command_to_resume(run, read)
@@ -67,14 +68,14 @@ def resume(
 
 
 def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of `resume`, laid over the settings of the file of `--config`.
+    """Return the flags of `resume`, over the settings in the file of `--config`.
 
-    The file may be the one that the run was made with: what it says of the run itself, such as its
-    method and data, stays as the run has it.
+    The file may be the run's own: its keys for the run itself, such as method and data, are
+    ignored.
     """
     now = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
     configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
-    described = {"model": configured.get("model", {})}  # by the tables, as they were called
+    described = {"model": configured.get("model", {})}  # reported by the names of the tables
     return {**described, **settings_in(configured), **now}
 
 
@@ -86,7 +87,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
 
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)
-    # also if the graph has the name of a method, which would judge the rest
+    # also if the graph has the name of a method, which would otherwise judge the rest
     if "graph" in (manifest.get("method") or {}):
         raise ConfigurationError(
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
@@ -94,7 +95,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
         )
     if "data" in typed:
         request = request.model_copy(update={"data": str(typed["data"])})
-    # with a limit the kept rows are not all of the data, which a resumed run must have
+    # with a limit, the kept rows are only a part of the data, but a resumed run needs all
     elif request.limit is None:
         request = with_kept_rows(request, folder)
     if request.data is None:
@@ -113,14 +114,14 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     return to_command(request.model_copy(update=own), typed)
 
 
-@command("merge", panel=SCORING)
+@command("merge", panel=Panel.SCORING)
 def merge(
     run: Annotated[Path, syntax.argument("RUN", "Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
         bool,
         syntax.switch(
-            "--partial", "Merge what there is; `textassay resume RUN` completes the run."
+            "--partial", "Merge the existing shards; `textassay resume RUN` completes the run."
         ),
     ] = False,
     as_json: syntax.AsJson = False,
@@ -143,7 +144,7 @@ def merge(
             f"{made.missing} scores are missing; add them with: textassay resume {run}",
             style="yellow",
         )
-        # a partial merge is a finished run with scores missing, which is what status 1 says
+        # a partial merge is a finished run with missing scores: status 1
         return Status.UNSCORED
     return status
 

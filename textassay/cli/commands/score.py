@@ -1,6 +1,6 @@
 """`textassay score|tools ...`: judge examples; from the flags to the request, run and result.
 
-`resume` and `stress` carry out their runs with what is here.
+`resume` and `stress` execute their runs with these functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import FIRST, SCORING, command, group
+from textassay.cli.app import Panel, command, group
 from textassay.cli.console import capture_warnings, log_as_json, results, say, warn
 from textassay.cli.exits import as_stopped, run_async, with_flags
 from textassay.cli.progress import STYLES, Style, show_progress
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textassay.workers.worker import Opened
 
 
-@command("score", panel=FIRST, asks_models=True)
+@command("score", panel=Panel.FIRST, asks_models=True)
 def score(
     data: flags.OptionalData = None,
     *,
@@ -79,14 +79,14 @@ def score(
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
-        # as a dry run, so that neither --out nor a key is needed to look at prompts
+        # as a dry run, so that prompts can be shown without --out and without a key
         request = build_command({**read, "dry_run": True}, chosen).request
         run_async(show(request, show_prompts))
         return 0
     return run_async(execute(build_command(read, chosen), as_json=as_json))
 
 
-group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
+group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=Panel.SCORING)
 
 TOOLS_FLAGS = (
     flags.pick("config", "progress") | flags.READING | flags.pick("api_base", "api_key_env")
@@ -139,13 +139,6 @@ def tools_score(
     return run_async(execute(parsed, as_json=as_json))
 
 
-FLAG_NAMES = {
-    name: flag.name or name
-    for name in RunRequest.model_fields
-    if (flag := flag_of(RunRequest, name)) is not None
-}
-"""The fields of a request that are flags, with the names of these."""
-
 SHOWN_WARNINGS = (
     "textassay.runtime.calls.deciding",
     "textassay.runtime.calls.adaptation",
@@ -154,9 +147,10 @@ SHOWN_WARNINGS = (
     "textassay.runtime.batches.batch",
     "textassay.evaluation.opening",
 )
-"""Loggers whose warnings must reach the user of the command: samples in place of log-probabilities,
-an effort that a model lacks, a lost endpoint, a provider that fails or has no room, a
-file that no batch can be made of, settings of a role that is not asked."""
+"""Loggers whose warnings the command shows: samples in place of log-probabilities, an unsupported
+effort, a lost endpoint, a provider that fails or is full, a request that does not fit into a batch,
+settings of an unused role.
+"""
 
 
 @dataclass(frozen=True)
@@ -169,13 +163,13 @@ class ScoreCommand:
     workers: Processes | Cluster | None = None
     """The workers that judge; `None` to judge in this process."""
     names_folder: bool = False
-    """Whether the folder was not given, so that its name is printed before anything else."""
+    """Whether the folder was chosen automatically, so that its name is printed first."""
 
 
 def build_command(
     typed: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
-    """Make the command of its flags and `--set` pairs; messages call it `command`."""
+    """Make the command from its flags and `--set` pairs; `command` is its name in messages."""
     from textassay.evaluation.defaults import (
         check_keys,
         default_folder,
@@ -201,12 +195,15 @@ def build_command(
             )
         out = default_folder(str(typed["data"]))
     runtime, options = split_settings(chosen)
-    # flags such as --n are options of the method: they must be in the spec, which the manifest
-    # records
+    # flags such as --n are options of the method, which the manifest must record
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: typed[name] for name in ("n", "temperature", "seed") if name in typed}
     runtime |= settings_in(typed)
-    given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if flag in typed}
+    given = {
+        name: typed[flag.name or name]
+        for name in RunRequest.model_fields
+        if (flag := flag_of(RunRequest, name)) and (flag.name or name) in typed
+    }
     given |= {"data": str(typed["data"]), **flags.data_options(typed)}
     given |= {"method": method, "models": models, "out": out}
     given["aspects"] = with_criteria(
@@ -224,7 +221,7 @@ def build_command(
 
 
 def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
-    """Return the command that carries out a request as its flags say."""
+    """Return the command that executes a request with its flags."""
     return ScoreCommand(
         request=request,
         dry=bool(typed.get("dry_run")),
@@ -248,7 +245,7 @@ def _workers(typed: Mapping[str, Any]) -> Processes | Cluster | None:
             )
         return Cluster.parse(str(typed["cluster"]), typed.get("workers"))
     count = typed["processes"]
-    # more is a slip of the hand
+    # a larger number is a typing error
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
         raise ConfigurationError(f"--processes takes a number from 1 to 1024, not {count!r}")
     if "shard" in typed:
@@ -263,7 +260,7 @@ def _style(typed: Mapping[str, Any]) -> Style:
         raise UnknownName("log format", str(log), ("text", "json"))
     if given not in STYLES:
         raise UnknownName("progress style", str(given), STYLES)
-    # here rather than in the callers, because the value may come from a config file
+    # here and not in the callers, because the value may come from a config file
     if log == "json":
         log_as_json()
         return "none" if given == "none" else "json"
@@ -271,7 +268,7 @@ def _style(typed: Mapping[str, Any]) -> Style:
 
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
-    """Carry out the command, print the result and return the exit status."""
+    """Execute the command, print the result and return the exit status."""
     if command.names_folder:
         say(f"run folder: {command.request.out}")
     with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
@@ -321,7 +318,7 @@ def print_notice(line: str) -> None:
 
 @contextmanager
 def settings_in_errors() -> Iterator[None]:
-    """Name options and settings alike in errors: to the command line, both are settings."""
+    """Name options and settings in the same way in errors: on the command line, both use --set."""
     try:
         yield
     except UnknownName as error:
@@ -366,7 +363,7 @@ def load_adjustment(
         signatures = (method.signature, *traits_of(method).signatures)
         for name in judged:
             own = read.of(name)
-            # each score is checked for itself: only the first answers show what a model refuses
+            # checked with each score: the first answers show which parameters a model refuses
             is_one = own is not None and signature_of_method(own.signature) in signatures
             read.check(name, method.signature, allow_change=is_one)
         return read.apply
@@ -375,11 +372,11 @@ def load_adjustment(
 
 
 def _say_before(session: Session, command: ScoreCommand) -> None:
-    """Say what the user should know before anything is asked."""
+    """Print the notices that the user should see before a model is asked."""
     from textassay.evaluation.session import notices
 
     if Shard.parse(command.request.shard or "1/1").number > 1:
-        return  # the first shard says it for all
+        return  # the first shard prints it for all
     if session.warning:
         counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(with_flags(f"{session.warning}{counted}"))
@@ -392,19 +389,19 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
 
 
 async def _dry_run(command: ScoreCommand, *, as_json: bool) -> None:
-    """Print what a run would ask; one process counts as well as several."""
+    """Print the requests of a run; one process counts them, however many would run."""
     from textassay.methods.method import traits_of
 
     async with _open_command(command) as session:
         _say_before(session, command)
         choice, by_samples = traits_of(session.method).probabilities, None
-        # before the walk, whose answers settle it
+        # before the walk, whose answers determine it
         is_open = choice is not None and choice.reads_logprobs is None
         await _walk(session, command)
         if is_open:
             async with _open_command(command) as other:
                 instead = traits_of(other.method).probabilities
-                assert instead is not None  # it is the same method
+                assert instead is not None  # the method is the same
                 instead.refuse()
                 await _walk(other, command)
                 by_samples = other.usage
@@ -469,12 +466,12 @@ def print_estimate(
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
     if most_calls is not None:
-        results().print(f"up to {most_calls} calls per score: the judge ends when it knows enough")
-    results().print("an answer that cannot be used is asked for again, which is not counted")
+        results().print(f"up to {most_calls} calls per score: the judge stops when it knows enough")
+    results().print("an unusable answer is requested again, which is not counted")
     if thoughts:
         results().print(
-            f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; how"
-            " much a model thinks is not known before it has answered"
+            f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; "
+            "how much a model thinks is unknown before it has answered"
         )
     if by_samples is not None:
         price = by_samples.cost
@@ -486,7 +483,7 @@ def print_estimate(
 
 
 def _partly_known(costs: Mapping[str, float | None]) -> str:
-    """Say what is known of a cost, and for which models the price is missing."""
+    """Format the known part of a cost, and name the models without a price."""
     known, unpriced = known_cost(costs)
     if not known:
         return "unknown (give --price IN,OUT)"
@@ -497,13 +494,13 @@ def _partly_known(costs: Mapping[str, float | None]) -> str:
 
 
 def _format_cost(usage: Usage, cost: float) -> str:
-    # any model may think more than is assumed, so with thoughts there is no bound
+    # a model may think more than assumed, so with thoughts there is no upper bound
     bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
     return f"${cost:.4f} {bound}"
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
-    """Print means by aspect and what is unscored and why; return the exit status."""
+    """Print means by aspect, and unscored texts with reasons; return the exit status."""
     from textassay.runtime.storage.run_files import token_details
 
     # a run that was read from its folder has no session
@@ -511,8 +508,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     if as_json:
         session = {"failed_calls": now.failures, "costs": now.costs}
         typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
-        # judged by the summary of the whole run, resumed sessions included, not by what this one
-        # did
+        # from the summary of the whole run, including earlier sessions
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else Status.UNSCORED
     console = results()
@@ -532,7 +528,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
             labels = enumerate(run.labels[name].names)
             show(f"{name}: " + ", ".join(f"{label} {given[name, at]}" for at, label in labels))
     usage = summary["usage"]
-    # calls of this session without an answer, which usage does not count
+    # calls of this session without an answer, which `usage` does not count
     unanswered = f", {sum(now.failures.values())} failed" if now.failures else ""
     show(
         f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
@@ -561,14 +557,14 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
 
 
 def _cost_of(usage: Mapping[str, Any], now: Progress) -> str:
-    """Say what a run cost, or why that is not known."""
+    """Format the cost of a run, or why it is unknown."""
     if now.failures and not usage["calls"]:
-        return "unknown (no request was answered; what ran out of time may be charged)"
+        return "unknown (no request was answered; requests that timed out may be charged)"
     if usage["cost"] is not None:
         return f"${usage['cost']:.4f}"
     if not usage["prompt_tokens"]:
         return "unknown (the server reports no tokens)"
-    # of earlier sessions of the run, the costs by model are not known
+    # the costs by model of earlier sessions are unknown
     return _partly_known(now.costs if now.usage.calls == usage["calls"] else {})
 
 
@@ -577,7 +573,7 @@ def _summary_of(run: Run) -> dict[str, Any]:
         return run.summary()
     from textassay.runtime.storage.run_files import read_summary
 
-    # from `summary.json`: reading all scores again would take a seventh of a cached run
+    # from `summary.json`, since reading all scores again would slow down a cached run
     written = read_summary(run.folder)
     return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import FIRST, LOOKING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import capture_warnings, print_tables, results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textassay.report.source import DataSource, JoinedPage, RunSource
 
 
-@command("show", panel=LOOKING)
+@command("show", panel=Panel.LOOKING)
 def show(
     run: flags.RunArgument,
     id_: Annotated[
@@ -43,7 +43,7 @@ def show(
         bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
     jurors: Annotated[
-        bool, syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs.")
+        bool, syntax.switch("--jurors", "Print the gain and the cost of each juror of a jury.")
     ] = False,
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.MAPPED],
@@ -105,7 +105,7 @@ def _show_example(
 
     rows = run.table.rows_of(id_)
     if not rows:
-        # the ids of the run, not of the data: the error suggests those with scores
+        # the ids of the run, not of the data, so that the error suggests ids with scores
         raise UnknownName("example of this run", id_, run.table.ids)
     shown = [show_score(run, data, joined, row) for row in rows]
     if as_json:
@@ -159,7 +159,7 @@ async def _show_exchanges(
 
 
 async def show_prompts(request: RunRequest, count: int) -> None:
-    """Print what `score` would ask for the first `count` examples."""
+    """Print the prompts of `score` for the first `count` examples."""
     from textassay.evaluation.exchanges import exchanges_ahead
 
     await _print(exchanges_ahead(request, count))
@@ -180,7 +180,7 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
                 )
             for answer, thought in zip_longest(exchange.answers or (), exchange.thoughts):
                 typer.echo(printable(f"--- answer ---\n{answer}"))
-                if thought:  # its first characters; JSON has all that was kept
+                if thought:  # only the beginning; JSON has the whole thought
                     folded = indent(clip(thought, 1000), "    ")
                     typer.echo(printable(f"    --- thought before it ---\n{folded}"))
             for choice, logprob in (exchange.logprobs or {}).items():
@@ -191,7 +191,7 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             typer.echo()
 
 
-@command("view", panel=LOOKING)
+@command("view", panel=Panel.LOOKING)
 def view(
     run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
@@ -219,19 +219,20 @@ def view(
 
     async def serving() -> None:
         viewer = Viewer(run, host=host, data=open_examples(run, human, given))
-        # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
+        # SIGTERM is the normal way to stop the server, so the status is not that of an interrupted
+        # run
         with suppress(asyncio.CancelledError):
             async with viewer.serving(port) as address:
                 started(address)
                 await asyncio.Event().wait()
 
     if hasattr(os, "nice"):
-        os.nice(10)  # on a busy machine the run that is watched goes first
+        os.nice(10)  # lower priority than the watched run
     with suppress(KeyboardInterrupt):
         run_async(serving())
 
 
-@command("report", panel=FIRST)
+@command("report", panel=Panel.FIRST)
 def report(
     runs: Annotated[
         list[Path],
@@ -259,9 +260,7 @@ def report(
     title: Annotated[
         str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
-    note: Annotated[
-        str, syntax.option("TEXT", "What readers should know, below the heading.")
-    ] = "",
+    note: Annotated[str, syntax.option("TEXT", "Note for readers, shown below the heading.")] = "",
     given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
@@ -308,7 +307,7 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     if chosen == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
     elif chosen == "csv":
-        # one table after the other, below their titles
+        # one table after another, below their titles
         titles = (f"# {table.title}\n" if table.title else "" for table in tables)
         text = "\n".join(map(str.__add__, titles, map(to_csv, tables)))
     else:
@@ -320,7 +319,7 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 
 
 def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
-    """Print what each juror adds to a jury without negative weights, and what they reach."""
+    """Print the gain of each juror in a jury without negative weights, and the jury's agreement."""
     from textassay.cli.rated import RatedInput
     from textassay.fitting.importance import juries, jury_tables, labels_of_jurors, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
@@ -349,7 +348,7 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
 
 
 def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
-    """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    """Return each juror's cost in dollars per text, from a run's usage; empty for other files."""
     from textassay.fitting.importance import juror_of
     from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 

@@ -1,4 +1,4 @@
-"""`textassay skill`: how coding agents use the command line."""
+"""`textassay skill`: instructions for coding agents."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from textassay.cli import syntax
-from textassay.cli.app import MAKING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import say
 
 
-@command("skill", panel=MAKING)
+@command("skill", panel=Panel.MAKING)
 def skill(
     *,
     install: Annotated[

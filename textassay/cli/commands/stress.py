@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import DECIDING, command
+from textassay.cli.app import Panel, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS, as_stopped, run_async
 from textassay.cli.progress import show_progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textassay.stress.verdicts import StressResult
 
 
-@command("stress", panel=DECIDING, asks_models=True)
+@command("stress", panel=Panel.DECIDING, asks_models=True)
 def stress(
     data: flags.OptionalData = None,
     *,
@@ -93,7 +93,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
     request = command.request
     stage = (request.stress or {}).get("stage")
-    # parts share the models and the budget of the whole, so they are resumed together
+    # the parts share models and budget, so they are resumed together
     if stage:
         raise ConfigurationError(
             f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
@@ -114,7 +114,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
         nonlocal most_calls
         most_calls = traits_of(session.method).most_calls
         if stage and command.progress != "none":
-            say(f"{stage}: the originals once more")
+            say(f"{stage}: the originals again")
         async with show_progress(
             lambda: session.engine.progress, command.progress, dry=command.dry
         ):
@@ -135,8 +135,8 @@ def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
 
     print_tables([result], result.as_dict(), as_json=as_json)
     if plan.margin is not None:
-        # with a gate its verdict decides alone: unscored pairs are reported, and too many make
-        # tests inconclusive
+        # with a gate, its verdict alone decides the status: unscored pairs are reported, and too
+        # many make tests inconclusive
         verdict = gate(result.rows, result.untested)
         say(f"gate: shifts of at most {plan.margin:g} points: {verdict}")
         return GATE_STATUS[verdict]

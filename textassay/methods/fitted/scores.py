@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from textassay.agents.aggregation import broken_part, common_fields
+from textassay.agents.aggregation import broken_part, common_fields, leave_unscored, usage_of
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -37,14 +36,12 @@ from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, constant
 from textassay.runtime.messages import (
-    NO_USAGE,
     Aspect,
     Assignment,
     Example,
     Failure,
     How,
     Score,
-    ScoreError,
 )
 from textassay.runtime.model import Json
 from textassay.version import __version__
@@ -98,12 +95,12 @@ class FittedScorer:
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
         """Return a score for each aspect; abstain if the example has none of the features."""
-        about = partial(common_fields, example, how="fused", signature=signature)
+        shared: Json = {"how": "fused", "signature": signature}
         # without any feature the aggregator would predict the mean of the training ratings
         if all(map(math.isnan, features)):
             message = "the example has none of the evaluator's features"
-            error = ScoreError(type="NoFeatures", message=message)
-            return [Score(outcome="abstained", error=error, **about(aspect)) for aspect in aspects]
+            problem = {"type": "NoFeatures", "message": message, "outcome": "abstained"}
+            return leave_unscored(example, aspects, problem, **shared)
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._predict((features, example.system, source))
         scores = []
@@ -118,7 +115,8 @@ class FittedScorer:
                 evidence = self._evidence(features, verdict.clipped, verdict.because, at, means)
                 if value != raw:
                     evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
-            scores.append(Score(value=value, evidence=tuple(evidence), **about(aspect)))
+            about = common_fields(example, aspect, **shared)
+            scores.append(Score(value=value, evidence=tuple(evidence), **about))
         return scores
 
     def _predict_rows(self, rows: Sequence[FeatureRow]) -> list[_Prediction]:
@@ -358,15 +356,16 @@ class LearnedTree(_FittedMethod):
         # unlike a node without a usable rating, a node that could not be asked about is not filled
         # with a mean: a failure of the network must not become a part of a score
         if error := broken_part(ratings):
-            about = partial(common_fields, example, how="fused", signature=self.signature)
-            scores = [Score(outcome="error", error=error, **about(aspect)) for aspect in aspects]
+            problem = {**error.model_dump(), "outcome": "error"}
+            scores = leave_unscored(
+                example, aspects, problem, how="fused", signature=self.signature
+            )
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
             scores = await self._verdicts.scores(example, aspects, features, self.signature)
-        usage = sum((part.usage for part in ratings if isinstance(part, Score)), NO_USAGE)
         # usage of the shared ratings is counted once, on the first aspect
-        return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
+        return [scores[0].model_copy(update={"usage": usage_of(ratings)}), *scores[1:]]
 
     def describe(self) -> dict[str, Any]:
         """Return options, aspects, the evaluator's digest, and the judge's own description."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from pydantic import Field
 
 from textassay.agents.prompt_template import Task
-from textassay.agents.reading.plans import matching
+from textassay.agents.reading.lists import matching
 from textassay.methods.library.toml import (
     FORMAT,
     check_format,

@@ -97,6 +97,12 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
         raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
 
 
+def read_as(path: Path, message: type[M]) -> tuple[M, str]:
+    """Return the content of the file as a message, and 6 hex digits that change with the file."""
+    table = read_toml(path)
+    return validate_as(path, table.content, message), table.digest
+
+
 def refuse_unknown(
     path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
 ) -> None:

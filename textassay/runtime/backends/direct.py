@@ -97,8 +97,8 @@ class DirectModel(PostingModel):
             try:
                 return await self._complete(request, posting)
             except RequestRefused as error:
-                served_at = error.refusal.instead if error.refusal else ""
-                if served_at != f"/v1{responses_format.PATH}" or not request.messages:
+                is_elsewhere = error.refusal is not None and error.refusal.kind == "api"
+                if not is_elsewhere or not request.messages:
                     raise
                 self._uses_responses = True
         return await self._respond(request, posting)

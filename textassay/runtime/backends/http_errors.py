@@ -45,9 +45,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.parameters import ANYTHING
 
-QUOTED_CHARACTERS = 300
-"""Longest quotation of a server in a message."""
-
 _LITELLM_PREFIX = "llm_provider-"
 """LiteLLM's proxy puts it before the names of a provider's headers."""
 _PAGE = lazy_pattern(
@@ -135,7 +132,7 @@ def _page_text(text: str) -> str:
     return html.unescape(re.sub(tags, " ", text))
 
 
-def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = QUOTED_CHARACTERS) -> str:
+def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = 300) -> str:
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     It is put between “ and ”, which set it apart from our own words: the command line replaces
@@ -273,7 +270,7 @@ def _of_status(
     where, secrets, key = server
     if page := is_page(body):
         title = _page_title(body)
-        body = _page_text(as_text(body)[: 64 * QUOTED_CHARACTERS])
+        body = _page_text(as_text(body)[:20_000])
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
     shown = title if page else detail
@@ -294,7 +291,8 @@ def _of_status(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
         )
-    refused = request_refused(message, status, body, sent)
+    # a page of a firewall or gateway refuses no parameter, whatever its words
+    refused = request_refused(message, status, body, {} if page else sent)
     if refused.refusal:
         return refused
     if status in (400, 403, 422) and FAULTS["filter"].search(both):

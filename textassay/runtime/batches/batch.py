@@ -603,10 +603,11 @@ class PollPolicy:
     """How often a provider is asked about batches, and how long; in seconds."""
 
     quiet: float = 2.0
-    """Time without a further request after which a batch is submitted: a graph sends all requests
-    that it can in one turn of the loop, and its tools take no longer."""
+    """Longest time without a further request after which a batch is submitted, which
+    `BatchQueue` shortens: a graph sends all requests that it can in one turn of the loop, and its
+    tools take no longer."""
     interval: float = 60.0
-    """Longest time between two looks at a batch."""
+    """Longest time between two looks at a batch; the first ones follow each other sooner."""
     call: float = 120.0
     """Time for one small call; uploads and results get ten times as long or more."""
     outage: float = 300.0
@@ -654,7 +655,7 @@ class _Wait:
     """One reason for which a batch waits."""
 
     since: float | None = None
-    pause: float = 1.0
+    pause: float = 0.1
     is_reported: bool = False
 
 

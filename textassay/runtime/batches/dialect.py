@@ -223,9 +223,6 @@ def check_request(
             raise CapabilityError(f"batches of {provider} do not take {feature}")
 
 
-_JSON = {"Content-Type": "application/json"}
-
-
 class BatchHttp(HttpClient):
     """Asks one provider; its errors are ours."""
 
@@ -237,11 +234,11 @@ class BatchHttp(HttpClient):
 
     async def get(self, path: str) -> Any:
         """Return the value at a path."""
-        return await self.ask("GET", path, b"", _JSON)
+        return await self.ask("GET", path, b"", {"Content-Type": "application/json"})
 
     async def post(self, path: str, body: bytes) -> Any:
         """Return the answer to a body."""
-        return await self.ask("POST", path, body, _JSON)
+        return await self.ask("POST", path, body, {"Content-Type": "application/json"})
 
     async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
         """Upload a file as a form and return the parsed answer."""

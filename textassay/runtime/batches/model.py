@@ -27,6 +27,7 @@ from textassay.runtime.batches.batch import (
     BatchContext,
     BatchUnfinished,
     PendingRequest,
+    loop_time,
     plain_request,
 )
 from textassay.runtime.batches.dialect import BatchHttp, BatchRecord, Dialect
@@ -85,6 +86,10 @@ class BatchQueue(Wrapper):
         self._queued: defaultdict[_RequestGroup, _Pending] = defaultdict(_Pending)
         self._tasks: dict[Batch, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._active_at = 0.0
+        """When the last request was queued, or the last answer came, which may lead to another."""
+        self._longest_gap = 0.0
+        """Longest time in seconds from there to the next request: its tools take as long."""
         self._started = self._closed = False
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -115,7 +120,9 @@ class BatchQueue(Wrapper):
                     return kept
                 if not future.done():
                     self._ensure_asked(pending)
-                return await future
+                answer = await future
+                self._active_at = loop_time()
+                return answer
         finally:
             if not pending.is_awaited:
                 self._withdraw(pending)
@@ -204,8 +211,14 @@ class BatchQueue(Wrapper):
             self._timer.cancel()
         if self._closed:
             return
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._context.policy.quiet, self._cut_all)
+        now, quiet = loop_time(), self._context.policy.quiet
+        if self._active_at:
+            self._longest_gap = max(self._longest_gap, now - self._active_at)
+        self._active_at = now
+        # a request that comes too late costs a batch; in `submit_only` it would cost a session
+        if not self._context.submit_only:
+            quiet = min(quiet, 0.2 + 4 * self._longest_gap)
+        self._timer = asyncio.get_running_loop().call_later(quiet, self._cut_all)
 
     def _cut_all(self) -> None:
         self._timer = None

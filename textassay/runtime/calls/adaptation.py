@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, layers
 from textassay.runtime.calls.retry import probe_like
@@ -25,8 +25,6 @@ from textassay.runtime.calls.traits import (
     Sampling,
     carries,
     choose_effort,
-    drop_parameter,
-    find_number,
     fit,
     guess_traits,
     limit_number,
@@ -35,13 +33,13 @@ from textassay.runtime.calls.traits import (
 )
 from textassay.runtime.errors import (
     AnswerUnfinished,
-    BudgetReached,
     CapabilityError,
     ContextTooLong,
     MalformedResponse,
-    ModelError,
     NoLogprobs,
+    Refusal,
     RequestRefused,
+    TextassayError,
 )
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
@@ -120,16 +118,11 @@ class Adaptation:
         """The key of the traits in a store of answers."""
         return hashlib.sha256(b"learned" + self._key).hexdigest()
 
-    @property
-    def is_guess(self) -> bool:
-        """Whether nothing was learned yet."""
-        return self.learned == guess_traits(self._model)
-
     def restore(self, value: bytes) -> None:
         """Begin with the traits that an earlier process has stored."""
         if self._key not in KNOWN:
             stored = ModelTraits.model_validate(decode(value))
-            recorded = {name: getattr(stored, name) for name in RECORDED_TRAITS}
+            recorded = stored.model_dump(include=RECORDED_TRAITS)
             self.adopt(self.learned.learn(**recorded), unsaved=False)
 
     def learn(self, **update: Any) -> None:
@@ -144,10 +137,6 @@ class Adaptation:
         if self.is_remote:
             KNOWN[self._key] = traits
         self.unsaved = unsaved
-
-    def want(self, call: Call) -> Call:
-        """Return a call with the parameters that the settings add to it."""
-        return self.sampling.put_into(call)
 
     def adapt(self, call: Call, least: int = 0) -> Call:
         """Return a wanted call as it is sent, with at least `least` tokens for a thought."""
@@ -173,58 +162,36 @@ class Adaptation:
 
     def note_answer(self, call: Call, answer: AnyResponse) -> None:
         """Learn the model's name, and whether it thinks and sends log-probabilities."""
-        if answer.model is not None and answer.model not in self._answered_as:
-            self._note_model(answer.model)
-        thinks = self.learned.thinks
-        if not thinks and _shows_thought(answer):
-            thinks = True
+        names = self._answered_as
+        if answer.model is not None and answer.model not in names:
+            names.append(answer.model)
+            if len(names) == 2:
+                _log.warning(
+                    "the answers of %s come from another model: before from %r, now from %r; scores"
+                    " of both have the same signature",
+                    self._model.name,
+                    *names,
+                )
+        if not self.learned.thinks and _shows_thought(answer):
             self.learn(thinks=True)
         first = answer.samples[0] if isinstance(answer, Response) else None
         # an answer that is cut off, such as the one token of choices, may begin a thought
         if first is not None and first.finish_reason == "stop":
-            self.answers_at_once = not thinks
+            self.answers_at_once = not self.learned.thinks
         # a thought that took all tokens has no log-probabilities
         if not self.sends_logprobs and (first is None or first.logprobs):
             self.sends_logprobs = reads_logprobs(call.request)
-
-    def _note_model(self, name: str) -> None:
-        """Record another name that the server gives its model; warn of the second one."""
-        names = self._answered_as
-        if len(names) == 20:  # gateways may choose among more than a manifest should list
-            return
-        names.append(name)
-        if len(names) == 2:
-            _log.warning(
-                "the answers of %s come from another model: before from %r, now from %r; scores of"
-                " both have the same signature",
-                self._model.name,
-                *names,
-            )
 
     def note_too_long(self, call: Call) -> None:
         """Learn that prompts of this length or more exceed the context with this allowance."""
         allowance, length = call.posting.allowance, len(call.request.text)
         known = self.learned.too_long
-        shortest = min(known.get(allowance, length), length)
-        self.learn(too_long={**known, allowance: shortest})
+        self.learn(too_long={**known, allowance: min(known.get(allowance, length), length)})
 
-    def allow_more_thought(self, call: Call) -> bool:
-        """Learn that a thought took all tokens; return whether the next request has more."""
-        allowed, request = call.posting.allowance, call.request
-        self.learn(thinks=True)
-        if not isinstance(request, (Request, ChoicesRequest)):
-            return False
-        capped, most = find_number("max_tokens", call), self.learned.most.get("max_tokens")
-        if most is not None and capped is not None and capped >= most:
-            return False
-        if allowed < self.learned.allowance:  # learned from another request meanwhile
-            return True
-        larger = next((a for a in ALLOWANCES if a > allowed), 0)
-        if larger:
-            self.learn(allowance=larger)
-        return bool(larger)
-
-    # ---- refusals that name no parameter ----
+    def allow_more_thought(self, call: Call) -> None:
+        """Learn that a thought took all tokens of a call: later ones have more."""
+        larger = next((a for a in ALLOWANCES if a > call.posting.allowance), 0)
+        self.learn(thinks=True, allowance=max(larger, self.learned.allowance))
 
     def find_suspects(self, call: Call) -> list[str]:
         """Return the parameters of a call that may be refused, and may be left out."""
@@ -233,27 +200,17 @@ class Adaptation:
 
     def probe_without(self, names: Sequence[str], call: Call) -> Call:
         """Return a harmless question with the parameters of a call but for these."""
-        probe, request = probe_like(call), call.request
-        assert isinstance(request, Prompted)
-        assert isinstance(probe.request, Prompted)
+        request: Any = call.request
+        question: Any = probe_like(call).request
         system = [message for message in request.messages if message.role == "system"]
-        shown = probe.request.model_copy(update={"messages": (*system, *probe.request.messages)})
+        shown = question.model_copy(update={"messages": (*system, *question.messages)})
         traits = self.learned.learn(unsent=(*self.learned.unsent, *names))
-        return fit(traits, probe.about(cast("Request | ChoicesRequest", shown)))
-
-    def drop(self, name: str, call: Call) -> bool:
-        """Leave a parameter out from now on; return whether the call had it."""
-        before, traits = self.learned, drop_parameter(self.learned, name, call)
-        if traits is not before:
-            self.adopt(traits)
-        return traits is not before
+        return fit(traits, call.about(shown))
 
     def send_again(self, name: str) -> None:
-        """Undo `drop`."""
+        """Send a parameter that was left out."""
         self._omitted.discard(name)
         self.learn(unsent=tuple(other for other in self.learned.unsent if other != name))
-
-    # ---- records ----
 
     @property
     def described(self) -> dict[str, Any]:
@@ -377,22 +334,22 @@ class AdaptingModel(Wrapper, Memory):
                             answer = await attempts.ask_first(sent)
                 if answer is not None:
                     return answer
-        except (ModelError, BudgetReached, CapabilityError) as error:
-            await attempts.take_back_guess()
+        except TextassayError as error:
+            if attempts.guess:  # the request is refused without this parameter, too
+                adaptation.send_again(attempts.guess)
+                await self.save()
             if attempts.spent is not NO_USAGE:
                 error.usage = attempts.spent + (error.usage or NO_USAGE)
             raise
 
     async def restore(self) -> None:
-        if self._is_restored:
-            return
         async with self._restoring:  # the first requests come together
             if self._store is None or self._is_restored:
                 return
             value = await self._store.fetch(self.adaptation.store_key)
             if value is not None:
                 self.adaptation.restore(value)
-            elif not self.adaptation.is_guess:
+            elif self.adaptation.learned != guess_traits(self.wrapped):
                 # learned earlier in this process: replays of this store need it, too
                 self.adaptation.unsaved = True
                 await self.save()
@@ -427,15 +384,16 @@ class _Attempts:
     spent = NO_USAGE
     """Cost of the answers that had too few tokens, or no log-probabilities."""
     _repairs = _least_allowance = _without_logprobs = 0
-    _guess = ""
+    guess = ""
     """The parameter that probes found, until the request is answered without it."""
 
     def __init__(self, model: AdaptingModel, call: Call, ask: Send) -> None:
         self._model, self._adaptation, self._ask = model, model.adaptation, ask
-        self._call = self._adaptation.want(call)
+        self._call = self._adaptation.sampling.put_into(call)
 
     def next(self) -> Call:
         """Return the request as it is sent next."""
+        self._known = self._adaptation.learned
         return self._adaptation.adapt(self._call, self._least_allowance)
 
     async def ask_first(self, sent: Call) -> AnyResponse | None:
@@ -456,36 +414,36 @@ class _Attempts:
             # without the allowance, too, if the model turned out not to need it
             for taken in (sent, self._adaptation.adapt(self._call)):
                 self._adaptation.note_taken(taken)
-            await self._model.save()
         return answer
 
     async def ask(self, sent: Call) -> AnyResponse | None:
         """Return the answer; `None` to ask again, as this attempt has shown something new."""
-        adaptation = self._adaptation
         try:
             answer = await self._ask(sent)
         except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
         except (RequestRefused, NoLogprobs) as error:
             self._count(error)
-            if self._lacks_logprobs(error, sent) and await self._sends_logprobs(sent):
+            refusal = error.refusal
+            lacks_logprobs = refusal and refusal.kind == "drop" and refusal.parameter in LOGPROBS
+            if lacks_logprobs and reads_logprobs(sent.request) and await self._sends_logprobs(sent):
                 self._without_logprobs += 1
                 if self._without_logprobs == self.LOGPROB_ATTEMPTS:
                     raise MalformedResponse(
                         f"{self._model.name} sends log-probabilities with other answers, and sent"
                         f" none with this one in {self.LOGPROB_ATTEMPTS} attempts ({error})"
                     ) from error
-            elif not await self._finds_refused(sent, error):
-                self._learn(sent, error)
+            else:
+                self._learn(sent, error, refusal or await self._probe(sent, error))
         else:
-            self._guess = ""
-            adaptation.note_answer(sent, answer)
+            self.guess = ""
+            self._adaptation.note_answer(sent, answer)
             if not (
                 isinstance(answer, Response)
                 and answer.samples[0].finish_reason == "length"
                 and answer.is_unfinished
             ):
-                if adaptation.unsaved:
+                if self._adaptation.unsaved:
                     await self._model.save()
                 if self.spent is NO_USAGE:
                     return answer
@@ -494,8 +452,8 @@ class _Attempts:
         await self._model.save()
         return None
 
-    async def _finds_refused(self, sent: Call, error: RequestRefused | NoLogprobs) -> bool:
-        """Return whether probes find the parameter behind a refusal that names none.
+    async def _probe(self, sent: Call, error: RequestRefused | NoLogprobs) -> Refusal | None:
+        """Return the refusal of the parameter that probes find, if a refusal names none.
 
         Each probe leaves out half of the suspects: if it is answered, the refused parameter is
         among them. There are three at most, which is enough for eight suspects.
@@ -503,45 +461,24 @@ class _Attempts:
         adaptation = self._adaptation
         is_vague = isinstance(error, RequestRefused) and error.is_vague
         if not is_vague or adaptation.has_probed or adaptation.is_tried(sent):
-            return False
+            return None
         adaptation.has_probed = True
         suspects = adaptation.find_suspects(sent)
         for _ in range(3):
             if len(suspects) < 2:
                 break
             half = suspects[: len(suspects) // 2]
-            try:
-                answer = await self._ask(adaptation.probe_without(half, sent))
-            except RequestRefused as refusal:
-                self._count(refusal)
-                suspects = suspects[len(half) :]
-            else:
-                self.spent += answer.usage
-                suspects = half
-        if len(suspects) != 1 or not adaptation.drop(suspects[0], sent):
-            return False
-        self._guess = suspects[0]
-        return True
-
-    async def take_back_guess(self) -> None:
-        """Send the parameter that probes found again, as the request is refused without it, too."""
-        if self._guess:
-            self._adaptation.send_again(self._guess)
-            self._guess = ""
-            await self._model.save()
+            is_answered = await self._answer(adaptation.probe_without(half, sent))
+            suspects = half if is_answered else suspects[len(half) :]
+        if len(suspects) != 1:
+            return None
+        self.guess = suspects[0]
+        return Refusal("drop", self.guess)
 
     def _count(self, error: RequestRefused | NoLogprobs) -> None:
         """Add the cost of an error to `spent`, which the last error reports."""
         if error.usage is not None:
             self.spent, error.usage = self.spent + error.usage, None
-
-    @staticmethod
-    def _lacks_logprobs(error: RequestRefused | NoLogprobs, call: Call) -> bool:
-        """Return whether the request reads log-probabilities that were refused or not sent."""
-        refusal, request = error.refusal, call.request
-        if refusal is None or refusal.kind != "drop" or refusal.parameter in request.extra:
-            return False
-        return refusal.parameter in LOGPROBS and reads_logprobs(request)
 
     async def _sends_logprobs(self, sent: Call) -> bool:
         """Return whether the model sends log-probabilities with other answers.
@@ -551,28 +488,28 @@ class _Attempts:
         """
         if not self._adaptation.sends_logprobs:
             question = probe_like(sent)
-            try:
-                answer = await self._ask(question)
-            except (RequestRefused, NoLogprobs) as error:
-                self._count(error)
-            else:
-                self.spent += answer.usage
+            if answer := await self._answer(question):
                 self._adaptation.note_answer(question, answer)
         return self._adaptation.sends_logprobs
 
-    def _widen(self, sent: Call, usage: Usage | None, cause: Exception | None = None) -> None:
-        """Give the next attempt more tokens for its thought.
+    async def _answer(self, question: Call) -> AnyResponse | None:
+        """Return the answer to a harmless question; `None` if it is refused."""
+        try:
+            answer = await self._ask(question)
+        except (RequestRefused, NoLogprobs) as error:
+            self._count(error)
+            return None
+        self.spent += answer.usage
+        return answer
 
-        Raises:
-            AnswerUnfinished: It has none left.
-        """
+    def _widen(self, sent: Call, usage: Usage | None, cause: Exception | None = None) -> None:
+        """Give the next attempt more tokens for its thought; raise if none are left."""
         self.spent += usage or NO_USAGE
-        if self._adaptation.allow_more_thought(sent) and self._has_more_than(sent):
+        self._adaptation.allow_more_thought(sent)
+        if self._has_more_than(sent):
             return
         request, posting = sent.request, sent.posting
-        limit: int | None = posting.allowance
-        if isinstance(request, Request):
-            limit = posting.most_tokens(request)
+        limit = posting.most_tokens(request) if isinstance(request, Request) else posting.allowance
         tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
         raise AnswerUnfinished(
             f"{self._model.name} used all {tokens} before it answered; lower its effort "
@@ -580,42 +517,35 @@ class _Attempts:
         ) from cause
 
     def _has_more_than(self, sent: Call) -> bool:
-        """Return whether the next attempt has more tokens for its thought.
-
-        The context or the server's maximum may leave none, or the request may have no limit.
-        """
+        """Return whether the next attempt has more tokens for its thought, if any are left."""
         return self.next().posting.allowance > sent.posting.allowance
 
-    def _learn(self, sent: Call, error: RequestRefused | NoLogprobs) -> None:
+    def _learn(
+        self, sent: Call, error: RequestRefused | NoLogprobs, refusal: Refusal | None
+    ) -> None:
         """Learn from a refusal; raise it if nothing can be learned."""
         # a thought of fewer than 64 tokens is not shortened any more
         if isinstance(error, ContextTooLong) and sent.posting.allowance > 64:
             self._adaptation.note_too_long(sent)
             return
-        if error.refusal is None or self._repairs == self.MAX_REPAIRS:
+        if refusal is None or self._repairs == self.MAX_REPAIRS:
             raise error
-        if error.refusal.kind == "room":
+        if refusal.kind == "room":
             self._widen(sent, None, error)
             return
         self._repairs += 1
+        before = self._adaptation.learned
         # another request may have learned meanwhile what this one needs
-        if not _is_same(self.next(), sent):
+        if before is not self._known and not self.guess:
             return
         try:
-            before = self._adaptation.learned
-            traits = repair(before, error.refusal, sent)
+            traits = repair(before, refusal, sent)
             if traits is before:
                 raise error
             self._adaptation.adopt(traits)
             self.next()  # raises if the refused parameter may not be left out
         except CapabilityError as lacking:
             raise CapabilityError(f"{lacking} ({error})") from error
-
-
-def _is_same(one: Call, other: Call) -> bool:
-    """Return whether two calls are sent in the same form."""
-    postings = [call.posting._replace(is_probe=False) for call in (one, other)]
-    return one.request == other.request and postings[0] == postings[1]
 
 
 def adaptation_of(model: Model) -> Adaptation | None:

@@ -22,9 +22,8 @@ from contextvars import ContextVar, Token
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
-    CapabilityError,
     ConfigurationError,
-    ModelError,
+    TextassayError,
     TimedOut,
 )
 from textassay.runtime.images import IMAGE_TOKENS
@@ -84,8 +83,8 @@ class MeteredModel(Wrapper):
         """Answer and count the usage; a failed request counts with its unusable answers."""
         try:
             response = await ask(call)
-        except (ModelError, BudgetReached) as error:
-            # providers bill unusable answers (cut off, filtered, not JSON)
+        except TextassayError as error:
+            # providers bill unusable answers (cut off, filtered, not JSON, without probabilities)
             if error.usage is not None:
                 self._count(error.usage)
             raise
@@ -216,9 +215,6 @@ class TokenForecast:
         elif isinstance(request, Request) and request.max_tokens is None:
             self._unlimited.add(usage.completion_tokens / samples)
 
-
-CERTAIN = 0.5
-"""Share of an estimate that a true number of tokens exceeds: tokenizers differ by less."""
 
 ROUNDING = 1e-9
 """Share of the cap by which sums of floats may exceed it."""
@@ -379,7 +375,7 @@ class BudgetedModel(Wrapper):
     that reports neither counts with the reserved cost. Without a price, the first request goes
     alone, and the highest cost of a token so far is the price.
 
-    Reported usage is not trusted blindly: an answer counts with at least `CERTAIN` of the estimated
+    Reported usage is not trusted blindly: an answer counts with at least half of the estimated
     cost of its prompt and text, or with all of it if no prompt tokens are reported. Unusable
     answers count as well, and so does the prompt of a request that timed out, as providers bill
     both. Other failed requests cost nothing.
@@ -400,7 +396,7 @@ class BudgetedModel(Wrapper):
         if not self.budget.is_capped:
             try:
                 answer = self._add_cost(await ask(call))
-            except (ModelError, CapabilityError) as error:
+            except TextassayError as error:
                 self._price_failure(error)
                 raise
             self.budget.spent += answer.usage.cost or 0.0
@@ -418,7 +414,7 @@ class BudgetedModel(Wrapper):
         async with self.budget.reserve(most):
             try:
                 answer = self._add_cost(await ask(call))
-            except (ModelError, CapabilityError) as error:
+            except TextassayError as error:
                 self.budget.spent += self._cost_of_failure(request, error)
                 raise
             cost = answer.usage.cost
@@ -440,13 +436,13 @@ class BudgetedModel(Wrapper):
         """Return the lowest cost that an answer can have, whatever the server reports."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
-        # a reported prompt may be shorter than estimated, as tokenizers differ
-        share = CERTAIN if answer.usage.prompt_tokens else 1.0
+        # a reported prompt may be shorter than estimated: tokenizers differ, but by less than half
+        share = 0.5 if answer.usage.prompt_tokens else 1.0
         prompt = self._forecast.prompt(request)
         cached = min(answer.usage.cached_prompt_tokens, prompt)
         return share * self._cost(prompt, written, cached)
 
-    def _cost_of_failure(self, request: AnyRequest, error: ModelError | CapabilityError) -> float:
+    def _cost_of_failure(self, request: AnyRequest, error: TextassayError) -> float:
         """Return the assumed cost of a failed request: 0 if the server refused it."""
         self._price_failure(error)
         cost = error.usage.cost if error.usage else None
@@ -456,7 +452,7 @@ class BudgetedModel(Wrapper):
         least = self._cost(prompt, 0) if self.price else prompt * self._dearest_token
         return max(cost or 0.0, least)
 
-    def _price_failure(self, error: ModelError | CapabilityError) -> None:
+    def _price_failure(self, error: TextassayError) -> None:
         """Add the cost to the usage of an unusable answer."""
         usage = error.usage
         if usage is None or usage.cost is not None or not self.price:

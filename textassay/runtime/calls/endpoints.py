@@ -25,13 +25,6 @@ from textassay.runtime.model import AnyResponse, Model
 if TYPE_CHECKING:
     from textassay.runtime.calls.limits import Limiter
 
-_RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
-"""Failures after which an endpoint rests; after a rate limit its own limiter slows down."""
-
-_ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
-"""Failures after which another endpoint is asked at once, as no provider bills them. After a
-timeout the provider may still generate the answer, and bill it."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -130,11 +123,16 @@ class EndpointsModel(Wrapper):
             try:
                 answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
-                if isinstance(error, _RESTED):
+                has_failed = isinstance(
+                    error, (ServerFailed, ConnectionFailed, NothingListening, FatalModelError)
+                )
+                # after a rate limit it need not rest, as its own limiter slows down
+                if has_failed or isinstance(error, TimedOut):
                     endpoint.record_failure(loop.time(), error)
                 # not the ones that rest, or every failure would be multiplied by their number
                 others = [other for other in left if not other.is_cooling_down(loop.time())]
-                if not others or not isinstance(error, _ELSEWHERE):
+                # after a timeout the provider may still generate the answer, and bill it
+                if not others or not (has_failed or isinstance(error, RateLimited)):
                     raise
                 left = others
             else:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, cast
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     AnswerUnfinished,
-    BudgetReached,
     ConnectionFailed,
     FatalModelError,
     MalformedResponse,
@@ -32,6 +31,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     ServerFailed,
     ServerUnusable,
+    TextassayError,
     TimedOut,
     TransientError,
 )
@@ -147,7 +147,6 @@ MAX_WAIT = 60.0
 """Upper bound of any wait, in seconds, unless the server asks for a longer one."""
 
 _log = logging.getLogger(__name__)
-_DEFAULTS = Settings()
 
 
 class RetryingModel(Wrapper):
@@ -164,8 +163,8 @@ class RetryingModel(Wrapper):
         self,
         wrapped: Model,
         *,
-        attempts: int = _DEFAULTS.attempts,
-        total_timeout: float = _DEFAULTS.total_timeout,
+        attempts: int = Settings.model_fields["attempts"].default,
+        total_timeout: float = Settings.model_fields["total_timeout"].default,
         on_failure: Callable[[ModelError], None] = lambda error: None,
         gives_up: Callable[[BaseException], bool] = lambda error: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -222,13 +221,13 @@ class RetryingModel(Wrapper):
                         if number == 1:  # tenacity begins with the attempt that was made
                             raise first
                         answer = await ask(call)
-                    except (ModelError, BudgetReached) as error:
+                    except TextassayError as error:
                         # the error that is raised in the end has the cost of all attempts
                         spent, error.usage = spent + (error.usage or NO_USAGE), None
                         if isinstance(error, TransientError):
                             self.on_failure(error)
                         raise
-        except (ModelError, BudgetReached) as error:
+        except TextassayError as error:
             # other errors end a request whatever the number of attempts
             if isinstance(error, TransientError):
                 _say_attempts(error, number)

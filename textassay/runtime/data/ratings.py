@@ -19,7 +19,14 @@ from textassay.runtime.chat_formats import plain_name, short_repr
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.numerals import NumeralError, read_numeral
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import LabelScale, LabelSets, find_pair, member_name, number_of
+from textassay.runtime.labels import (
+    BOOLEAN,
+    LabelScale,
+    LabelSets,
+    find_pair,
+    member_name,
+    number_of,
+)
 from textassay.runtime.messages import Example
 
 _USUAL_MARKS = frozenset({
@@ -28,7 +35,6 @@ _USUAL_MARKS = frozenset({
 })  # fmt: skip
 """What usually marks a missing value: among undeclared words, no category."""
 _NUMERIC = frozenset({int, float, type(None)})
-_BOOLEAN = ("false", "true")
 
 
 class LabelReader:
@@ -87,7 +93,7 @@ class LabelReader:
     def pair(self, field: str, name: str) -> tuple[str, str] | None:
         """Return the words for no and yes that the values of a name are; `None` if none are."""
         for words in (self._words_of.get((field, name)), self._words_of.get(("annotators", name))):
-            if words and words != _BOOLEAN and len(words) == 2:
+            if words and words != BOOLEAN and len(words) == 2:
                 return words[0], words[1]
         return None
 
@@ -202,7 +208,7 @@ class LabelReader:
             )
         pair, number = found
         known = self._words_of.setdefault((field, name), pair)
-        if known != pair and _BOOLEAN not in (known, pair):
+        if known != pair and BOOLEAN not in (known, pair):
             earlier = " or ".join(known)
             raise FieldError(where, f"is {value!r}, and {earlier} in another row")
         self._refuse_mixed(field, name, value)

