@@ -188,13 +188,10 @@ def _ratings_among(found: list[JsonField], own: str) -> list[JsonField]:
     """
     own_fields = [one for one in found if one.kind == "own"]
     has_other = any(one.kind == "other" and one.is_rating for one in found)
-    if own_fields and has_other:
-        plain = []
-    else:
-        is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
-        left_out = ("overall", "total") if own_fields or (has_other and not is_of_all) else ()
-        plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
-    mine = [*plain, *own_fields]
+    is_of_all = not own or re.search(r"quality|overall|total|impression|summary", own)
+    left_out = ("overall", "total") if own_fields or (has_other and not is_of_all) else ()
+    plain = [one for one in found if one.kind == "plain" and one.stage not in left_out]
+    mine = own_fields if own_fields and has_other else [*plain, *own_fields]
     final = [one for one in mine if one.stage in ("final", "revised")]
     return [one for one in final if one.kind == "own" or not own_fields] or mine
 

@@ -56,8 +56,8 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
 
     Args:
         text: The answer.
-        lenient: Whether an object is also read with single quotes, bare names, doubled braces,
-            trailing commas, or cut off behind a whole field.
+        lenient: Whether an object is also read with other quotation marks or none, comments,
+            doubled braces, missing or trailing commas, or without its end, up to a whole value.
 
     Example:
         >>> [found.value for found in find_json('Here: {"score": 4}. Bye [1].')]
