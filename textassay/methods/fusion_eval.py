@@ -413,7 +413,7 @@ class RatedWeights:
             correlations = (
                 equal if self._is_dry else correlate_scorers(aspect.name, values, ratings)
             )
-            count = sum(rating is not None for rating in ratings)
+            count = len(ratings) - ratings.count(None)
             learned[aspect.id] = {"rated": count, "correlations": correlations}
         self.learned = learned
 
