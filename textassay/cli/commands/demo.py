@@ -191,7 +191,7 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         Table(agreeing, lines),
         "\nSo small a model distinguishes text that flows from text that does not, whichever aspect"
         " it is asked about; it does not see wrong facts or sentences out of order, cannot write a"
-        " rating, and its yes or no means nothing: the other methods refuse it and need a larger"
+        " rating, and its yes or no is meaningless: the other methods refuse it and need a larger"
         " model.",
         "\nThe same on your texts (one JSON object a line, with source and output):",
     )
