@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import Status
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import pick
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODEL = "embedded"
 
 
-@command("demo", panel=Panel.SCORING, asks_models=True)
+@command("demo", panel=Heading.SCORING, asks_models=True)
 def demo(
     *,
     out: Annotated[
