@@ -28,7 +28,9 @@ BRITISH = re.compile(
 )
 RIDDLES = re.compile(
     r"\bwhat (?:was|is) told\b|\bis one too many\b|\bof one's own\b|\bhow far (?:it|they) bears?\b"
-    r"|\bgoes on where\b|\b(?:a|one) (?:minute|score|request|aspect) each an?\b",
+    r"|\bgoes on where\b|\b(?:a|one) (?:minute|score|request|aspect) each an?\b"
+    r"|\bin no figure\b|\b(?:low|high) (?:score|one) is a good one\b|\bheld? against\b"
+    r"|\bthe same is asked again\b|\bnothing shows (?:how|that|whether)\b|\bcounts? the same\b",
     re.IGNORECASE,
 )
 # The same within one line of a string literal: "contains no", "continue with", "does not have".

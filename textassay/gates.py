@@ -67,9 +67,9 @@ __all__ = [
 ]  # fmt: skip
 
 SHOWN = 3
-"""Texts that a message names."""
+"""Number of texts that a message names."""
 MAX_UNSCORED = 0.05
-"""Share of texts without a score up to which a check decides on the others."""
+"""Largest share of texts without a score with which a check still decides."""
 Baseline = Run | str | Path
 """A run, or the path of a run folder or of a file of scores."""
 
@@ -83,7 +83,7 @@ class Inconclusive(AssertionError):
 
 
 class JudgeError(TextassayError):
-    """Too many texts have no score, so nothing can be said of the system; it is not a bad score."""
+    """Too many texts have no score for a decision on the system; this is not a bad score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,15 @@ class GateCheck:
     unscored: int
     """Texts without a score."""
     value: float
-    """The mean over sources, or the mean gain: the difference to the baseline, turned round where
-    a low score is a good one."""
+    """The mean over sources, or the mean gain: the difference to the baseline, with the sign
+    reversed if a low score is good.
+    """
     low: float | None
     """Lower end of its interval; `None` if no interval can be promised."""
     high: float | None
     """Upper end; `None` if no interval can be promised."""
     threshold: float
-    """What `value` must reach, or not exceed."""
+    """The threshold that `value` must reach, or not exceed."""
     confidence: float
     """Confidence of the interval."""
     verdict: GateVerdict
@@ -117,7 +118,7 @@ class GateCheck:
     texts: tuple[str, ...] = ()
     """The texts with the lowest scores or largest losses, in words."""
     note: str = ""
-    """How people's ratings of the same texts contradict it, in words."""
+    """Contradicting ratings of the same texts by people, in words."""
     worse: int = 0
     """Number of texts whose score is below the baseline's."""
     regressed: tuple[str, ...] = ()
@@ -143,12 +144,12 @@ class GateCheck:
 
     @property
     def requirement(self) -> str:
-        """How the value must lie to the threshold, in words."""
+        """The required relation of value and threshold, in words."""
         return "at most" if self.kind == "at_most" else "at least"
 
     def raise_for_verdict(self, *, inconclusive: bool = True) -> None:
         """Raise unless the check holds."""
-        __tracebackhide__ = True  # pytest's: the test's own line is what to look at
+        __tracebackhide__ = True  # for pytest: the relevant line is the test's own
         if self.verdict == "fails":
             raise CheckFailed("\n".join([str(self), *self.texts]))
         if self.verdict == "inconclusive" and inconclusive:
@@ -165,7 +166,7 @@ class _Loss(NamedTuple):
 
 
 def _sort_losses(losses: Iterable[_Loss], examples: Iterable[str]) -> list[_Loss]:
-    """Return the largest losses first, of equal ones the first in the data.
+    """Return the largest losses first, equal ones in the order of the data.
 
     Scores come as judges answer, and the message must not change between runs.
     """
@@ -213,7 +214,7 @@ def check_mean(
 
     Raises:
         ConfigurationError: No score could be on the wrong side of the threshold, or on the right
-            one; or `at_least` is asked of an aspect of which a low score is a good one.
+            one; or `at_least` is given for an aspect on which a low score is good.
     """
     _check_shares(confidence, max_unscored)
     if kind == "at_least" and aspect in lower_is_better(run.manifest):
@@ -277,10 +278,10 @@ def _objection(
     threshold: float,
     sign: int,
 ) -> str:
-    """Return in words that people's mean is on the wrong side of a threshold; else empty.
+    """Return in words that people's mean is on the wrong side of a threshold, else an empty text.
 
-    Empty, too, if there are no ratings of the judged texts, or they are on another scale. `join`
-    would raise there, but a gate decides by the scores alone then.
+    Also empty if there are no ratings of the judged texts, or they have another scale: `join` would
+    raise then, but a gate decides by the scores alone.
     """
     if scale is None or not any(example.human or example.annotators for example in examples):
         return ""
@@ -346,7 +347,7 @@ def _of_label(run: Run, name: str) -> list[Score]:
 
 
 def _unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
-    """Return an interval for sources that all agree; others may lie anywhere on the scale.
+    """Return an interval for sources that all agree; unseen sources may lie anywhere on the scale.
 
     With n sources that agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)`
     (Clopper and Pearson, 1934).
@@ -369,8 +370,8 @@ def check_not_worse(
 ) -> list[GateCheck]:
     """Check that scores did not fall by more than a margin since a baseline, paired by source.
 
-    Where a low score is a good one, they must not rise by more. Of labels without an order the
-    share of each is checked, named `ASPECT/LABEL`.
+    If a low score is good, they must not rise by more. For labels without an order, the share of
+    each label is checked, named `ASPECT/LABEL`.
     """
     _check_shares(confidence, max_unscored)
     if not 0 <= by < math.inf:
@@ -484,7 +485,7 @@ class Assay:
             ConfigurationError: A setting has no effect in tests.
             JudgeError: In a replay, a text was never judged; names it.
         """
-        # a test suite captures standard error, where a progress line would be noise
+        # test suites capture standard error, where a progress line would be noise
         given = {"progress": False, **self._defaults, **arguments}
         _move_settings(given)
         # taken out, because the session's judge opens the models: they share one recording and one
@@ -539,7 +540,7 @@ class Assay:
             run: What was judged.
             aspect: Which of its aspects.
             at_least: The threshold, on the score's own scale.
-            at_most: The same where a low score is a good one, in place of `at_least`.
+            at_most: The threshold if a low score is good, in place of `at_least`.
             confidence: Confidence of the interval.
             max_unscored: Share of texts without a score up to which the others decide.
 
@@ -548,7 +549,7 @@ class Assay:
             Inconclusive: It is inconclusive, and that counts as a failure here.
             JudgeError: Too many texts have no score.
             ConfigurationError: Both thresholds are given or neither, one decides nothing, or
-                `at_least` is given where a low score is a good one.
+                `at_least` is given although a low score is good.
         """
         __tracebackhide__ = True
         kinds: dict[Literal["at_least", "at_most"], float | None] = {
@@ -599,11 +600,11 @@ class Assay:
 
 
 RecordingMode = Literal["record", "replay", "live"]
-"""`record` asks what has no recorded answer, `replay` asks nothing, `live` asks everything."""
+"""`record` sends requests without a recorded answer, `replay` sends none, `live` sends all."""
 
 
 class Judge:
-    """The judges of a test session: how they are asked, where answers are kept, what they cost."""
+    """The judges of a test session: their settings, recorded answers and cost."""
 
     def __init__(self, mode: RecordingMode, folder: Path, *, max_cost: float | None = None) -> None:
         """Store how models are asked.
@@ -649,7 +650,7 @@ class Judge:
     async def _open(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
         name = model if isinstance(model, str) else model.name
         sampling = Sampling.of(model.settings if isinstance(model, ConnectedModel) else settings)
-        # in replay no backend is opened at all, so neither its package nor a key has to be there
+        # in replay no backend is opened, so neither its package nor a key is needed
         if self.mode == "replay" and not name.startswith("replay/"):
             recorded = self._open_recording(name, settings, sampling)
             stack.push_async_callback(recorded.aclose)
@@ -663,7 +664,7 @@ class Judge:
             # recorded
             plain = settings.model_copy(update={"cache": None, "max_cost": None})
             connected = connect(model, settings=plain, budget=self._budget)
-            if isinstance(model, str):  # an object of the caller's stays open
+            if isinstance(model, str):  # models of the caller stay open
                 await stack.enter_async_context(connected)
         # a limit that cannot be computed would never be reached
         if self.max_cost is not None and connected.price is None:
@@ -692,10 +693,10 @@ class Judge:
             "sampling": settings_before + [fields] * (fields not in settings_before),
         }
         try:
-            # an unchanged file is not written, so that recording again leaves no change to commit
+            # an unchanged file is not written, so that repeated recording leaves nothing to commit
             if before == json.loads(json.dumps(entry)):
                 return
-            # before anything else lies in the folder, for a cache refuses folders of others
+            # before other files are in the folder, since a cache refuses foreign folders
             prepare(self.folder)
             file.parent.mkdir(parents=True, exist_ok=True)
             write_json(file, entry)

@@ -51,8 +51,8 @@ class _LazyPattern:
         self._how: tuple[Any, re.RegexFlag] = text, flags
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what the object has not got yet: its methods become those of the compiled
-        # pattern one by one.
+        # called only for missing attributes: the methods of the compiled pattern are added one by
+        # one
         value = getattr(re.compile(*self._how), name)
         setattr(self, name, value)
         return value

@@ -1,8 +1,8 @@
 """Serves pages on this machine; checks Host headers and makes links.
 
 A page on the web can reach a local server through a name that it points at this machine (DNS
-rebinding), so a server answers to its own names alone. Names can be pointed elsewhere, addresses in
-digits cannot.
+rebinding), so a server only answers to its own names. Numeric addresses cannot be redirected in
+this way.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def link(listening: str, port: int) -> str:
 
 
 def origin(url: str) -> str | None:
-    """Return a web address as browsers write it in `Origin`; `None` for anything else.
+    """Return a web address in the form of `Origin` headers; `None` for any other text.
 
     Lower case, in punycode, and without the scheme's own port.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 _CHECKS: pytest.StashKey[list[GateCheck]] = pytest.StashKey()
 PROPERTY = "textassay"
-"""Name of the property of a report that holds a check."""
+"""Name of a report's property that contains a check."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -163,7 +163,7 @@ class _GateSummary:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the checks of a finished test."""
-        if not hasattr(report, "textassay_outcome"):  # the properties are of another's making
+        if not hasattr(report, "textassay_outcome"):  # the properties may come from another plugin
             return
         if report.failed:
             self._inconclusive += report.textassay_outcome == "inconclusive"
@@ -184,8 +184,8 @@ class _GateSummary:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Exit with 4 if inconclusive checks are all that failed."""
-        # a real failure keeps pytest's own status, which CI knows
+        """Exit with 4 if all failures are inconclusive checks."""
+        # a real failure keeps pytest's own status
         if self._inconclusive and session.testsfailed == self._inconclusive:
             session.exitstatus = 4
 

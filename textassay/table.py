@@ -1,4 +1,4 @@
-"""A result as a table: columns, rows, and the notes without which its figures would be misread.
+"""A result as a table: columns, rows, and notes on the figures.
 
 Rows of results are dataclasses whose fields declare their columns (`column`); `table_of` makes a
 table of them, and `as_dict` JSON values. Tables are drawn for terminals, HTML, Markdown, CSV and
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ColumnKind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
-"""What a column holds; a share is printed in percent, and only HTML shows pictures (SVG)."""
+"""Kind of a column; a share is printed in percent, and only HTML shows pictures (SVG)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ Cell = str | int | float | Estimate | None
 
 
 class Column(NamedTuple):
-    """What the cells of one column are."""
+    """The description of one column."""
 
     name: str
-    """What code calls it."""
+    """Its name in code."""
     heading: str
     """The words above it; may be empty."""
     kind: ColumnKind = "text"
@@ -88,7 +88,7 @@ class Column(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What a reader must know about the figures of a table."""
+    """A remark on the figures of a table."""
 
     text: str
     """One sentence."""
@@ -105,9 +105,9 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     """Cells, one per column."""
     notes: tuple[Note, ...] = ()
-    """What to know about the figures; equal ones are shown once."""
+    """Notes on the figures; equal ones are shown once."""
     title: str = ""
-    """What the table is; empty if its headings say it."""
+    """The table's title; empty if the headings suffice."""
 
     def without(self, *names: str) -> Table:
         """Return the table without some columns."""
@@ -141,7 +141,7 @@ class Table:
         Columns have their names; an interval has two more, `NAME_low` and `NAME_high`. Pictures
         are left out.
         """
-        import pandas as pd  # heavy, and only this method's
+        import pandas as pd  # heavy, and only needed here
 
         names, rows = _flat(self)
         return pd.DataFrame(rows, columns=names)
@@ -239,7 +239,7 @@ class ResultRow:
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
+        """Return JSON values; undefined figures are `None`."""
         row: Any = self  # a dataclass, which its type does not say
         values, found = asdict(row), dict[str, Any]()
         for one in fields(row):

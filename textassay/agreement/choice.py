@@ -49,7 +49,7 @@ class Alternatives:
     first.
     """
     groups: Sequence[Hashable | None]
-    """The group of texts from which each row is chosen; `None` for rows that take no part."""
+    """The group of texts from which each row is chosen; `None` for rows that are left out."""
     units: Sequence[Hashable | None]
     """The source of each row's group; `None` for groups without a source."""
     sided: bool
@@ -146,7 +146,7 @@ def choices_of(
     Args:
         judges: Scores, shape (n,) each; NaN if unscored.
         human: Ratings, shape (n,); NaN if unrated.
-        groups: What each row is chosen from, length n; rows with `None` take no part.
+        groups: What each row is chosen from, length n; rows with `None` are left out.
         units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
     """
@@ -205,7 +205,7 @@ def choice_agreement(
     Args:
         scores: Shape (n,); `None` or NaN if a row is unscored.
         human: Shape (n,); `None` or NaN if a row is unrated.
-        groups: What each row is chosen from, length n; rows with `None` take no part.
+        groups: What each row is chosen from, length n; rows with `None` are left out.
         units: The source of each row's group, length n; by default each group is a unit.
         sided: Whether the first row of a group is one side, as the `output` of pairs is.
 

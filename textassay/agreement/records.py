@@ -302,7 +302,8 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
     for number, row in table.rows():
         if isinstance(row, dict) and "signature" not in row:
             pair = row.get("id"), row.get("aspect")
-            first = seen.setdefault(pair, number) if _is_hashable(pair) else number
+            is_hashable = all(isinstance(one, str | int | float | None) for one in pair)
+            first = seen.setdefault(pair, number) if is_hashable else number
             if first != number:
                 again.append(f"{pair[0]!r} on {pair[1]!r} in {table.unit}s {first} and {number}")
             value = row.get("value")
@@ -320,10 +321,6 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
             len(again),
             again[0],
         )
-
-
-def _is_hashable(pair: tuple[Any, Any]) -> bool:
-    return all(isinstance(one, str | int | float | None) for one in pair)
 
 
 def _is_table(path: Path) -> bool:

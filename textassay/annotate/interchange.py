@@ -52,12 +52,12 @@ class ImportedRatings:
 
 
 class ReadRatings(NamedTuple):
-    """What an export holds."""
+    """The content of an export."""
 
     rows: list[dict[str, Any]]
     """A row per example, with `id`, `human`, `annotators` and `raters`."""
     notes: list[str]
-    """What was left out, and what else a user should know, in sentences."""
+    """Notes for the user, such as left-out entries, in sentences."""
 
 
 class LeftOut:
@@ -72,7 +72,7 @@ class LeftOut:
         self._counts[what] += 1
 
     def say(self, sentence: str) -> None:
-        """Keep a sentence, once."""
+        """Add a note, once."""
         self._notes[sentence] = None
 
     @property
@@ -133,8 +133,8 @@ def _refuse_mixed(path: Path, rated: Iterable[ImportedRatings], labels: LabelSet
 def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
     """Return one row per example with the raters in a fixed order.
 
-    A later rating replaces an earlier. Of labels without numbers `human` has what most raters
-    chose, and nothing of several labels.
+    A later rating replaces an earlier. For labels without numbers, `human` is the label that most
+    raters chose; there is none for several labels.
     """
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, ImportedRating]]] = {}
@@ -206,7 +206,7 @@ def _as_set(rating: ImportedRating) -> list[str] | None:
 
 
 def _middle(given: Sequence[Any]) -> float | str | None:
-    """Return the mean of numbers, or the label that most chose; `None` of a tie and of sets."""
+    """Return the mean of numbers, or the label that most chose; `None` for ties and sets."""
     present = [value for value in given if value is not None]
     if not present or any(isinstance(value, list) for value in present):
         return None
@@ -271,7 +271,7 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
 
 
 def _cell(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text that spreadsheets do not interpret as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
@@ -287,9 +287,9 @@ _OF_THE_TOOL = frozenset({
 })  # fmt: skip
 """Columns of JSON-MIN, CSV and TSV that hold neither texts nor answers."""
 _REGION = frozenset({"start", "end", "x", "y", "points", "ranges", "item_index"})
-"""Keys of the place that a result is about, where it is not the whole text."""
+"""Keys of the region of a result that is not about the whole text."""
 _SIDES = {"left": 1.0, "right": 0.0}
-"""What is chosen in a `<Pairwise>`, as a preference for the first text."""
+"""Preference for the first text by choice in a `<Pairwise>`."""
 
 
 def _read_label_studio(
@@ -326,7 +326,7 @@ def _of_annotations(
         for number, annotation in enumerate(task["annotations"], start=1):
             if not isinstance(annotation, dict):
                 raise DataError("it names annotations by number; export them as JSON")
-            # a skipped task holds whatever was clicked before the rater skipped it
+            # a skipped task contains the clicks before the rater skipped it
             if annotation.get("was_cancelled"):
                 left_out.add("skipped tasks")
                 continue
@@ -344,7 +344,7 @@ def _of_annotations(
 def _of_results(
     results: Iterable[dict[str, Any]], left_out: LeftOut
 ) -> Iterator[tuple[str, ImportedRating]]:
-    """Yield what one rater says of one text; ratings of its regions or items do not rate it."""
+    """Yield one rater's ratings of one text, without ratings of its regions or items."""
     for result in results:
         name, kind = result.get("from_name"), result.get("type", "other")
         value = result.get("value")
@@ -479,7 +479,7 @@ def _define(question: RatingQuestion) -> str:
 
 
 def _choices(question: RatingQuestion) -> list[str]:
-    """Return what raters choose from, by the names of labels."""
+    """Return the raters' choices, by the names of labels."""
     if not question.labels:
         return [f"{value:g}" for value in question.values]
     names = [name for name, _ in question.labels]

@@ -1,4 +1,4 @@
-"""What raters have answered: a journal, and the data format that every command reads.
+"""The raters' answers: a journal, and the data format that every command reads.
 
 Every answer is on the disk before it is acknowledged. The journal is a file of JSON lines: one
 `study` line, one `rater` line per rater, and one `rating` line per answer. A later revision of an
@@ -37,7 +37,7 @@ FORMAT = 1
 
 
 class StaleRevision(Exception):
-    """An answer of this revision is kept already and says something else; the browser shows it."""
+    """Another answer with this revision exists already; the browser shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
-    """What a rater answered on one visit."""
+    """A rater's answer on one visit."""
 
     ratings: Mapping[str, float | None]
     """Rating by aspect; `None` if the rater could not judge it."""
@@ -66,7 +66,7 @@ class RaterAnswer:
     swapped: bool = False
     """Whether the second text of a comparison was shown first."""
     comment: str = ""
-    """The rater's remark, empty if none."""
+    """The rater's remark; may be empty."""
 
 
 @dataclass
@@ -263,7 +263,7 @@ def token_hash(token: str) -> str:
 
 
 def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
-    """Return one row per example that somebody rated, in the order of the data."""
+    """Return one row per example that a person rated, in the order of the data."""
     lines = []
     again: dict[str, dict[str, Any]] = {}
     for visit, _, second in ratings.repeats():
@@ -301,7 +301,7 @@ def write_ratings(ratings: Answers, path: Path) -> int:
 
 
 def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
-    """Return agreement among the raters by aspect, over the items that somebody rated."""
+    """Return agreement among the raters by aspect, over the items that a person rated."""
     raters = list(ratings.raters)
     tables: dict[str, list[list[float | None]]] = {name: [] for name in ratings.study.names}
     for key in ratings.study.keys:

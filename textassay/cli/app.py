@@ -41,7 +41,7 @@ PROMISE = "Can you trust your LLM judge? textassay measures it against people, a
 """First line of the help, of the package and of the documentation."""
 
 
-class Panel(StrEnum):
+class Heading(StrEnum):
     """Headings of the list of commands, in the order in which they are shown."""
 
     FIRST = "Start here"
@@ -148,14 +148,14 @@ _app = new_app("textassay", PROMISE)
 _groups: dict[str, typer.Typer] = {}
 
 
-def group(name: str, text: str, *, panel: Panel) -> None:
+def group(name: str, text: str, *, panel: Heading) -> None:
     """Make a group of commands, such as `cache`, once."""
     _groups[name] = new_app(name, text)
     _app.add_typer(_groups[name], name=name, rich_help_panel=panel)
 
 
 def command(
-    name: str, *, panel: Panel | None = None, group: str | None = None, asks_models: bool = False
+    name: str, *, panel: Heading | None = None, group: str | None = None, asks_models: bool = False
 ) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as a command.
 

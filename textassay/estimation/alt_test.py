@@ -377,7 +377,8 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, 
         )
     if len(np.unique(units)) < 2:
         raise DataError(
-            "all items belong to one source, so nothing shows how sources differ; add sources, or "
+            "all items belong to one source, so differences between sources are unknown; add "
+            "sources, or "
             "take rows as independent (as published) if they are"
         )
 

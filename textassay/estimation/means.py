@@ -345,7 +345,7 @@ def correct_mean(
         probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
             all rows had the same.
         count: Number of sources in the table, if the largest codes are not among these rows.
-        weight: Whether each source counts the same, or each row.
+        weight: Whether sources or rows have equal weights.
     """
     count = max(count, int(groups.max()) + 1)
     rated = ~np.isnan(ratings)
@@ -441,7 +441,7 @@ class Prevalence:
     youden: Estimate
     """Sensitivity + specificity - 1 with its interval."""
     usable: bool
-    """Whether the interval of `youden` stays clear of 0; else `share` means nothing."""
+    """Whether the interval of `youden` stays clear of 0; else `share` is meaningless."""
 
 
 def rogan_gladen(
@@ -464,7 +464,7 @@ def rogan_gladen(
         groups: Code of each row's source, shape (n,).
         confidence: Confidence of `youden`.
         count: Number of sources in the table, if the largest codes are not among these rows.
-        weight: Whether each source counts the same, or each row.
+        weight: Whether sources or rows have equal weights.
 
     Returns:
         `None` if people gave only one of the answers, or the judge separates them no better than

@@ -68,7 +68,7 @@ def paired_difference(
         b: Shape (n,), no NaN.
         groups: Code of each row's source, shape (n,).
         seed: Seed of the random flips.
-        weight: Whether each source counts the same, or each row.
+        weight: Whether sources or rows have equal weights.
     """
     delta = a - b
     difference = mean_over(weight, delta, groups)

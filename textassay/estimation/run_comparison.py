@@ -57,7 +57,7 @@ class RunSide:
     labels: LabelSets = field(default_factory=dict)
     """Labels by name of the aspect."""
     lower_is_better: frozenset[str] = frozenset()
-    """Aspects on which a low score is a good one."""
+    """Aspects on which a low score is good."""
 
     def only(self, subset: str, people: People) -> RunSide:
         """Return the scores of one subset of the data."""

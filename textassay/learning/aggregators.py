@@ -8,10 +8,10 @@ scikit-learn's language.
 Features are kept within bounds that come from the training rows (`Standardizer`), and the means of
 a row's system and source take part if that helps (`pooling`).
 
-What happens to gaps: a feature without a value counts as its mean over the training rows. A row
-without any feature is not learned from, and its prediction is NaN. A row without a rating for an
-aspect is left out for that aspect only; aggregators that learn all aspects at once leave it out.
-Features that never vary take no part.
+Gaps: a feature without a value counts as its mean over the training rows. A row without any feature
+is not learned from, and its prediction is NaN. A row without a rating for an aspect is left out for
+that aspect only; aggregators that learn all aspects at once leave it out. Constant features are
+ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from textassay.runtime.errors import CapabilityError, ConfigurationError, DataEr
 from textassay.runtime.storage.files import digest_of
 
 FORMAT = 1
-"""Version of what `to_dict` returns."""
+"""Version of the format of `to_dict`."""
 
 
 _blas_lock = Lock()
@@ -53,10 +53,10 @@ _blas_limit: Any = None
 
 @contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """Let linear algebra use one thread while anything learns.
+    """Let linear algebra use one thread during fits.
 
-    Its matrices are so small that several threads wait for each other up to thirty times as long as
-    they work. It is set for the whole process, so the last of several fits at once restores it.
+    The matrices are so small that several threads wait up to thirty times as long as they work. The
+    limit applies to the whole process, so the last of several concurrent fits restores it.
     """
     global _blas_users, _blas_limit
     from threadpoolctl import threadpool_limits
@@ -76,16 +76,18 @@ def _one_blas_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """How far each feature moved each prediction."""
+    """The contribution of each feature to each prediction."""
 
     values: Floats
     """Shape (n, targets, features), in units of the ratings; NaN if a row has no feature at all."""
     baseline: Floats
     """Where every prediction starts, shape (targets,). `baseline + values.sum(axis=2) + systems` is
-    the prediction before it is kept on the scale."""
+    the prediction before it is clipped to the scale.
+    """
     systems: Floats
-    """What the means of the row's system and source contribute, shape (n, targets); 0 if they take
-    no part."""
+    """Contribution of the means of the row's system and source, shape (n, targets); 0 if they are
+    not used.
+    """
 
 
 class Aggregator:
@@ -102,8 +104,8 @@ class Aggregator:
         features_: Names of the features, in the order of the columns.
         targets_: Names of the human aspects, in the order of the columns.
         notes_: By aspect, how many rows were learned from and what was decided.
-        leaks_: Pairs of feature and aspect that correlate above .999: the feature likely holds the
-            answer.
+        leaks_: Pairs of feature and aspect that correlate above .999: the feature probably contains
+            the ratings.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class Aggregator:
             DataError: Too few rows, ratings or features that do not vary, numbers off their scale,
                 or an aggregator that would predict the same for all rows.
         """
-        # a fit that fails leaves nothing of an earlier one behind
+        # a failed fit must not leave parts of an earlier one
         self.__dict__.pop("_aspects", None)
         x, y = to_matrix(features, "features"), to_matrix(human, "human ratings")
         _require_length("human ratings", len(y), len(x))
@@ -175,7 +177,7 @@ class Aggregator:
         if empty.all():
             raise DataError("no row has any feature")
         # learned from all rows with features, rated or not: means and bounds need no ratings, and
-        # more rows make them steadier
+        # more rows make them more stable
         self._standardizer = Standardizer.learn(x[~empty])
         if not self._standardizer.inverse_sds.any():
             raise DataError("no feature varies over the training rows, so nothing can be learned")
@@ -187,7 +189,7 @@ class Aggregator:
         self._learn_means(pooled, systems=systems is not None, sources=sources is not None)
         z = self._standardizer(x)
         rows = RowsWithMeans(z, self._systems, self._sources, of_rows, about)
-        # a row without any feature teaches nothing
+        # a row without any feature is useless for learning
         y = np.where(empty[:, None], np.nan, y)
         learner = AspectLearner(
             self.name, self.features_, scales=self.scales, seed=self.seed, threads=self.threads,
@@ -199,7 +201,7 @@ class Aggregator:
 
     @property
     def notes_(self) -> dict[str, dict[str, Any]]:
-        """By aspect: rows, groups and what was decided in learning."""
+        """Rows, groups and decisions of learning, by aspect."""
         return {
             name: aspect.notes
             for name, aspect in zip(self.targets_, self._require_fitted(), strict=True)
@@ -225,20 +227,20 @@ class Aggregator:
 
         Raises:
             ConfigurationError: Not fitted yet.
-            DataError: The number of columns is another one than in training.
+            DataError: The number of columns is different from training.
         """
         rows, empty = self._prepare(features, systems, sources)
         predicted = np.empty((len(empty), len(self.targets_)))
         for column, aspect in enumerate(self._require_fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
-        # the features' means would give all such rows one number that was not measured
+        # such rows would all get the same number, which was not measured
         predicted[empty] = np.nan
         return predicted
 
     @property
     def members_(self) -> list[tuple[str, ...]]:
-        """Names of the members of `auto` by aspect, of one fitted without weights."""
+        """Names of the members of an `auto` without weights, by aspect."""
         return [aspect.members() for aspect in self._require_fitted()]
 
     def by_member(
@@ -267,7 +269,7 @@ class Aggregator:
         ]
 
     def weighed(self, held_out: Sequence[HeldOut]) -> Aggregator:
-        """Return the aggregator with members weighed by their errors on rows that are held out.
+        """Return the aggregator with members weighed by their errors on held-out rows.
 
         Args:
             held_out: For each aspect, predictions by members of this aggregator.
@@ -298,16 +300,16 @@ class Aggregator:
 
     @property
     def pools_systems(self) -> bool:
-        """Whether the means of systems take part in the prediction of any aspect."""
+        """Whether the means of systems are used for any aspect."""
         return any("pooled" in aspect.with_means for aspect in self._require_fitted())
 
     def pools_systems_for(self, target: str) -> bool:
-        """Whether the means of systems take part in the prediction of one aspect."""
+        """Whether the means of systems are used for one aspect."""
         return "pooled" in self._require_fitted()[self.targets_.index(target)].with_means
 
     @property
     def pools_sources(self) -> bool:
-        """Whether the distance from the mean of a row's source takes part in any prediction."""
+        """Whether the distance from the mean of a row's source is used for any aspect."""
         return any("centered" in aspect.with_means for aspect in self._require_fitted())
 
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
@@ -325,7 +327,7 @@ class Aggregator:
         if not systems and not sources:
             return self
         z = self._standardizer(to_matrix(pool.features, "features"), keep_gaps=True)
-        # a copy: one fitted aggregator may serve several runs, each with a pool of its own
+        # a copy: one fitted aggregator may serve several runs with different pools
         made = copy(self)
         if systems:
             made._systems = self._systems.extend(z, label_texts(pool.systems))
@@ -352,7 +354,7 @@ class Aggregator:
         Raises:
             CapabilityError: The aggregator is neither a sum nor trees;
                 `attribution.sampled_shapley` takes any.
-            DataError: The number of columns is another one than in training.
+            DataError: The number of columns is different from training.
         """
         rows, empty = self._prepare(features, systems, sources)
         if not self.explains_exactly:
@@ -403,13 +405,13 @@ class Aggregator:
                 f" {FORMAT}"
             )
         content = {name: value for name, value in data.items() if name != "digest"}
-        # a changed weight would predict without any sign; only the digest can show it
+        # only the digest can show a changed weight
         if data.get("digest") != digest_of(content):
             raise DataError(
                 "the aggregator was edited or damaged since it was written (its digest differs);"
                 " fit again"
             )
-        # what others write may be anything, and its digest right
+        # a foreign file may be malformed with a correct digest
         try:
             return cls._restore(content)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -459,7 +461,7 @@ class Aggregator:
         systems: Systems | None,
         sources: Systems | None,
     ) -> tuple[RowsWithMeans, Mask]:
-        """Return standardized rows with their means, and which of them have no feature at all."""
+        """Return standardized rows with their means, and a mask of rows without any feature."""
         self._require_fitted()
         x = to_matrix(features, "features")
         if x.shape[1] != len(self.features_):
@@ -480,7 +482,7 @@ class Aggregator:
 
 @dataclass(frozen=True, slots=True)
 class Standardizer:
-    """From features as they come, with gaps, to standardized ones without."""
+    """Converts features with gaps to standardized features without gaps."""
 
     means: Floats
     """Mean of each feature, which fills its gaps, shape (features,)."""
@@ -506,7 +508,7 @@ class Standardizer:
             if len(there) and there.min() == there.max():
                 means[column] = there[0]
             elif len(there):
-                # bounds first, so that one outlier cannot shift the scale of all others
+                # bounds first, so that an outlier cannot change the scale of the other values
                 low[column], high[column] = _bounds(there)
                 kept = np.clip(there, low[column], high[column])
                 means[column], sd = kept.mean(), float(kept.std())
@@ -522,7 +524,7 @@ class Standardizer:
         return np.asarray((kept - self.means) * self.inverse_sds, float)
 
     def beyond(self, x: Floats) -> Mask:
-        """Return which values lie outside of the bounds of a feature that takes part."""
+        """Return a mask of the values outside of the bounds of varying features."""
         return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
 
     def to_dict(self) -> dict[str, Any]:
@@ -546,7 +548,7 @@ class Standardizer:
 
 
 def _bounds(values: Floats, ranges: float = 4.0) -> tuple[float, float]:
-    """Return the ends of the values, or of so many interquartile ranges around the median."""
+    """Return the ends of the values, or of some interquartile ranges around the median."""
     lowest, highest = float(values.min()), float(values.max())
     lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = ranges * (upper - lower)

@@ -1,8 +1,8 @@
-"""Attribution: which features a prediction rests on (local), and what people value (global).
+"""Attribution: contributions of features to a prediction (local), and their importance (global).
 
 Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has
-`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; here are
-the measures that work for any function.
+`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; this
+module has the measures that work for any function.
 
 References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.
@@ -32,20 +32,22 @@ Predict = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """How much the squared error grows when features are shuffled, in variances of the ratings."""
+    """Growth of the squared error when features are shuffled, in variances of the ratings."""
 
     names: tuple[str, ...]
-    """What was shuffled, length m."""
+    """The shuffled features or groups, length m."""
     mean: Floats
-    """Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it, NaN if no
-    rated row could exchange it with another."""
+    """Shape (m, targets). 0 if the predictions do not depend on it or do not improve by it, NaN if
+    no rated row could exchange it with another.
+    """
     sd: Floats
-    """Standard deviation over the repeats, the same shape: what the choice of shuffles does."""
+    """Standard deviation over the repeats, the same shape: the effect of the choice of shuffles."""
     importances: Floats
     """Every repeat, shape (m, targets, repeats)."""
     influences: Floats
-    """How far each group of rows moves `mean`, shape (m, targets, groups): what the choice of rows
-    does."""
+    """Influence of each group of rows on `mean`, shape (m, targets, groups): the effect of the
+    choice of rows.
+    """
 
     def ranking(self) -> list[tuple[str, float]]:
         """Return names with their importance averaged over the targets, highest first, NaN last."""
@@ -94,12 +96,11 @@ def permutation_importance(
 
     Several features may be shuffled together.
 
-    Take rows that the predictor was not trained on; on training rows noise looks important.
-    Features that say the same cover for each other: shuffle them together, as one entry of
-    `columns`, to see what they carry. Rows exchange features only with rows that have the same
-    gaps in them, and rows without a prediction take no part. A row that is alone with its gaps
-    keeps its features, and counts as one whose error does not grow; if every rated row is alone,
-    the importance is NaN.
+    Take rows that the predictor was not trained on; on training rows noise looks important. Similar
+    features replace each other: shuffle them together, as one entry of `columns`, to see their
+    importance. Rows exchange features only with rows that have the same gaps in them, and rows
+    without a prediction are ignored. A row with unique gaps keeps its features, and counts as a row
+    whose error does not grow; if every rated row is alone, the importance is NaN.
 
     Args:
         predict: From features (rows, features) to predictions (rows, targets) or (rows,). The rows
@@ -131,7 +132,8 @@ def permutation_importance(
     error = _error_function(y)
     before = error(predicted)
     rng = np.random.default_rng(seed)
-    # the same shuffles for every entry: differences between features are then not due to the draw
+    # the same shuffles for every entry, so that differences between features do not depend on the
+    # draw
     orders = [rng.permutation(len(x)) for _ in range(repeats)]
     importances = np.empty((len(entries), y.shape[1], repeats))
     influences = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
@@ -144,8 +146,8 @@ def permutation_importance(
             growth = error(shuffled[repeat]) - before
             importances[row, :, repeat] = growth.sum(axis=0)
             growths += growth / repeats
-            # a row takes part twice, by its own prediction and by lending its feature to another;
-            # leaving out the second role makes the intervals too narrow
+            # a row contributes twice, by its own prediction and by giving its feature to another
+            # row; ignoring the second role makes the intervals too narrow
             borrowed[order] += growth / repeats
         influences[row] = _influences(growths, borrowed, ~np.isnan(y), gaps, codes)
         stuck = ~(~np.isnan(y) & (np.bincount(gaps)[gaps] > 1)[:, None]).any(axis=0)
@@ -165,7 +167,7 @@ def pool_importances(parts: Sequence[Importance]) -> Importance:
     """
     importances = np.concatenate([part.importances for part in parts], axis=2)
     measured = np.stack([~np.isnan(part.mean) for part in parts])
-    # divided by NaN, what no part could measure stays NaN
+    # dividing by NaN keeps importances NaN that no part could measure
     count = np.where(measured.any(axis=0), measured.sum(axis=0), np.nan)
     mean = np.nansum([part.mean for part in parts], axis=0) / count
     sd = np.ma.masked_invalid(importances).std(axis=2).filled(np.nan)
@@ -209,8 +211,8 @@ def sample_shapley(
     credits, starts = [], []
     for _ in range((samples + 1) // 2):
         row, order = rows[rng.integers(len(rows))], rng.permutation(width)
-        # an order and its reverse (antithetic sampling): a feature that comes early in one comes
-        # late in the other, so what one pass credits too much the other tends to credit too little
+        # an order and its reverse (antithetic sampling): an early feature in one is late in the
+        # other, so that errors of the credits tend to cancel out
         passes = [_replace_in_order(predict, x, row, ordering) for ordering in (order, order[::-1])]
         credits.append((passes[0][0] + passes[1][0]) / 2)
         starts.append(passes[0][1])
@@ -256,7 +258,7 @@ def explain(
 
     unclipped = partial(aggregator.predict, clip=False)
     sampled = sample_shapley(unclipped, features, background, samples=samples, seed=seed)
-    # an aggregator without exact contributions takes no means
+    # an aggregator without exact contributions uses no means
     return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
 
 
@@ -277,7 +279,7 @@ def _replace_in_order(
 
 
 def _error_function(human: Floats) -> Callable[[Floats], Floats]:
-    """Return what gives each row's part in the error, shape (n, targets), 0 if unrated."""
+    """Return a function for each row's part of the error, shape (n, targets), 0 if unrated."""
     variances = np.nanvar(human, axis=0)
     if not (variances > 0).all():
         raise DataError("importance needs ratings that vary, for every aspect")
@@ -303,7 +305,7 @@ def _predict_shuffled(
 ) -> Iterator[Floats]:
     """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
     repeats = len(shuffles[0]) if shuffles else 0
-    # a predictor takes little longer for many rows than for few; so many numbers are a call
+    # a predictor takes little longer for many rows than for few, so calls are large
     step = max(1, 150_000 // max(1, repeats * x.size))
     for start in range(0, len(entries), step):
         chosen = range(start, min(start + step, len(entries)))
@@ -316,8 +318,8 @@ def _predict_shuffled(
 
 
 def _within(strata: GroupCodes, order: GroupCodes) -> GroupCodes:
-    """Return a shuffle that exchanges rows within strata only, in the order of the given one."""
-    # a row that borrows a gap may be left without any feature, and so without a prediction
+    """Return a shuffle within strata, in the order of the given one."""
+    # a row that gets a gap may lose all features, and so its prediction
     exchanged = np.empty_like(order)
     exchanged[np.argsort(strata, kind="stable")] = order[np.argsort(strata[order], kind="stable")]
     return exchanged
@@ -328,8 +330,8 @@ def _influences(
 ) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 
-    The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it
-    borrows. A row's influence is its part in both roles, less the mean's.
+    The growth is a mean over pairs of rows: one whose prediction changes and one that gives its
+    feature. A row's influence is its part in both roles, minus the mean.
     """
     by_stratum = np.stack([np.bincount(strata, weights=growth) for growth in growths.T], axis=1)
     lent = (by_stratum / np.bincount(strata)[:, None])[strata]

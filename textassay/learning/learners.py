@@ -1,13 +1,13 @@
-"""Learners by name, the blend of them, and what one of them learns for an aspect.
+"""Learners by name, their blend, and the predictor that one learns for an aspect.
 
 `AspectLearner` turns standardized training rows into a `LearnedAspect` for each human aspect;
 `Aggregator` prepares the rows.
 
 The blend, `auto`, weighs learners by how well they predict groups that they have not seen.
 Regressions, forest, boosting and kernel err in different ways, so that their mean beats each of
-them if all are about equally good; picking the best of many by their errors alone costs more than
-it brings. Where one is clearly worse, as trees often are with few rows and non-negative weights are
-for features that fall as quality rises, it gets less weight. The weights are pseudo-Bayesian: the
+them if all are about equally good; choosing the best of many by their errors alone does more harm
+than good. A learner that is clearly worse gets less weight, such as trees with few rows, or
+non-negative weights for features that fall as quality rises. The weights are pseudo-Bayesian: the
 exponential of the held-out log-likelihood, tempered because errors of few groups are uncertain
 themselves (Yao et al., "Using stacking to average Bayesian predictive distributions", 2018, section
 3.4).
@@ -69,7 +69,7 @@ CANDIDATES: Mapping[str, Learner] = {
     "forest": fit_forest,
     "lightgbm": fit_boosting,
 }
-"""What may be part of the blend; simple ones first."""
+"""Possible members of the blend, simple ones first."""
 JOINT: dict[str, JointLearner] = {
     "tree-joint": fit_joint_tree,
     "forest-joint": fit_joint_forest,
@@ -77,8 +77,9 @@ JOINT: dict[str, JointLearner] = {
 }
 """Learners of all aspects at once by name, as HD-Eval's are (equation 2, appendix C.3)."""
 UNPOOLED = ("avg", "corrw", "mlp", *JOINT)
-"""Aggregators that take no means of systems: the plain averages, what has no exact contributions,
-and what learns all aspects at once, which cannot decide aspect by aspect."""
+"""Aggregators that use no means of systems: the plain averages, aggregators without exact
+contributions, and those that learn all aspects at once and cannot decide by aspect.
+"""
 _MIN_ROWS = 5
 
 
@@ -133,7 +134,7 @@ class Blend:
 
 
 def fit_blend(training: Training) -> FitResult:
-    """Fit every candidate that is worth its weight, and blend them; notes have what was decided."""
+    """Fit every candidate that gets a weight, and blend them; notes record the decisions."""
     held_out = cross_validate(training, CANDIDATES)
     members: dict[str, Explaining] = {}
     while missing := [name for name in held_out.weights() if name not in members]:
@@ -161,7 +162,7 @@ def fit_members(training: Training) -> FitResult:
 def _fit_each(
     names: Iterable[str], training: Training
 ) -> tuple[dict[str, Explaining], dict[str, str]]:
-    """Return candidates that learned from the rows, and why others could not."""
+    """Return candidates that learned from the rows, and reasons why others failed."""
     members: dict[str, Explaining] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -176,9 +177,9 @@ def _fit_each(
 
 
 def blend_notes(held_out: HeldOut) -> dict[str, Any]:
-    """Return the weights of a blend's members and what they rest on."""
+    """Return the weights of a blend's members and the errors behind them."""
     weights = held_out.weights()
-    # the weighted mean of held-out predictions is what the blend would predict of them
+    # the weighted mean of held-out predictions is the blend's prediction
     held_out.add_mean("blend", weights)
     return {
         "chosen": "blend" if len(weights) > 1 else next(iter(weights)),
@@ -190,14 +191,14 @@ def blend_notes(held_out: HeldOut) -> dict[str, Any]:
 
 
 class Ensemble(NamedTuple):
-    """What predictions of one aspect add up from, in units of the ratings."""
+    """The parts of the predictions of one aspect, in units of the ratings."""
 
     features: Floats
     """Shape (n, features)."""
     baseline: float
     """Where they start."""
     means: Floats
-    """What the means of the row's system and source contribute, shape (n,)."""
+    """Contribution of the means of the row's system and source, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +211,16 @@ class LearnedAspect:
     limits: tuple[float, float]
     notes: dict[str, Any]
     with_means: Mapping[str, Predictor] = field(default_factory=dict)
-    """Predictors that know more than the features: `pooled` the means of the row's system beside
-    them, `centered` also the distances from the means of its source. Empty if means do not help."""
+    """Predictors with more than the features: `pooled` also uses the means of the row's system,
+    `centered` also the distances from the means of its source. Empty if means do not help.
+    """
 
     def members(self) -> tuple[str, ...]:
-        """Return the names of what is blended, none if nothing is or its weights are settled."""
+        """Return the names of the members of a blend without weights, else nothing."""
         return self.predictor.names if isinstance(self.predictor, Blend) else ()
 
     def weighed(self, weights: Mapping[str, float]) -> LearnedAspect:
-        """Return the same with other weights of the blended members, one of which has some."""
+        """Return the aspect with other weights of the blended members."""
         own = {"": self.predictor, **self.with_means}
         found = {
             name: blended
@@ -228,14 +230,14 @@ class LearnedAspect:
         return replace(self, predictor=found.pop(""), with_means=found)
 
     def predict(self, rows: RowsWithMeans) -> Floats:
-        """Return predicted ratings, on people's scale but not kept within it, shape (n,)."""
+        """Return predicted ratings, not clipped to people's scale, shape (n,)."""
         values = self.predictor.predict(rows.features)
         for chosen, predictor, beside in self._better(rows):
             values[chosen] = predictor.predict(beside)
         return np.asarray(self.mean + self.sd * values, float)
 
     def contributions(self, rows: RowsWithMeans) -> Ensemble:
-        """Return how far each feature moved each prediction."""
+        """Return the contribution of each feature to each prediction."""
         assert isinstance(self.predictor, Explaining)  # the aggregator has checked it
         width = rows.features.shape[1]
         own, baseline = self.predictor.contributions(rows.features)
@@ -246,15 +248,15 @@ class LearnedAspect:
             values[chosen] = every[:, :width]
             means = every[:, width : 2 * width] if "pooled" in self.with_means else every[:, :0]
             if predictor is self.with_means.get("centered"):
-                # the distance from the source's mean belongs to the feature that it is taken of
+                # the distance from the source's mean belongs to its feature
                 values[chosen] += every[:, -width:]
-            # such rows start elsewhere; the difference is due to their system and source
+            # such rows have another start; the difference is due to their system and source
             of_means[chosen] = means.sum(axis=1) + start - baseline
         scaled = self.mean + self.sd * baseline
         return Ensemble(self.sd * values, scaled, self.sd * of_means)
 
     def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
-        """Yield predictors over more than features, and their rows; later ones know more."""
+        """Yield predictors with more than the features, and their rows; later ones use more."""
         system = "pooled" in self.with_means
         for name, predictor in self.with_means.items():
             source = name == "centered"
@@ -275,7 +277,7 @@ class LearnedAspect:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], width: int) -> LearnedAspect:
-        """Build from `to_dict`, for rows of so many features."""
+        """Build from `to_dict`, for rows of `width` features."""
         low, high = data["limits"]
         made = cls(
             predictor_from(data["predictor"]),
@@ -293,9 +295,9 @@ class LearnedAspect:
 
 
 def _check_shape(predictor: Predictor, width: int) -> None:
-    """Raise ValueError unless a predictor takes rows of so many features.
+    """Raise ValueError unless a predictor takes rows of `width` features.
 
-    NumPy would spread a single weight over all of them without a word.
+    NumPy would silently apply a single weight to all of them.
     """
     if isinstance(predictor, Blend):
         if predictor.weights and len(predictor.weights) != len(predictor.members):
@@ -321,7 +323,7 @@ def _check_shape(predictor: Predictor, width: int) -> None:
 def predictor_from(data: Mapping[str, Any]) -> Predictor:
     """Build a predictor from its JSON values."""
     if data["kind"] == "blend":
-        # a blend explains itself through its members, so it holds only members that can
+        # a blend is explained through its members, so all of them must have contributions
         members = [predictor_from(member) for member in data["members"]]
         explaining = tuple(member for member in members if isinstance(member, Explaining))
         return Blend(explaining, tuple(data.get("weights", ())))
@@ -405,7 +407,7 @@ class AspectLearner:
         mean, sd, limits = self._spread(target, name)
         training = Training(
             features=rows.features[used],
-            # standardized, so that penalties mean the same on any scale of ratings
+            # standardized, so that penalties do not depend on the scale of ratings
             target=(target - mean) / sd,
             groups=groups[used],
             own=features_for(name, self.features, named),
@@ -468,7 +470,7 @@ class AspectLearner:
 
     def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
         fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
-        # LightGBM predicts a constant, which would look valid, if it cannot split
+        # LightGBM predicts a constant if it cannot split, which would look valid
         if fitted.min() == fitted.max():
             raise DataError(
                 f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
@@ -482,7 +484,7 @@ class AspectLearner:
         known = rows.known(system=system, source=source)
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
-        # the means of two systems are labels of them, to which any difference fits
+        # the means of two systems identify them, so any difference fits
         if groups < (FEWEST.sources if source else 2) or (
             system and len(set(systems)) < FEWEST.systems
         ):

@@ -1,16 +1,16 @@
 """Partial pooling: means of the rows of a system or source help to predict a single rating.
 
-Knows arrays and labels of systems and sources, never ratings: what a system's other texts look like
-is known without asking people. A judge errs on single texts more than on a system's mean, so the
-mean says something that the row's own features do not. Judges also rate all texts about one source
-higher or lower than people do, so how a text compares with the others about its source says more
-than its score alone. Means are shrunk toward the mean of all rows by empirical Bayes, from the
-variances between and within systems (Gelman and Hill, "Data Analysis Using Regression and
-Multilevel/Hierarchical Models", 2006, section 12.2).
+Knows arrays and labels of systems and sources, never ratings: the features of a system's other
+texts are known without people. A judge errs on single texts more than on a system's mean, so the
+mean adds information to the row's own features. Judges also rate all texts about one source higher
+or lower than people do, so the comparison with other texts about the source adds information to the
+score. Means are shrunk toward the mean of all rows by empirical Bayes, from the variances between
+and within systems (Gelman and Hill, "Data Analysis Using Regression and Multilevel/Hierarchical
+Models", 2006, section 12.2).
 
-Whether means help is decided on rows that are left out (`compare_pooling`). If the systems to be
-judged are among the training rows, sources are left out; if they are new, systems and sources
-are, since what is learned of few systems need not hold for the next one.
+`compare_pooling` decides on left-out rows whether means help. If the systems to be judged are among
+the training rows, sources are left out; if they are new, systems and sources, since results for few
+systems may not apply to a new one.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class PooledMeans:
     """Variance between systems over variance within, by feature: one row's worth. The means of n
     rows are shrunk by n * ratio / (n * ratio + 1)."""
     scales: Floats = field(default_factory=lambda: np.empty(0))
-    """What shrunken means are multiplied with to have standard deviation 1 over the systems of
-    training; 0 for features in which systems do not differ. All 1 for sources, whose means are
-    subtracted from features."""
+    """Factors that give shrunken means a standard deviation of 1 over the systems of training; 0
+    for features in which systems do not differ. All 1 for sources, whose means are subtracted from
+    features.
+    """
     min_rows: int = FEWEST.of_system
     """Rows of a system below which it has no means."""
 
@@ -89,13 +90,13 @@ class PooledMeans:
             for rows, mean in zip(by_system.values(), means, strict=True)
         )
         within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(by_system), 1)
-        # observed means differ by chance too, the expected part of which is taken off
+        # observed means also differ by chance; the expected part is subtracted
         noise = within * (1 / np.maximum(counts, 1)).mean(axis=0)
         between = np.maximum(means.var(axis=0, ddof=1) - noise, 0.0)
         # a feature that is constant within every system has no noise to shrink away
         ratios = between / np.maximum(within, 1e-12)
         weights = counts * ratios
-        # shrunken means vary less than features; a ridge penalty would press them out
+        # shrunken means vary less than features, so a ridge penalty would suppress them
         spread = (means * weights / (weights + 1)).std(axis=0)
         scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
         return cls({}, {}, ratios, scales, min_rows).extend(features, systems)
@@ -174,7 +175,7 @@ def _by_system(features: Floats, systems: Systems, min_rows: int) -> dict[str, F
 
 
 def _mean(rows: Floats) -> Floats:
-    """Return means over what is there, 0 for a feature that no row has."""
+    """Return means over the known values, 0 for a feature that no row has."""
     there = ~np.isnan(rows)
     return np.asarray(
         np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1), float
@@ -189,26 +190,26 @@ class Pool(NamedTuple):
     systems: Systems
     """System that wrote each row's text, `None` if unknown."""
     sources: Systems | None = None
-    """Source of each row, `None` if unknown; absent if no means of sources are wanted."""
+    """Source of each row, `None` if unknown; absent without means of sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsWithMeans:
-    """Rows with what is known of their systems and sources."""
+    """Rows with the means of their systems and sources."""
 
     features: Floats
     """Standardized features, shape (n, features)."""
     systems: PooledMeans
-    """Means of systems; without any if they take no part."""
+    """Means of systems; empty if they are not used."""
     sources: PooledMeans
-    """Means of sources; without any if they take no part."""
+    """Means of sources; empty if they are not used."""
     system_of: Systems
     """System of each row."""
     source_of: Systems
     """Source of each row."""
 
     def known(self, *, system: bool, source: bool) -> Mask:
-        """Return which rows have the means that are asked for, shape (n,)."""
+        """Return a mask of the rows that have these means, shape (n,)."""
         known = np.ones(len(self.features), bool)
         if system:
             known &= self.systems.known(self.system_of)
@@ -255,7 +256,7 @@ def compare_pooling(
         for name, rows in (("without", without), ("with", beside)):
             one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
-    # rows of one system are wrong together when it is new, so they count as one observation
+    # errors on rows of a new system are not independent, so they count as one observation
     units = systems if new else without.groups
     held_out = HeldOut(without.target, units, predicted, {})
     errors = held_out.errors()

@@ -3,17 +3,17 @@
 All learn from standardized arrays; penalties are chosen by cross-validation grouped by source.
 
 Averages are the baselines AVG and CorrW of Fusion-Eval (section 4), and the best single feature.
-They need next to no data, use the features that belong to the target or to no aspect at all
-(Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
-result on the scale of the ratings by a line through the training rows.
+They need almost no data, use the features that belong to the target or to no aspect (Fusion-Eval:
+the assistants and the direct evaluator), or all if that leaves none, and put the result on the
+scale of the ratings by a line through the training rows.
 
-The kernel is a Gaussian: smooth where trees have steps, and curved where a weighted sum cannot be,
-so it errs in other ways than either. The penalty and one of two widths of the kernel have the least
-squared error over folds of groups, in closed form from one eigendecomposition per width.
+The kernel is a Gaussian: smooth unlike trees, and curved unlike a weighted sum, so its errors
+differ from both. The penalty and one of two widths of the kernel have the least squared error over
+folds of groups, in closed form from one eigendecomposition per width.
 
 The network has three layers and ReLU, and is heavily regularized. It is trained on all rows at once
 by L-BFGS: with hundreds of rows that is faster than stochastic steps, and needs neither a learning
-rate nor a validation part, which costs more data than there are.
+rate nor a validation part.
 
 References:
     Saunders, Gammerman and Vovk, "Ridge regression learning algorithm in dual variables" (1998).
@@ -35,7 +35,7 @@ from textassay.runtime.errors import DataError
 PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
 """Ridge penalties to try, per row."""
 MAX_KERNEL_ROWS = 800
-"""Rows that are learned from; of more, whole groups are drawn at random."""
+"""Most training rows; of more, whole groups are drawn at random."""
 
 
 def fit_mean(training: Training) -> FitResult:
@@ -73,7 +73,7 @@ def _on_scale(weights: Floats, training: Training, name: str) -> FitResult:
     spread, mean = average - average.mean(), float(training.target.mean())
     variance = float(spread @ spread)
     slope = float(spread @ (training.target - mean)) / variance if variance > 0 else 0.0
-    # a falling line would turn the average round and hide that the features point the wrong way
+    # a falling line would reverse the average and hide that the features have the wrong direction
     if slope <= 0:
         raise DataError(
             f"{name}: the average of the features does not rise with the ratings; negate features "
@@ -120,7 +120,7 @@ class Linear(SavedArrays):
 
 
 def fit_linear(training: Training) -> FitResult:
-    """Least squares; of all solutions the one of least norm where features repeat each other."""
+    """Least squares; the solution with the smallest norm if features are collinear."""
     features, target, intercept = _center(training)
     weights = np.asarray(np.linalg.lstsq(features, target, rcond=None)[0], dtype=np.float64)
     return FitResult(_around_means(weights, intercept, training), {})
@@ -156,11 +156,11 @@ def _best_penalty(training: Training) -> float:
 
 def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     features, target, intercept = _center(training)
-    # one eigendecomposition serves every penalty, so thirteen of them cost about as much as one
+    # one eigendecomposition serves all thirteen penalties
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
     return [
-        # the penalty grows with the rows, so that one chosen on folds fits all of the rows
+        # the penalty grows with the number of rows, so that a choice on folds applies to all rows
         _around_means(
             axes @ (along / (np.maximum(variances, 0) + penalty * len(target))), intercept, training
         )
@@ -174,7 +174,7 @@ def _center(training: Training) -> tuple[Floats, Floats, float]:
 
 
 def _around_means(weights: Floats, mean: float, training: Training) -> Linear:
-    """Move the intercept from the rows' means to 0, where the whole training data have theirs."""
+    """Move the intercept from the rows' means to 0, the mean of the whole training data."""
     return Linear(weights, mean - float(training.features.mean(axis=0) @ weights))
 
 
@@ -220,7 +220,7 @@ class KernelSum(SavedArrays):
 
 
 class _Distances(threading.local):
-    """Squared distances, kept for the next kernel: the aspects of a row share its rows."""
+    """Squared distances, cached for the next kernel: all aspects have the same rows."""
 
     _of: tuple[Floats, Floats, Floats] | None = None
 
@@ -243,7 +243,7 @@ _LAST = _Distances()
 def fit_kernel(training: Training) -> FitResult:
     """Kernel ridge regression; width and penalty have the least error over folds of groups."""
     training = _few_rows(training)
-    # an evaluator stays small, and learning sees the same values as prediction
+    # so that the evaluator is small, and learning and prediction use the same values
     rows = np.round(training.features, 3)
     start = float(training.target.mean())
     target = training.target - start
@@ -283,9 +283,9 @@ def _held_out_error(
 
 
 def _few_rows(training: Training) -> Training:
-    """Return at most `MAX_KERNEL_ROWS` rows, of as few groups as have so many."""
+    """Return at most `MAX_KERNEL_ROWS` rows, from as few groups as possible."""
     training = training.at_most(MAX_KERNEL_ROWS)
-    # two groups, the fewest that can be compared, may hold any number of rows
+    # at least two groups, which may have any number of rows
     if len(training.target) <= MAX_KERNEL_ROWS:
         return training
     order = np.random.default_rng(training.seed).permutation(len(training.target))
@@ -293,7 +293,7 @@ def _few_rows(training: Training) -> Training:
 
 
 def _parts(rows: int, numbers: int, *, at_once: int = 2_000_000) -> Iterator[slice]:
-    """Cut rows so that each part takes about so many numbers at once."""
+    """Divide rows into parts that fit a temporary array."""
     step = max(1, at_once // max(numbers, 1))
     return (slice(start, start + step) for start in range(0, rows, step))
 
@@ -352,7 +352,7 @@ def _train_network(
     units: int = 16,
     weight_decay: float = 30.0,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the layers of a trained network; the decay is held against the sum of squared errors.
+    """Return the layers of a trained network; the decay is relative to the sum of squared errors.
 
     They are the weights into the hidden units, the biases, the weights out of them, and intercepts.
     """

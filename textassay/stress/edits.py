@@ -45,14 +45,15 @@ _STEMS: dict[Role, str] = {
     "overall": r"overall|quality|general",
 }
 Expects = Literal["unchanged", "lower", "higher"]
-"""What an edit should do to a score; `higher` is what `lower` means for aspects of which low is
-good."""
+"""Expected effect of an edit on a score; `higher` replaces `lower` for aspects on which low is
+good.
+"""
 _MARK, _CONTROL = "#", "~control"
 
 
 def read_role(name: str) -> Role | None:
     """Return the role of an aspect by its name; `None` if no rule knows it."""
-    # of a criterion such as `fluency/consistency`, the last part says what is judged
+    # the last part of a criterion such as `fluency/consistency` is the judged aspect
     last = name.rpartition("/")[2]
     for role, stems in _STEMS.items():
         # stems in the order of the table: "factual correctness of content" is about facts
@@ -423,7 +424,7 @@ def _another(digits: str, around: EditContext) -> str:
 
 
 POSITION_TESTS = ("swap", "letters", "label-order", "scale-order", "question-order", "alone")
-"""Tests that ask about the same texts in another way."""
+"""Tests that judge the same texts in another way."""
 EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (
     Edit(
         "padded", "length", of_text(lambda text, _: " ".join([text.rstrip(), *NEUTRAL])),
@@ -471,7 +472,7 @@ EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (
 )}  # fmt: skip
 """Tests that edit texts, by name."""
 REPEAT = "repeat"
-"""Test that asks the same once more: the noise floor."""
+"""Test that repeats the requests: the noise floor."""
 TESTS: tuple[str, ...] = (REPEAT, *EDITS, *POSITION_TESTS)
 FAMILY_OF: Mapping[str, str] = {
     REPEAT: REPEAT,
@@ -491,7 +492,7 @@ def select_tests(names: Iterable[str]) -> tuple[str, ...]:
     Raises:
         UnknownName: There is no such test or family.
     """
-    # without the noise floor no shift could be distinguished from a judge that varies on its own
+    # without the noise floor, a shift could not be distinguished from the judge's own variation
     chosen = {REPEAT}
     for name in names:
         if name == "all":
@@ -525,11 +526,11 @@ def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
 
 
 def expectation(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
-    """Return what an edit should do to an aspect's score; `None` if nothing is known."""
+    """Return the expected effect of an edit on an aspect's score; `None` if unknown."""
     role = read_role(aspect.label)
     if not (edit.must_see or edit.ignored_by):
         return "unchanged"
-    # the user's word counts as much as the rules, which know only names of aspects
+    # the user's entries have the same weight as the rules, which know only names of aspects
     if role in edit.seen_by or aspect.label in must_see.get(edit.test, ()):
         return "lower" if aspect.higher_is_better else "higher"
     return "unchanged" if role in edit.ignored_by else None

@@ -1,8 +1,8 @@
-"""Runs the stress tests: a run over originals and edited copies, and the originals once more.
+"""Runs the stress tests: a run over originals and edited copies, and the originals again.
 
-Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
-holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
-`RUN/scale-order` hold the originals, asked once more or in another way. Each can be resumed.
+Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself holds
+the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
+`RUN/scale-order` hold the originals, judged again or in another way. Each can be resumed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResul
 
 STRESS_FILE = "stress.json"
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
-"""Fields of a request that say how its data are read."""
+"""Fields of a request for reading its data."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 
@@ -62,7 +62,7 @@ class StressPlan:
     tests: tuple[str, ...] = ("all",)
     """Names of tests and families."""
     must_see: tuple[str, ...] = ()
-    """Entries `TEST=ASPECT` for aspects whose names say nothing."""
+    """Entries `TEST=ASPECT` for aspects that no rule recognizes."""
     seed: int = 0
     """Seed of the edits."""
     margin: float | None = None
@@ -78,7 +78,7 @@ class StressPlan:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What the manifest keeps, so that `resume` makes the same tests."""
+        """The part that the manifest keeps, so that `resume` runs the same tests."""
         return {
             "tests": list(self.tests),
             "must_see": list(self.must_see),
@@ -109,17 +109,17 @@ class Stage:
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
     edits: Sequence[Edit] = ()
-    """Whose copies are judged beside the originals."""
+    """Edits whose copies are judged beside the originals."""
 
 
 class FreshSamples(Wrapper):
-    """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
+    """Requests new samples, so that no cache or seed repeats the first run's answers."""
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask for a later draw."""
         request = call.request
         if isinstance(request, Request | DecisionRequest):
-            # the draw is part of the cache's key and of the seed; no run draws so often
+            # the draw is part of the cache's key and of the seed; no run has so many draws
             call = call.about(request.model_copy(update={"draw": request.draw + 500_000}))
         return await ask(call)
 
@@ -217,15 +217,15 @@ class StressRun:
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._reordered: dict[str, list[ReorderedPrompts | TypedOrder]] = {}
-        self.usage: Usage = NO_USAGE  # what a dry run counted
-        self.judged = 0  # texts that a dry run went through
-        self.began = False  # whether anything was asked
+        self.usage: Usage = NO_USAGE  # counts of a dry run
+        self.judged = 0  # number of texts in a dry run
+        self.began = False  # whether a request was sent
 
     async def run(self) -> StressResult:
-        """Ask everything, judge and write `stress.json`.
+        """Send all requests, compute the verdicts and write `stress.json`.
 
         Raises:
-            ConfigurationError: Something does not fit; nothing was asked.
+            ConfigurationError: The plan is wrong; no model was called.
             ModelError: A failure that would hit every call; the run can be resumed.
             BudgetReached: The cost limit is reached; the run can be resumed.
         """
@@ -236,7 +236,7 @@ class StressRun:
         return result
 
     async def estimate(self) -> Usage:
-        """Count what would be asked; ask nothing."""
+        """Count the requests without sending them."""
         await self._sessions(dry=True)
         return self.usage
 
@@ -246,8 +246,8 @@ class StressRun:
             models = await open_models(
                 {**self._plan.request.models, **self._models}, self._plan.request.settings, stack
             )
-            # the main session first: it refuses what cannot be tested, and its method decides
-            # which further sessions there are
+            # the main session first: it refuses impossible tests, and its method decides on the
+            # further sessions
             pending = [Stage("", edits=self._edits)]
             while pending:
                 stage = pending.pop(0)
@@ -279,7 +279,7 @@ class StressRun:
         request = plan.request.model_copy(
             update={
                 "options": {**plan.request.options, **stage.options},
-                # applied to the originals already; of the copies it would cut off the last
+                # already applied to the originals; it would cut off the last copies
                 **dict.fromkeys(_OF_DATA),
                 "stress": {**plan.recorded, "stage": stage.name},
                 "out": out,
@@ -308,7 +308,7 @@ class StressRun:
         )
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
-        """Refuse what cannot be tested, before anything is asked."""
+        """Refuse impossible tests before any request."""
         check_must_see(self._must_see, method.aspects)
         if unordered := next((one.name for one in method.aspects if one.is_nominal), None):
             raise ConfigurationError(
@@ -318,7 +318,7 @@ class StressRun:
         return lambda score: score
 
     def _further(self, method: Method) -> list[Stage]:
-        """Return the sessions that ask about the originals in another way."""
+        """Return the sessions that judge the originals in another way."""
         self._aspects = method.aspects
         return [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
 
@@ -372,7 +372,7 @@ class StressRun:
         before = self._tested_before()
         for test, models in self._reordered.items():
             if not any(model.changed for model in models) and test not in before:
-                answered.pop(test, None)  # the prompts show nothing that could be turned around
+                answered.pop(test, None)  # the prompts contain nothing that could be reversed
         sources = sources_by_id(self._variants())
         joined = JoinedSessions(
             sources,
@@ -406,7 +406,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def reverse_scale(prompt: str) -> str:
-    """Return a prompt that shows its scale from high to low, but for what texts show."""
+    """Return a prompt with its scale from high to low, except inside of judged texts."""
     return _outside_of_texts(
         prompt, lambda words: re.sub(r"\((\d+)-(\d+)\)", r"(\2-\1)", _swap_ends(words))
     )
@@ -445,7 +445,7 @@ class ReorderedPrompts(Wrapper):
     def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
         super().__init__(wrapped)
         self._change = change
-        self.changed = False  # whether any prompt held something to turn around
+        self.changed = False  # whether any prompt was changed
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask with the prompt turned around."""

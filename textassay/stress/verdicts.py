@@ -5,7 +5,7 @@ defect is a shift that is larger than a margin and larger than chance allows; th
 tests are adjusted together (Holm). If the user names the margin, the ends of the intervals decide.
 
 `StressResult` shows invariance and sensitivity side by side. A judge that always gives the same
-score passes every test of invariance, so neither count is worth anything without the other.
+score passes every test of invariance, so both counts are needed.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ from textassay.stress.edits import (
 from textassay.table import Displayed, Estimate, Note, Table
 
 MARGIN = 0.05
-"""Shift that counts as none, as a share of the scale's width, unless the user names one in
-points."""
+"""Tolerated shift as a share of the scale's width, unless the user gives one in points."""
 MIN_SOURCES = 5
-"""Fewer sources hold nothing: they may agree by chance."""
+"""Fewest sources for a verdict `holds`: fewer may agree by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one test on one aspect, a row for each text that it edits."""
+    """The scores of one test on one aspect, a row for each edited text."""
 
     test: str
     family: str
@@ -55,7 +54,7 @@ class Measured:
     expects: Expects
     """What the scores should do."""
     base: Floats
-    """Score that the edited text's is compared with, shape (n,)."""
+    """Score with which the edited text's score is compared, shape (n,)."""
     edited: Floats
     """Score of the edited text, shape (n,)."""
     groups: Codes
@@ -63,14 +62,15 @@ class Measured:
     scale: tuple[float, float]
     """Ends of the scale."""
     better: int = 1
-    """1 if a high score is a good one, -1 if a low one is."""
+    """1 if a high score is good, -1 if a low score is good."""
     gain_only: bool = False
     """Whether only a better score is a defect."""
     noise: float | None = None
-    """Mean change when the same is asked again, in points; `None` if unknown."""
+    """Mean change when the request is repeated, in points; `None` if unknown."""
     excess: Floats = field(default_factory=lambda: np.empty(0))
-    """How much more each score moved than when the same is asked again, shape (n,); empty if moving
-    about is no defect."""
+    """How much more each score moved than in a repeated request, shape (n,); empty if movement is
+    not a defect.
+    """
     unscored: int = 0
     """Texts that were left out because a score is missing."""
     declined: int = 0
@@ -94,7 +94,7 @@ class StressRow:
     shift: Estimate
     """Mean change over sources."""
     noise: float | None
-    """Mean change when the same is asked again."""
+    """Mean change when the request is repeated."""
     excess: Estimate
     """How much more the scores moved than that, in either direction."""
     moved: float | None
@@ -102,7 +102,7 @@ class StressRow:
     flips: Estimate
     """Share of texts whose score crossed the middle of the scale, with its Wilson interval."""
     margin: float
-    """Shift that counts as none."""
+    """Tolerated shift."""
     p_holm: float | None
     """Adjusted p-value of there being no defect."""
     unscored: int
@@ -162,13 +162,13 @@ class JoinedSessions:
     """The sessions of a stress run."""
 
     sources: Mapping[str, str | None]
-    """Source by id of each original, `None` if it is one of its own."""
+    """Source by id of each original, `None` if the text is a source of its own."""
     main: SessionScores
     """Originals and edited copies."""
     repeat: SessionScores
-    """The originals, asked once more."""
+    """The originals, judged again."""
     others: Mapping[str, SessionScores] = field(default_factory=dict)
-    """The originals asked in another way, by test."""
+    """The originals judged in another way, by test."""
 
     def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
@@ -197,7 +197,7 @@ class _OneAspect:
         self._noise = self._noise_floor()
 
     def asked_again(self) -> list[Measured]:
-        """Return the tests that leave the texts alone."""
+        """Return the tests that do not edit the texts."""
         rows = [self._plain(REPEAT, self._x, self._r)]
         choices = [(id_, self._joined.main.orders.get((id_, self._name), {})) for id_ in self._ids]
         both = {id_: pair for id_, pair in choices if len(pair) == 2}
@@ -248,22 +248,23 @@ class _OneAspect:
         ]  # fmt: skip
 
     def _direction(self, edit: Edit, expects: Expects) -> int:
-        """Return 1 if only a rise counts, -1 if only a fall does, else 0."""
+        """Return 1 if only a rise is a defect, -1 if only a fall is, else 0."""
         if edit.gain_only:
             return self._better
         return 0 if expects == "unchanged" else -self._better
 
     def _has_room(self, x: float, up: int) -> bool:
-        """Return whether a score can move on; at the end of the scale it would count as robust."""
+        """Return whether a score can still move; at the end of the scale it would look robust."""
         low, high = self._scale
         room = MARGIN * (high - low)
         return not ((up > 0 and x > high - room) or (up < 0 and x < low + room))
 
     def _base(self, id_: str, edit: Edit, up: int) -> float | None:
-        """Return the score that an edited text's is compared with; `None` if it is missing.
+        """Return the score with which an edited text's score is compared; `None` if it is missing.
 
-        If a score can move one way only, texts at that end are left out. That choice is made by
-        the original's score, so the change is read against another: of the repeat or control.
+        If a score can move in one direction only, texts at that end are left out. The original's
+        score makes that choice, so the change is measured from another score: of the repeat or
+        control.
         """
         if id_ not in self._x:
             return None
@@ -274,7 +275,7 @@ class _OneAspect:
         return self._r.get(id_) if up else self._middle(id_)
 
     def _middle(self, id_: str) -> float:
-        """Return the mean of both answers about an original, a steadier base than either."""
+        """Return the mean of both scores of an original, a more stable base than either."""
         return (self._x[id_] + self._r.get(id_, self._x[id_])) / 2
 
     def _plain(
@@ -315,9 +316,9 @@ class _OneAspect:
     def _excess(
         self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float]
     ) -> Floats:
-        """Return how much more each score moved than when the same was asked again.
+        """Return how much more each score moved than in the repeated request.
 
-        Nothing if no change from `origin` is due, or a row lacks one of the answers.
+        Empty if a change from `origin` is expected, or a row lacks one of the answers.
         """
         known = self._x.keys() & self._r.keys() & origin.keys()
         if not all(id_ in known for id_, *_ in rows):
@@ -328,7 +329,7 @@ class _OneAspect:
         )
 
     def _scored(self, answered: SessionScores) -> dict[str, float]:
-        """Return the score of each original that has one."""
+        """Return the scores of the scored originals."""
         found = ((id_, answered.values.get((id_, self._name))) for id_ in self._ids)
         return {id_: value for id_, value in found if value is not None}
 
@@ -363,11 +364,11 @@ def verdicts(
     """
     drafts = [_draft(one, margin, confidence) for one in measured]
     level = 1 - confidence
-    # a margin of the user's own is met or missed by each interval; nothing is tested against chance
+    # with a margin by the user, each interval decides, without a test
     defects = (
         [d.p_defect for d in drafts] if margin is not None else holm([d.p_defect for d in drafts])
     )
-    # a family of its own: that a change is seen is another claim than that there is a defect
+    # a separate family: seeing a change is another claim than a defect
     seen = holm([draft.p_seen for draft in drafts])
     return [
         replace(draft.row, p_holm=p, verdict=_verdict(draft, p, q, level))
@@ -387,7 +388,7 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Unadjuste
     low, high = one.scale
     must_fall = one.expects != "unchanged"
     default = MARGIN * (high - low)
-    # the user's margin is what a score may move; how far it must fall is not theirs to loosen
+    # the user's margin is the tolerated shift; it does not change how far a score must fall
     limit = default if margin is None or must_fall else margin
     row = _describe(one, limit)
     if not len(one.edited):
@@ -432,12 +433,12 @@ def _verdict(
 
 def _within(side: Linearized, limit: float, confidence: float) -> bool:
     end = side.estimate(confidence).high
-    # to hold takes proof: the whole interval lies within the margin, over enough sources
+    # `holds` requires that the whole interval lies within the margin, over enough sources
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
 def _describe(one: Measured, limit: float) -> StressRow:
-    """Return what is counted of one test; shift, p-value and verdict are filled in later."""
+    """Return the counts of one test; shift, p-value and verdict are filled in later."""
     n, (low, high) = len(one.edited), one.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4
     middle = (low + high) / 2
@@ -483,8 +484,8 @@ def wilson(count: int, n: int) -> Estimate:
 def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> GateVerdict:
     """Return `fails` if a test fails, `inconclusive` if one is, else `holds`.
 
-    It is inconclusive, too, if the data had nothing for any test that was asked for, so that only
-    the repeat was measured, which every run has.
+    It is also inconclusive if no requested test was possible with the data, so that only the repeat
+    was measured.
     """
     verdicts = {row.verdict for row in rows}
     if "fails" in verdicts:
@@ -500,7 +501,7 @@ class StressResult(Displayed):
     rows: Sequence[StressRow]
     """One per test and aspect."""
     untested: tuple[str, ...] = ()
-    """Tests that were asked for and that the data or the method had nothing for."""
+    """Requested tests that the data or the method do not allow."""
     sources: int = 0
     """Number of sources of the data."""
 
@@ -519,7 +520,7 @@ class StressResult(Displayed):
         """One line with both counts."""
         held, moved = count_verdicts(self.invariance), count_verdicts(self.sensitivity)
         line = f"invariance: {held}; sensitivity: {moved}"
-        # the trap of this whole suite: a judge that ignores the text is perfectly invariant
+        # a judge that ignores the text is perfectly invariant
         if not self.sensitivity:
             return f"{line} (a judge that always says the same passes invariance: test both)"
         if not any(row.verdict == "holds" for row in self.sensitivity):

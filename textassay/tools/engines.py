@@ -209,13 +209,13 @@ class Encoding:
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
-    """Segment of each token."""
+    """The segment of each token."""
     special: tuple[int, ...]
     """1 for tokens around the text, such as `[CLS]`, else 0."""
 
     @classmethod
     def plain(cls, ids: Iterable[int]) -> Encoding:
-        """Return tokens of one segment, none of which counts as special."""
+        """Return tokens of one segment without special tokens."""
         ids = tuple(ids)
         return cls(ids, (0,) * len(ids), (0,) * len(ids))
 
@@ -356,7 +356,7 @@ class OnnxEngine(ToolEngine):
     def __init__(
         self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
     ) -> None:
-        """`device` is `cpu` or `cuda`; `auto` takes a GPU when there is one."""
+        """`device` is `cpu` or `cuda`; `auto` uses a GPU if there is one."""
         super().__init__(files, head)
         runtime = need("onnxruntime", extra="onnx", what="the onnx engine")
         if head not in _OUTPUTS:
@@ -511,7 +511,7 @@ _HEADS: dict[Head, tuple[str, str]] = {
     "answer": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
     "likelihood": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
 }
-"""The class of transformers for a head, and the parts that a model needs for it."""
+"""The transformers class for a head, and the parts that a model needs for it."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """The first two are the inputs of encoder-decoder models."""
 
@@ -531,7 +531,7 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
         key_mapping=names,
         local_files_only=True,
         output_loading_info=True,
-        ignore_mismatched_sizes=True,  # reported below, in our words
+        ignore_mismatched_sizes=True,  # reported below
         **options,
     )
     _refuse_faults(report, files.label)
@@ -687,7 +687,7 @@ class PytorchEngine(ToolEngine):
             return load_bleurt(self.transformers, self.files, dtype=single)
         except ConfigurationError:
             raise
-        except Exception as error:  # the libraries raise anything for a damaged file
+        except Exception as error:  # the libraries raise arbitrary errors for a damaged file
             raise unreadable(needs, self._place, error) from error
 
 

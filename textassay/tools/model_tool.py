@@ -46,7 +46,7 @@ class ModelKey(NamedTuple):
     engine: EngineName
     device: str
     layer: int | None
-    """For `encode`, the layer whose states are wanted; the last if `None`."""
+    """For `encode`, the layer of the returned states; the last one if `None`."""
     batch_tokens: int
 
     def check_extra(self) -> None:
@@ -61,11 +61,11 @@ class ModelKey(NamedTuple):
 
     @property
     def preferred(self) -> EngineName:
-        """The engine to use, as far as the installed packages decide."""
+        """The engine to use, given the installed packages."""
         if self.engine != "auto":
             return self.engine
         if self.head in ("answer", "likelihood"):
-            return "transformers"  # no other one runs a decoder
+            return "transformers"  # no other engine runs a decoder
         if not (find_spec("torch") and find_spec("transformers")):
             return "onnx" if find_spec("onnxruntime") else "transformers"
         return "auto"
@@ -113,7 +113,7 @@ class Runner:
         self.label = key.model
         """Name of the model in signatures, with commit or digest once it is loaded."""
         self.users = 0
-        """Tools that have it; the last one closes the model."""
+        """Number of tools that use it; the last one closes the model."""
         self._lock = threading.Lock()
         self._known: OrderedDict[Encoding, _Shared] = OrderedDict()
         self._bytes = 0
@@ -123,7 +123,7 @@ class Runner:
         finalize(self, self._queue.stop).atexit = False  # for tools that were not closed
 
     async def release(self) -> None:
-        """Count one user less, and free the model when none is left."""
+        """Remove one user, and free the model after the last one."""
         with _LOCK:
             self.users -= 1
             if self.users:
@@ -151,7 +151,7 @@ class Runner:
         locate(self.key.model, engine=self.key.preferred, cached_only=True)
 
     async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
-        """Run the model on inputs, batched with what others ask at the same time."""
+        """Run the model on inputs, batched with concurrent inputs of others."""
         await self.open()
         joined = self._join(encodings)
         try:
@@ -208,7 +208,7 @@ class Runner:
 
 
 def _size(encoding: Encoding, done: Future[Array]) -> int:
-    """Return about how many bytes an answer and its input take: a token is five objects."""
+    """Return the approximate size in bytes of an answer and its input: a token is five objects."""
     return done.result().nbytes + 64 * len(encoding)
 
 

@@ -153,10 +153,6 @@ def _is_latin(text: str) -> bool:
     return 2 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= len(words)
 
 
-def _count_letters(text: str) -> int:
-    return len(re.findall(r"[^\W\d_]", text))
-
-
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two lists of words.
 
@@ -335,7 +331,7 @@ def is_unspaced(text: str) -> bool:
     han_kana = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     thai_lao_myanmar_khmer = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
     found = len(re.findall(f"[{han_kana}{thai_lao_myanmar_khmer}]", text))
-    return found > 0 and 2 * found > _count_letters(text)
+    return found > 0 and 2 * found > len(re.findall(r"[^\W\d_]", text))
 
 
 def _unspaced(name: str, instead: str) -> Abstention:

@@ -61,11 +61,11 @@ from textassay.workers.worker import (
 )
 
 STOP_SECONDS = 60.0
-"""Time in which workers may finish their examples once the run is stopped."""
+"""Seconds in which workers may finish their examples after the run is stopped."""
 
 
 class AssignedWorker:
-    """A worker that takes part, with its examples, reports and grants."""
+    """An active worker, with its examples, reports and grants."""
 
     def __init__(self, handle: Worker) -> None:
         self.handle, self.outstanding = handle, Outstanding()
@@ -103,7 +103,7 @@ class Driver:
         self._most, self._unit = max(1, most_workers), unit
         self._workers: list[AssignedWorker] = []
         self._refused: list[AssignedWorker] = []
-        """Workers that cannot take part, and whose places stay taken."""
+        """Workers that cannot be used, and whose places stay occupied."""
         self._warned: set[str] = set()
         self._left_out: list[str] = []
         """Messages about them."""
@@ -156,7 +156,8 @@ class Driver:
             if starting.done():
                 starting.result()
             starting.cancel()
-            # after a spent budget each call in flight is paid for, and its own deadline bounds it
+            # after a spent budget, calls in flight still cost money, and their own deadlines bound
+            # them
             is_bounded = self._failure and not isinstance(self._failure, BudgetReached)
             await self._until_ended(tasks, STOP_SECONDS if is_bounded else None)
         except BaseException:
@@ -187,7 +188,7 @@ class Driver:
             await asyncio.sleep(self._start_seconds)
 
     def _workers_needed(self) -> int:
-        # toward the end a new worker would have nothing to do
+        # toward the end, a new worker would have no examples
         return min(self._most, len(self._workers) + self._queue.left)
 
     async def _until_ended(
@@ -207,8 +208,8 @@ class Driver:
         try:
             await self._admit(worker)
             while worker in self._workers:
-                # stopped rather than canceled: a canceled exchange would lose its report, whose
-                # answers are paid for
+                # stopped and not canceled: a canceled exchange would lose its report, whose answers
+                # cost money
                 report = await (
                     worker.handle.stop()
                     if self._stopping
@@ -267,7 +268,7 @@ class Driver:
             examples=examples,
             part=LimitShare(number, count),
             grant=grant,
-            # another worker may wait for money that this one does not use
+            # another worker may need the money that this one does not use
             return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
             # a report costs some milliseconds whatever its size
@@ -276,10 +277,10 @@ class Driver:
         )
 
     def _portion(self, worker: AssignedWorker, workers: int) -> list[FedExample]:
-        """Return the next examples for one of so many workers.
+        """Return the next examples for one of the workers.
 
-        It has about a unit in hand at first, and less toward the end, so that all workers end at
-        the same time; it never has more than a unit.
+        A worker has about a unit in hand at first, and less toward the end, so that all workers end
+        at the same time; it never has more than a unit.
         """
         assert worker.opened
         unit = max(self._unit, 2 * worker.opened.in_work)
@@ -342,7 +343,7 @@ class Driver:
         self._remember(worker)
         if self._over.is_set() or self._stopping:
             return
-        if not self._workers:  # even a place in which one was refused is worth another try
+        if not self._workers:  # retry even places in which a worker was refused
             for refused in self._refused:
                 refused.handle.kill()
             self._refused.clear()
@@ -362,7 +363,8 @@ class Driver:
         if not self._workers:
             self._fail(self._as_lost(error))
             return
-        # Not killed: its place on the node stays taken, so that no other is started there.
+        # not killed, so that its place on the node stays occupied and no other worker is started
+        # there
         self._refused.append(worker)
         self._left_out.append(f"{worker.handle.name} cannot take part, and is left out: {error}")
         self._tell_of_left_out()
@@ -377,8 +379,7 @@ class Driver:
     def _as_lost(self, error: ConfigurationError) -> Exception:
         """Return the error of a cluster that provides no worker.
 
-        A run that has begun can be resumed, while a `ConfigurationError` means that nothing was
-        asked.
+        A run that has begun can be resumed; a `ConfigurationError` means that no model was called.
         """
         if not self.is_begun:
             return error
@@ -489,9 +490,9 @@ async def run_with_workers(
         notify: Called with messages on events during the run.
         notice: Called with remarks on the method before anything is asked.
         pool: Starts the workers, in place of `workers.start`.
-        unit: Examples that a worker has in hand at most, unless it works on more than half of them
-            at once.
-        start_seconds: Time between two looks for places for further workers.
+        unit: Most examples that a worker has in hand, unless it works on more than half of them at
+            once.
+        start_seconds: Seconds between two attempts to start further workers.
         most_sent: Bytes of a resumed run's answers above which they are not sent to workers.
     """
     out = _check_folder(request, workers)
@@ -550,7 +551,7 @@ async def run_with_workers(
 
 
 def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
-    """Return the run folder; refuse requests that workers cannot carry out."""
+    """Return the run folder; refuse requests that workers cannot execute."""
     settings = request.settings
     if not request.out:
         raise ConfigurationError(f"{workers.flag}= needs out=")

@@ -1,4 +1,4 @@
-"""Workers in processes of this machine, each of which talks to its parent through two pipes.
+"""Workers in processes of this machine, connected to their parent by two pipes.
 
     python -m textassay.workers.local      serves the process that has started it
 
@@ -23,7 +23,7 @@ from textassay.runtime.garbage import hold_off_gc, start_gc
 from textassay.workers.worker import Failed, Job, Opened, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
-"""Comes before the first message, as Python and libraries may print while they start."""
+"""Marks the beginning of messages, since Python and libraries may print while they start."""
 
 HEADER = 8
 """Bytes of the size before each message."""
@@ -150,7 +150,7 @@ async def _serve(output: int) -> None:
     while message:
         answering = asyncio.create_task(_answer(session, message))
         following = asyncio.create_task(messages.get())
-        # the parent sends nothing before it has its answer: anything earlier is its end
+        # the parent sends nothing before it has its answer, so earlier input means that it ended
         await asyncio.wait([answering, following], return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             answering.cancel()
@@ -174,7 +174,7 @@ def _read(loop: asyncio.AbstractEventLoop, messages: asyncio.Queue[bytes]) -> No
 
 
 def _write(output: int, message: bytes) -> None:
-    with suppress(BrokenPipeError):  # the parent is gone, and the end of its input stops us
+    with suppress(BrokenPipeError):  # the parent is gone; the end of its input stops this process
         while message:
             message = message[os.write(output, message) :]
 

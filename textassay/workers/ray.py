@@ -1,4 +1,4 @@
-"""Workers on Ray: the one module that knows Ray, which is imported on first use.
+"""Workers on Ray: the only module that uses Ray, which is imported on first use.
 
 Actors rather than tasks: a worker keeps its models, connections, limiters and answers for as long
 as the run lasts. Ray places and watches them; if one dies, the process with the run folder decides
@@ -30,7 +30,7 @@ CONNECT_ATTEMPTS = 3
 async def ray_workers(
     address: str | None, *, workers: int | None, local: bool, threads: int | None
 ) -> AsyncIterator[RayWorkers]:
-    """Connect to a cluster, and let go of it at the end of the block."""
+    """Connect to a cluster, and disconnect at the end of the block."""
     ray = _ray(client=bool(address))
     # a program that has connected already keeps its connection
     own = not ray.is_initialized()
@@ -47,7 +47,7 @@ async def ray_workers(
 
 
 def _ray(*, client: bool) -> Any:
-    # read when Ray is imported: runs must not be reported to others
+    # read when Ray is imported: Ray must not report usage
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # today's default; without it, Ray warns that it will change
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -181,7 +181,7 @@ class RayWorkers:
         self._looked_at: float | None = None
 
     async def start_workers(self, most: int) -> Sequence[RayWorker]:
-        """Start workers if there is room, so that at most `most` live."""
+        """Start workers if there is space, so that at most `most` live."""
         self.workers_started = [worker for worker in self.workers_started if worker.is_alive]
         missing = min(most, self._workers or most) - len(self.workers_started)
         if missing <= 0:
@@ -214,7 +214,7 @@ class RayWorkers:
             )
 
     def _anywhere(self, count: int, nodes: list[dict[str, Any]]) -> list[RayWorker]:
-        """Start workers wherever Ray finds room, which may make an autoscaler add nodes."""
+        """Start workers wherever Ray finds space, which may make an autoscaler add nodes."""
         needs = self._needs(1.0, with_gpu=any(_amount(node, "GPU") >= 1 for node in nodes))
         return [
             self._start(None, f"worker {self._started + 1}", scheduling_strategy="SPREAD", **needs)

@@ -29,7 +29,7 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.workers.worker import Opened, Report, StoredAnswers
 
 MAX_LOSSES = 3
-"""Workers that may be lost with the same example before the run stops."""
+"""Most workers lost with the same example before the run stops."""
 
 
 class Outstanding:
@@ -160,7 +160,7 @@ class SharedBudget:
         return self.matters(needed - self._left)
 
     def reached(self, spent: float, needed: float) -> BudgetReached:
-        """Return the error of a spent budget, with the expenses of all workers."""
+        """Return the error for a spent budget, with the expenses of all workers."""
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${spent:.4f} is spent by all workers"
             f" and the next request may cost ${needed:.4f}; resume with a higher"
@@ -213,7 +213,7 @@ class RunRecord:
         return self.folder.answers if self._workers_write else None
 
     async def earlier(self) -> tuple[Mapping[str, Any], StoredAnswers]:
-        """Return the models and answers of the run that is resumed; empty for a new one."""
+        """Return the models and answers of the resumed run; empty for a new run."""
         if not self._resumed:
             return {}, []
         return self.folder.manifest["models"], await in_thread(self._earlier_answers)

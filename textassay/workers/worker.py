@@ -257,7 +257,7 @@ class _Warnings(logging.Handler):
 
 
 class WorkerSession:
-    """Judges the examples that it is sent, until it is told to finish, or an error stops it."""
+    """Judges the examples that it receives, until it is stopped or an error occurs."""
 
     def __init__(self) -> None:
         self._feed: FedSource | None = None
@@ -287,7 +287,7 @@ class WorkerSession:
         return self._ended.failed or Failed(RuntimeError, "the session ended before it began")
 
     async def exchange(self, instructions: Instructions) -> Report:
-        """Follow the instructions; return finished scores, waiting a moment for the first."""
+        """Follow the instructions; return finished scores, waiting briefly for the first one."""
         is_new_part = instructions.part != self._part
         self._follow(instructions)
         self._report_at = instructions.report_at

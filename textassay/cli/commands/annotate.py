@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command, group
+from textassay.cli.app import Heading, command, group
 from textassay.cli.console import messages, print_tables, say, warn, write_rows
 from textassay.cli.exits import run_async, with_flags
 from textassay.listening import is_loopback, link, origin
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textassay.runtime.labels import LabelScale
 
 
-@command("annotate", panel=Panel.FIRST)
+@command("annotate", panel=Heading.FIRST)
 def annotate(
     data: flags.Data,
     *,
@@ -194,7 +194,7 @@ def agreement_table(ratings: Answers) -> Table:
     return Table(columns, rows)
 
 
-group("ratings", "Exchange ratings with other annotation tools.", panel=Panel.LOOKING)
+group("ratings", "Exchange ratings with other annotation tools.", panel=Heading.LOOKING)
 
 
 @command("import", group="ratings")
@@ -287,7 +287,7 @@ def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
     return label_scales(tasks.load(typed["task"]).aspects) if "task" in typed else {}
 
 
-@command("import", panel=Panel.LOOKING)
+@command("import", panel=Heading.LOOKING)
 def import_results(
     form: Annotated[
         str,

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command, group
+from textassay.cli.app import Heading, command, group
 from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import run_async
 from textassay.table import printable
 
-group("cache", "Inspect, verify or clear a response cache.", panel=Panel.MAKING)
+group("cache", "Inspect, verify or clear a response cache.", panel=Heading.MAKING)
 
 Folder = Annotated[Path, syntax.argument("DIR", "Cache folder.")]
 

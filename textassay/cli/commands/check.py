@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, results
 from textassay.cli.exits import GATE_STATUS
 from textassay.runtime.errors import UnknownName
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textassay.checking.result import Check
 
 
-@command("check", panel=Panel.FIRST)
+@command("check", panel=Heading.FIRST)
 def check(
     file: Annotated[
         Path,

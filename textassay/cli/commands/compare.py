@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import RunSide
 
 
-@command("compare", panel=Panel.FIRST)
+@command("compare", panel=Heading.FIRST)
 def compare(
     run_a: Annotated[Path, syntax.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
@@ -141,7 +141,7 @@ def _sides(
     return first, second
 
 
-@command("rank", panel=Panel.DECIDING)
+@command("rank", panel=Heading.DECIDING)
 def rank(
     scores: flags.ScoresArgument,
     data: flags.RatedData = None,
@@ -181,7 +181,7 @@ def rank(
     print_tables(rankings, document, as_json=as_json)
 
 
-@command("agreement", panel=Panel.DECIDING)
+@command("agreement", panel=Heading.DECIDING)
 def agreement(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -272,7 +272,7 @@ def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     return number
 
 
-@command("alt-test", panel=Panel.DECIDING)
+@command("alt-test", panel=Heading.DECIDING)
 def alt_test(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,

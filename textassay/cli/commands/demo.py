@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import Status
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import pick
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODEL = "embedded"
 
 
-@command("demo", panel=Panel.SCORING, asks_models=True)
+@command("demo", panel=Heading.SCORING, asks_models=True)
 def demo(
     *,
     out: Annotated[
@@ -191,7 +191,7 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         Table(agreeing, lines),
         "\nSo small a model distinguishes text that flows from text that does not, whichever aspect"
         " it is asked about; it does not see wrong facts or sentences out of order, cannot write a"
-        " rating, and its yes or no means nothing: the other methods refuse it and need a larger"
+        " rating, and its yes or no is meaningless: the other methods refuse it and need a larger"
         " model.",
         "\nThe same on your texts (one JSON object a line, with source and output):",
     )

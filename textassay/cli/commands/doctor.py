@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async, with_flags
 from textassay.runtime.calls.budget import estimate_tokens
@@ -317,7 +317,7 @@ def plain_text(heading: str, findings: Sequence[DoctorFinding]) -> str:
     return "\n".join([heading, *lines])
 
 
-@command("doctor", panel=Panel.MAKING)
+@command("doctor", panel=Heading.MAKING)
 def doctor(
     model: Annotated[str, syntax.argument("MODEL", "Model to examine.")],
     *,

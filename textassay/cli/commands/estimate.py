@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, say, write_rows
 from textassay.cli.exits import name_flags
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textassay.estimation.maps import Map
 
 
-@command("estimate", panel=Panel.DECIDING)
+@command("estimate", panel=Heading.DECIDING)
 def estimate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -127,7 +127,7 @@ def _from_folder(
     return own.map, own.kind
 
 
-@command("label-plan", panel=Panel.DECIDING)
+@command("label-plan", panel=Heading.DECIDING)
 def label_plan(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -223,7 +223,7 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     )
 
 
-@command("calibrate", panel=Panel.DECIDING)
+@command("calibrate", panel=Heading.DECIDING)
 def calibrate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.runtime.errors import ConfigurationError
 
 
-@command("export", panel=Panel.LOOKING)
+@command("export", panel=Heading.LOOKING)
 def export(
     form: Annotated[str, syntax.argument("FORMAT", "inspect, mlflow, langfuse or promptfoo.")],
     run: flags.RunArgument,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import Stopped, name_flags, run_async, with_flags
 from textassay.cli.progress import Style, show_progress, show_steps
@@ -47,7 +47,7 @@ FLAGS = (
 )  # fmt: skip
 
 
-@command("fit", panel=Panel.SCORING, asks_models=True)
+@command("fit", panel=Heading.SCORING, asks_models=True)
 def fit(
     data: flags.OptionalData = None,
     # people type `--scores A B`; without this argument B would be reported as unknown

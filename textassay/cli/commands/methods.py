@@ -23,7 +23,7 @@ import typer
 from pydantic import BaseModel
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command, group
+from textassay.cli.app import Heading, command, group
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, run_async
 from textassay.runtime.errors import (
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 ListRows = Sequence[Mapping[str, Any]]
 
 
-group("list", "List methods, tasks and settings.", panel=Panel.MAKING)
-group("draft", "Have a model write a tree of criteria or a plan to edit.", panel=Panel.MAKING)
+group("list", "List methods, tasks and settings.", panel=Heading.MAKING)
+group("draft", "Have a model write a tree of criteria or a plan to edit.", panel=Heading.MAKING)
 
 
 @command("methods", group="list")
@@ -196,7 +196,7 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@command("graph", panel=Panel.MAKING)
+@command("graph", panel=Heading.MAKING)
 def graph(
     method: Annotated[
         str,

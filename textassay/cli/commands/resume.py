@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.merging import Merged
 
 
-@command("resume", panel=Panel.SCORING, asks_models=True)
+@command("resume", panel=Heading.SCORING, asks_models=True)
 def resume(
     run: flags.RunArgument,
     *,
@@ -114,7 +114,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     return to_command(request.model_copy(update=own), typed)
 
 
-@command("merge", panel=Panel.SCORING)
+@command("merge", panel=Heading.SCORING)
 def merge(
     run: Annotated[Path, syntax.argument("RUN", "Folder that contains shard-1, ...")],
     *,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command, group
+from textassay.cli.app import Heading, command, group
 from textassay.cli.console import capture_warnings, log_as_json, results, say, warn
 from textassay.cli.exits import as_stopped, run_async, with_flags
 from textassay.cli.progress import STYLES, Style, show_progress
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textassay.workers.worker import Opened
 
 
-@command("score", panel=Panel.FIRST, asks_models=True)
+@command("score", panel=Heading.FIRST, asks_models=True)
 def score(
     data: flags.OptionalData = None,
     *,
@@ -86,7 +86,7 @@ def score(
     return run_async(execute(build_command(read, chosen), as_json=as_json))
 
 
-group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=Panel.SCORING)
+group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=Heading.SCORING)
 
 TOOLS_FLAGS = (
     flags.pick("config", "progress") | flags.READING | flags.pick("api_base", "api_key_env")

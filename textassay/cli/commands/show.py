@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import capture_warnings, print_tables, results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textassay.report.source import DataSource, JoinedPage, RunSource
 
 
-@command("show", panel=Panel.LOOKING)
+@command("show", panel=Heading.LOOKING)
 def show(
     run: flags.RunArgument,
     id_: Annotated[
@@ -191,7 +191,7 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             typer.echo()
 
 
-@command("view", panel=Panel.LOOKING)
+@command("view", panel=Heading.LOOKING)
 def view(
     run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
@@ -232,7 +232,7 @@ def view(
         run_async(serving())
 
 
-@command("report", panel=Panel.FIRST)
+@command("report", panel=Heading.FIRST)
 def report(
     runs: Annotated[
         list[Path],

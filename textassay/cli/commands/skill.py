@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from textassay.cli import syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 
 
-@command("skill", panel=Panel.MAKING)
+@command("skill", panel=Heading.MAKING)
 def skill(
     *,
     install: Annotated[

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import Status, flags, syntax
-from textassay.cli.app import Panel, command
+from textassay.cli.app import Heading, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS, as_stopped, run_async
 from textassay.cli.progress import show_progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textassay.stress.verdicts import StressResult
 
 
-@command("stress", panel=Panel.DECIDING, asks_models=True)
+@command("stress", panel=Heading.DECIDING, asks_models=True)
 def stress(
     data: flags.OptionalData = None,
     *,
