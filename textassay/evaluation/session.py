@@ -179,6 +179,9 @@ async def open_session(
         if records.folder is not None:
             judged, aspects = source.judged, built.method.aspects
             await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
+            sent = records.folder.manifest.get("sent") or {}
+            for model in session.connected:
+                model.adaptation.answered_as += sent.get(model.name, {}).get("answered_as", ())
         yield session
 
 
