@@ -19,7 +19,6 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -312,13 +311,9 @@ def _on_same_rows(
             _over_folds([] if name == SINGLE else folds, values, human, test.groups)
             for folds, values in predicted
         ]
-        count = number_of_groups(pairs[0])
-        agreement = compute_agreement(pairs[0], "dataset")
+        n, count = len(pairs[0].scores), number_of_groups(pairs[0])
         # equal seeds over equal rows draw equal resamples, so the differences below are paired
-        drawn = [
-            resample(one, "dataset", resamples=resamples_for(agreement.n), seed=seed)
-            for one in pairs
-        ]
+        drawn = [resample(one, "dataset", resamples=resamples_for(n), seed=seed) for one in pairs]
         draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
         values = {c: [one[c] for one in measured] for c in COEFFICIENTS}
         means = {c: mean_if_all(v) for c, v in values.items()}
@@ -332,11 +327,8 @@ def _on_same_rows(
             **notes.get(name, {}),
         }
         rated = {
-            "n": agreement.n,
-            "groups": agreement.groups,
-            "coverage": agreement.coverage,
-            "resamples": resamples_for(agreement.n),
-        }
+            "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
+        }  # fmt: skip
     differences = {
         name: {
             c: _as_json(
@@ -368,11 +360,13 @@ def _over_folds(
     if not inside or groups.max() + 1 < 3 * len(inside):
         inside = [np.ones(len(human), bool)]
     parts = [compute_agreement(pair_up(predicted[i], human[i]), "dataset") for i in inside]
+    rows = np.array([part.n for part in parts], float)
     means: Json = {}
     for name in COEFFICIENTS:
-        known = [(value, part.n) for part in parts if (value := getattr(part, name)) is not None]
-        rows = sum(n for _, n in known)
-        means[name] = math.fsum(value * (n / rows) for value, n in known) if known else None
+        values = np.array([getattr(part, name) for part in parts], float)
+        known = ~np.isnan(values)
+        shares = rows[known] / rows[known].sum()
+        means[name] = float(values[known] @ shares) if known.any() else None
     return means
 
 
