@@ -58,8 +58,8 @@ from textassay.version import __version__
 
 ENOUGH = 300
 """With fewer ratings, agreement of cross-fitted predictions is too low and its 95 % intervals are
-too narrow: in simulations of ten features they contain the evaluator's agreement in 58 to 83 % of
-the draws of 20 ratings, in 68 to 90 % of 50, in 75 to 93 % of 100 and in 90 to 93 % of 300.
+too narrow: in simulations of ten features they contain the evaluator's agreement in 67 to 86 % of
+the draws of 20 ratings, in 82 to 90 % of 50 and in 84 to 92 % of 100.
 """
 
 
@@ -96,7 +96,7 @@ def build_report(
         warning = (
             f"{few} ratings are few for a report of the rows that were learned from (fewer than"
             f" {ENOUGH}): the evaluator's agreement comes out too low, and in simulations of 20 to"
-            " 100 ratings 58 to 93 % of the 95 % intervals contain it; train_fraction=0.5 measures"
+            " 100 ratings 67 to 92 % of the 95 % intervals contain it; train_fraction=0.5 measures"
             " without that, and learns from half"
         )
         report["warnings"] = [*report.get("warnings", ()), warning]
