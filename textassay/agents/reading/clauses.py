@@ -119,13 +119,30 @@ def _behind_numbers(text: str) -> str:
 
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
-    r"(?i)\b(?:if|unless|suppose|wenn|si|если)\b(?!\s(?:i|we|\d+)\b)"
-    rf"|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|\bas\sof\snow\b"
-    r"|(?:\A|[,;]\s)\W*(?:should|were|had|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
+    r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
+    r"(?!\s(?:i|we|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
+    # for a 4, it must
+    rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
+    r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
+    r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
 )
 _CONDITION_BEHIND = lazy_pattern(
     r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+)
+# it would be a 4 without the last paragraph
+_MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\shave\s(?!to\b))|d(?<=['’]d))\b")
+_WISHED = lazy_pattern(
+    r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
+    r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
+)
+_WISHED_OF_TEXT = lazy_pattern(
+    r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
+    r"|\band\s(?:it|this|the\s\w+)\swould\b"
+)
+# the summary would, the rating of it should
+_DEFINITE = lazy_pattern(
+    rf"(?:\b(?:it|this|that)|\b(?:the|this)\s(?:[\w-]+\s){{0,2}}{TEXTS})\s*(?:\w+ly\s)?\Z|(?<!\w)(?P<rating>{RATING})\b"
 )
 _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
@@ -144,15 +161,25 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         or _NOT_ASSERTED.search(asserting)
         or _CONDITION.search(place.lead)
         or _CONDITION_BEHIND.search(place.behind)
-        or (not by_judge and _possibility_pattern(place.sentence.own).search(place.clause))
+        or _is_only_possible(place, clause, by_judge=by_judge)
     )
 
 
-@lru_cache(maxsize=256)
-def _possibility_pattern(own: str) -> re.Pattern[str]:
-    """Return the pattern of what is only possible, but for `the rating would be`."""
-    rated = rf"(?:{RATING}{f'|{own}' if own else ''})"
-    return re.compile(rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|can|must|will)|['’]d)\b")
+def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
+    """Return whether a modal verb says what would be so, and not what the judge would say."""
+    modal = _MODAL.search(clause)
+    if modal is None:
+        return False
+    opening = place.lead.lstrip(SIGNS)
+    if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(place.behind):
+        return True
+    subject = _DEFINITE.search(clause[: modal.start()])
+    if by_judge or (subject and subject["rating"]):
+        return False
+    return (
+        subject is None
+        or bool(_WISHED_OF_TEXT.search(place.lead) or _WISHED_OF_TEXT.search(place.behind))
+    )
 
 
 # --- numbers that are named or given
@@ -219,7 +246,31 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
         _OTHERS.search(clause)
         or _REPORTS.search(clause)
         or _NOT_ASSERTED_FOREIGN.match(clause)
-        or (not is_said and _GIVES.search(clause))
+        or _is_given_by_others(place, is_said=is_said)
+    )
+
+
+# its sequel got a   most readers gave it a
+_GETS = lazy_pattern(
+    rf"(?:gets?|got|receive[ds]?|earn(?:s|ed)?|scored)\s(?:an?\s)?(?:{RATING}\s(?:of\s)?(?:an?\s)?)?\Z"
+    r"|(?:gave|rated|scored|graded|awarded|assigned)\s(?:it|this|them|the)\b"
+)
+_ASKED = lazy_pattern(rf"\b(?:it|this|that|which|one|{TEXTS}|{RATING})\b")
+
+
+def _is_given_by_others(place: _Place, *, is_said: bool) -> bool:
+    """Return whether the subject of a verb of giving is neither the judge nor the judged text."""
+    clause = place.sentence.without_aspect(place.clause)
+    verbs = [*_GIVES.finditer(clause)]
+    if not verbs or not is_said:
+        return bool(verbs)
+    at = verbs[-1].start()
+    subject = clause[:at].strip(SIGNS)
+    return bool(
+        subject
+        and _GETS.match(clause, at)
+        and not _ASKED.search(subject)
+        and not JUDGE.search(clause[: verbs[-1].end()])
     )
 
 

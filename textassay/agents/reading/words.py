@@ -102,7 +102,7 @@ TEXTS = any_of(
 )
 """Names of the judged text."""
 OTHERS = any_of(
-    "age star customer guest visitor human mean median"
+    r"average(?!\s?\Z) age star customer guest visitor human mean median"
     " (?:the|an|on)_average typical usual common original previous prior former initial"
     " last default expected required possible draft pre-final tentative preliminary"
     " provisional reference gold target public official published stated quoted claimed reported"
@@ -111,10 +111,11 @@ OTHERS = any_of(
 NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
-    " without than between below above over beyond under at_least at_most almost nearly up_to"
+    " than between below above over beyond under at_least at_most almost nearly up_to"
     " short_of as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
-    " were had could might may ought perhaps maybe possibly potentially would_have"
+    r" were had could might may ought perhaps maybe possibly potentially"
+    r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
     r" initially first earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
@@ -125,7 +126,7 @@ NOT_ASSERTED = any_of(
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
     " mentions? you he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? instructions"
-    " other source second third half"
+    " other competing rival source second third half"
 )
 """Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
