@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import (
     JUDGE,
@@ -37,6 +37,10 @@ from textassay.agents.reading.words import (
 from textassay.lazy import lazy_pattern
 
 
+Owner = Literal["aspect", "whole", "other", "unnamed"]
+"""What a number rates: the asked aspect, by its name; all aspects; something else; or the text."""
+
+
 class Lead(NamedTuple):
     """What leads up to a number that the sentence asserts."""
 
@@ -48,8 +52,7 @@ class Lead(NamedTuple):
     """Whether it is named so, the judge gives it, or the text earns it."""
     is_about_aspect: bool
     """Whether the sentence names the asked aspect."""
-    is_other: bool
-    """Whether it is a count, or the rating of something or somebody else."""
+    owner: Owner
 
 
 class _Place(NamedTuple):
@@ -80,17 +83,25 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     is_rated = names_aspect or _names_rating(place)
     nearest = _AND.split(place.clause)[-1]
     is_said = is_rated or by_judge or _is_earned(place, nearest)
+    is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
+    is_other = (
+        (not is_rated and _COUNTED.search(nearest) is not None)
+        or _is_of_others(place, is_said=is_said)
+        or _is_of_other_thing(place, is_said=is_said)
+    )
+    owner: Owner = "other" if is_other else "aspect" if is_about_aspect else "unnamed"
+    if owner == "unnamed" and _WHOLE.search(lead):
+        owner = "whole"
     return Lead(
         before,
         is_named=is_rated or is_below_rating_name(sentence, before),
         is_said=is_said,
-        is_about_aspect=names_aspect or sentence.names_aspect(_behind_numbers(lead)),
-        is_other=(not is_rated and _COUNTED.search(nearest) is not None)
-        or _is_of_others(place, is_said=is_said)
-        or _is_of_other_thing(place, is_said=is_said),
+        is_about_aspect=is_about_aspect,
+        owner=owner,
     )
 
 
+_WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
     r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
@@ -201,11 +212,20 @@ def _names_rating(place: _Place) -> bool:
     )
 
 
+# 5 for style and, fluency
+_BESIDE = lazy_pattern(r"\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
+
+
 def _names_aspect(place: _Place) -> bool:
     """Return whether the aspect is named before the number, or soon behind it: `4 for fluency`."""
-    near = place.behind[:50]
-    return place.sentence.names_aspect(_behind_numbers(place.clause)) or (
-        place.sentence.names_aspect(near) and not re.search(r"\d", near)
+    sentence, latest = place.sentence, _behind_numbers(place.clause)
+    if latest != place.clause:
+        latest = _BESIDE.sub("", latest)
+    beside, near = _BESIDE.match(place.behind), place.behind[:50]
+    return (
+        sentence.names_aspect(latest)
+        or (beside is not None and sentence.names_aspect(beside[0]))
+        or (sentence.names_aspect(near) and not re.search(r"\d", near))
     )
 
 

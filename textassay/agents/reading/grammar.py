@@ -21,9 +21,10 @@ The grammar looks at one sentence at a time and at a window before it, so time i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from textassay.agents.reading.clauses import Lead, lead_of
+from textassay.agents.reading.clauses import Lead, Owner, lead_of
 from textassay.agents.reading.sentences import SIGNS, Sentence, sentences_of, values_of
 from textassay.agents.reading.values import RatingForm, Statement, statement_of
 from textassay.agents.reading.words import TEXTS
@@ -38,19 +39,54 @@ class RankedNumber(NamedTuple):
 
     statement: Statement
     rank: Rank
+    owner: Owner
+    sentence: str
+
+    @property
+    def may_revise(self) -> bool:
+        """Whether it may take back a rating that comes before it."""
+        return self.rank != "loose" or self.says_revision or len(self.sentence.split()) < _BRIEF
+
+    @property
+    def says_revision(self) -> bool:
+        return _REVISION.search(self.sentence) is not None
 
 
-def chosen_of(readings: list[RankedNumber]) -> list[Statement]:
-    """Return the ratings among the numbers of an answer.
+_BRIEF = 5
+"""Words of a sentence that has no room for more than a rating: `Make that 3.`"""
+_REVISION = lazy_pattern(
+    r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again|scratch|revis\w+|updat\w+|chang\w+)\b"
+)
 
-    These are the stated ones or, if there are none, the closing one, unless a number that is set
-    off before it differs.
+
+def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[Statement]]:
+    """Return the ratings among the numbers of an answer, and the numbers that may revise them.
+
+    The ratings are the stated ones or, if there are none, the closing one, unless a number that is
+    set off before it differs. Where the answer rates several aspects, the ratings are the numbers
+    with the name of the asked one.
     """
-    stated = [reading.statement for reading in readings if reading.rank == "stated"]
-    if stated or not readings or readings[-1].rank != "closing":
-        return stated
-    set_off = [one.statement for one in readings if one.rank in ("closing", "set off")]
-    return set_off[-1:] if len({statement.value for statement in set_off}) == 1 else []
+    named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
+    named = [one for one in named if one.rank == "stated"] or named
+    beside = [one for one in readings if one.owner in ("other", "unnamed") and one not in named]
+    numbers = readings
+    if named:
+        numbers = [one for one in numbers if one.owner != "other"]
+    if len(beside) > 1 and (named or all(one.owner == "other" for one in beside)):
+        numbers = [one for one in numbers if one.owner != "whole"]
+    if named and len(beside) > 1:
+        numbers = [
+            one
+            for one in numbers
+            if one.owner == "aspect" or one.rank == "stated" or one.says_revision
+        ]
+    ratings = [one for one in numbers if one.rank == "stated" or one in named]
+    if not ratings and numbers and numbers[-1].rank == "closing":
+        set_off = [one for one in numbers if one.rank in ("closing", "set off")]
+        ratings = set_off[-1:] if len({one.statement.value for one in set_off}) == 1 else []
+    sentences = [one.sentence for one in ratings]
+    revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
+    return [one.statement for one in ratings], [one.statement for one in revising]
 
 
 # Example:   of several lines
@@ -79,11 +115,25 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
             for match in values_of(sentence, form)
             if (lead := lead_of(sentence, match)) is not None
         ]
-        is_single = len({number.value for number, lead in found if not lead.is_other}) == 1
-        for statement, lead in found:
-            yield RankedNumber(statement, _rank_of(sentence, statement, lead, is_single, compares))
+        is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
+        numbers = [
+            RankedNumber(
+                statement,
+                _rank_of(sentence, statement, lead, is_single, compares),
+                lead.owner,
+                sentence.text,
+            )
+            for statement, lead in found
+        ]
+        # Fluency | 3 | 5
+        for at, (one, after) in enumerate(pairwise(numbers)):
+            between = plain[one.statement.end : after.statement.span[0]]
+            if one.statement.value != after.statement.value and _LISTED.fullmatch(between):
+                numbers[at : at + 2] = [each._replace(rank="loose") for each in (one, after)]
+        yield from numbers
 
 
+_LISTED = lazy_pattern(r"(?:\W|\b(?:or|and)\b)*")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
     r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
@@ -104,7 +154,7 @@ def _rank_of(
         is_single: Whether the sentence has no other number.
         compares: Whether the answer compares two texts, of which a number alone may name one.
     """
-    if lead.is_other:
+    if lead.owner == "other":
         return "loose"
     if lead.is_named or (lead.is_said and is_single):
         return "stated"
@@ -118,7 +168,6 @@ def _rank_of(
     # Medium (2). It explains
     if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
         return "stated"
-    is_set_off = opens or statement.top is not None or lead.is_about_aspect
-    if not is_set_off and not _SET_OFF.search(lead.text):
-        return "loose"
-    return "closing" if sentence.is_last else "set off"
+    if opens or statement.top is not None or _SET_OFF.search(lead.text):
+        return "closing" if sentence.is_last else "set off"
+    return "closing" if sentence.is_last and lead.is_about_aspect else "loose"

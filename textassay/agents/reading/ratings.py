@@ -111,7 +111,7 @@ def _parse(
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
         read = list(readings_of(plain, form, own, scale[0]))
-    prose = chosen_of(read)
+    prose, revising = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
     statements = [f.statement for f in stated if f.statement]
@@ -119,7 +119,7 @@ def _parse(
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
-    behind = [one.statement for one in read if one.statement.span[0] >= end]
+    behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)
 
 
