@@ -37,8 +37,9 @@ from textassay.agents.reading.words import (
 from textassay.lazy import lazy_pattern
 
 
-Owner = Literal["aspect", "whole", "other", "unnamed"]
-"""What a number rates: the asked aspect, by its name; all aspects; something else; or the text."""
+Owner = Literal["aspect", "whole", "other", "named other", "unnamed"]
+"""What a number rates: the asked aspect, by its name; all aspects; something else, perhaps by a name
+before a sign; or the text."""
 
 
 class Lead(NamedTuple):
@@ -67,6 +68,7 @@ class _Place(NamedTuple):
     """The clause of the lead that ends at the number."""
 
 
+_QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 _AND = lazy_pattern(r"\band\b")
 
 
@@ -74,7 +76,7 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     """Return what leads up to a number; `None` if the sentence only mentions it."""
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
-    lead = " ".join(before.lower().split())
+    lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
     place = _Place(sentence, before, behind, lead, _clause_of(lead))
     by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
     if _is_mentioned(place, by_judge=by_judge):
@@ -123,7 +125,12 @@ def _clause_of(lead: str) -> str:
 
 def _behind_numbers(text: str) -> str:
     """Return what is behind the last digit of a text."""
-    return re.split(r"\d", text)[-1]
+    latest = re.split(r"\d", text)[-1]
+    return latest if latest == text else _BESIDE.sub("", latest)
+
+
+# 5 for style
+_BESIDE = lazy_pattern(r"\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
 
 
 # --- numbers that are only mentioned: denied, compared or supposed
@@ -158,15 +165,23 @@ _DEFINITE = lazy_pattern(
 _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
 
+# its style merits no more than a 3, I can't give it more than a 3
+_NO_MORE_THAN = lazy_pattern(
+    r"(?<!\w)(?:not?|(?:can|could)(?:not|n['’]t|\snot))\s(?:\w+\s){0,3}?(?:more|higher|better)\sthan\b"
+)
+
+
 def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a clause does not assert its number."""
     # `refusal` of `refusal quality` denies nothing
     clause = place.sentence.without_aspect(place.clause)
+    if by_judge or place.sentence.names_aspect(place.clause):
+        clause = _NO_MORE_THAN.sub("", clause)
     name, _, value = clause.rpartition(":")
     # behind a colon that ends more than a name a new clause begins
     asserting = value if len(name.split()) > 4 else clause
     # Score 1: it is poor
-    is_level = place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
+    is_level = not by_judge and place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
     return bool(
         is_level
         or _NOT_ASSERTED.search(asserting)
@@ -212,15 +227,9 @@ def _names_rating(place: _Place) -> bool:
     )
 
 
-# 5 for style and, fluency
-_BESIDE = lazy_pattern(r"\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
-
-
 def _names_aspect(place: _Place) -> bool:
     """Return whether the aspect is named before the number, or soon behind it: `4 for fluency`."""
     sentence, latest = place.sentence, _behind_numbers(place.clause)
-    if latest != place.clause:
-        latest = _BESIDE.sub("", latest)
     beside, near = _BESIDE.match(place.behind), place.behind[:50]
     return (
         sentence.names_aspect(latest)
@@ -241,7 +250,9 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
     text = rf"(?:{TEXTS}|it|this|that|which{f'|{own}' if own else ''})"
     return re.compile(
         rf"(?:\A\W*(?:and\s)?(?:\w+ly\s)?|(?<!\w){text}\s(?:\w+\s){{0,2}}?){GIVING}(?!\w)"
+        # the text is rather dull (2)
         rf"|(?<!\w){text}\s?(?:is|['’]s)\s(?:[a-z]+\s){{0,2}}\Z"
+        rf"|(?<!\w)(?:it|this|that{f'|{own}' if own else ''})\s?(?:is|['’]s)\s(?:(?:[a-z]+ly|just|only|still)\s)?an?(?:\s[\w-]+)?\Z"
     )
 
 
@@ -302,7 +313,7 @@ _RATED_THING = lazy_pattern(
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
     r"(?i)\b(?:for|on|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
-    r"(?:(?:its|the|their|this|an?)\s)*(?P<thing>[a-z-]{3,})"
+    r"(?:(?:its|the|their|this|an?)\s)*+(?P<thing>[a-z-]{3,})"
 )
 _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 

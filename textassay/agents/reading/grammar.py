@@ -20,12 +20,19 @@ The grammar looks at one sentence at a time and at a window before it, so time i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.clauses import Lead, Owner, lead_of
-from textassay.agents.reading.sentences import SIGNS, Sentence, sentences_of, values_of
+from textassay.agents.reading.sentences import (
+    SIGNS,
+    Sentence,
+    is_value_of_other,
+    sentences_of,
+    values_of,
+)
 from textassay.agents.reading.values import RatingForm, Statement, statement_of
 from textassay.agents.reading.words import TEXTS
 from textassay.lazy import lazy_pattern
@@ -66,15 +73,22 @@ def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[State
     set off before it differs. Where the answer rates several aspects, the ratings are the numbers
     with the name of the asked one.
     """
+    labeled = [one for one in readings if one.owner == "named other"]
+    readings = [one for one in readings if one.owner != "named other"]
     named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
     named = [one for one in named if one.rank == "stated"] or named
     beside = [one for one in readings if one.owner in ("other", "unnamed") and one not in named]
     numbers = readings
     if named:
         numbers = [one for one in numbers if one.owner != "other"]
-    if len(beside) > 1 and (named or all(one.owner == "other" for one in beside)):
-        numbers = [one for one in numbers if one.owner != "whole"]
-    if named and len(beside) > 1:
+    total = sum(one.statement.value for one in labeled)
+    if len(labeled) > 1 or (named and len(beside) > 1):
+        numbers = [
+            one
+            for one in numbers
+            if one.owner != "whole" or (not named and one.statement.value == total)
+        ]
+    if named and len(beside) + len(labeled) > 1:
         numbers = [
             one
             for one in numbers
@@ -110,11 +124,13 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         return
     compares = _COMPARISON.search(plain) is not None
     for sentence in sentences_of(plain, own):
-        found = [
-            (statement_of(match, low), lead)
-            for match in values_of(sentence, form)
-            if (lead := lead_of(sentence, match)) is not None
-        ]
+        found = list[tuple[Statement, Lead]]()
+        for match in values_of(sentence, form):
+            statement = statement_of(match, low)
+            if is_value_of_other(sentence, match):
+                yield RankedNumber(statement, "loose", "named other", sentence.text)
+            elif (lead := lead_of(sentence, match)) is not None:
+                found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
         numbers = [
             RankedNumber(
@@ -136,7 +152,11 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 _LISTED = lazy_pattern(r"(?:\W|\b(?:or|and)\b)*")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
+)
+# nothing, or an article: a well-deserved 4, definitely a 4
+_OPENING = lazy_pattern(
+    rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
 )
 _WORDS_AND_BRACKET = lazy_pattern(r"\W*(?:[^\W\d_]+\s){1,3}\(\s?")
 _SECOND_ITEM = lazy_pattern(r"\n\s*\(?2[.)]\s")
@@ -160,7 +180,7 @@ def _rank_of(
         return "stated"
     if compares or not is_single:
         return "loose"
-    opens = not lead.text.strip(SIGNS)
+    opens = _OPENING.fullmatch(lead.text) is not None
     if opens and sentence.is_first:
         # `1. It is ...` begins a list
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None

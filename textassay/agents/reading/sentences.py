@@ -118,7 +118,6 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
         and is_bare(plain, match, form)
         # the answer "4" is no quotation
         and (text.strip(' "“”.') == match[0] or not is_quoted(plain, sentence.line, match.start()))
-        and not _is_value_of_other(sentence, match)
     ]
 
 
@@ -146,12 +145,17 @@ _RATING_NAME = lazy_pattern(
     r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
 )
+# All in all: 4   Near the top: 4
+_ADVERBIAL = lazy_pattern(
+    r"(?i)(?:all|in|on\s(?:balance|the\swhole)|taken|to\ssum|near|right|somewhere|that|this|it|there"
+    r"|giving|just|still)\b.*"
+)
 # Bewertung   Kohärenznote   puntuación   得分
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 
 
-def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
+def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
     name = _name_of(sentence, match) if sentence.start == sentence.line else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
@@ -159,7 +163,7 @@ def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     words = len(name.split())
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
-    is_name = words <= 3 and not JUDGE.search(name)
+    is_name = words <= 3 and not JUDGE.search(name) and not _ADVERBIAL.fullmatch(name)
     return bool(sentence.own) and is_name and not _names_rating(name)
 
 

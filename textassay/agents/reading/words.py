@@ -37,7 +37,7 @@ NUMBER = (
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
 )
-UNIT = rf"(?:[ \t-]?{_UNITS})?"
+UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
     rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
@@ -47,7 +47,7 @@ TOP = (
 NOUN = (
     any_of(
         "(?:the)?score rating grade mark verdict result answer value judge?ment assessment"
-        " evaluation decision conclusion choice level"
+        " evaluation decision conclusion choice level label"
     )
     + "s?"
 )
@@ -138,8 +138,8 @@ NO_NOUN = any_of(
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
     " parce porque omdat perché denn aber bewerten geben"
-    " where given although though based considering indicating reflecting meaning showing"
-    " suggesting fair right appropriate justified warranted reasonable with mainly primarily imh?o"
+    r" where given although though based considering indicating reflecting meaning showing"
+    r" suggesting captures reflects suits bc no possible(?!\s\w) fair right appropriate justified warranted reasonable with mainly primarily imh?o"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
@@ -177,11 +177,11 @@ GIVING = any_of(
     "rat(?:e[ds]?|ing) scor(?:e[ds]?|ing) grade[ds]? giv(?:e[sn]?|ing) gave assign(?:s|ed|ing)?"
     " award(?:s|ed|ing)? receiv(?:es?|ed|ing) gets? got earn(?:s|ed|ing)? deserv(?:es?|ing)"
     " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings?"
-    " places? leaves?"
+    " places? leaves? calls?_for"
 )
 """Verbs of giving and getting a rating."""
 REPORTING = any_of(
-    "says said states claims tells asks calls describes writes cites quotes prints contains begins"
+    r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints contains begins"
     " ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
