@@ -130,7 +130,7 @@ def _behind_numbers(text: str) -> str:
 
 
 # 5 for style
-_BESIDE = lazy_pattern(r"\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
+_BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
 
 
 # --- numbers that are only mentioned: denied, compared or supposed
@@ -144,6 +144,9 @@ _CONDITION = lazy_pattern(
     r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
     r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
+    # according to the review
+    r"|\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle|согласно)\s"
+    r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
     r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
@@ -234,7 +237,7 @@ def _names_aspect(place: _Place) -> bool:
     return (
         sentence.names_aspect(latest)
         or (beside is not None and sentence.names_aspect(beside[0]))
-        or (sentence.names_aspect(near) and not re.search(r"\d", near))
+        or (sentence.names_aspect(re.split(r"[,;]", near)[0]) and not re.search(r"\d", near))
     )
 
 
@@ -283,7 +286,7 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
 
 # its sequel got a   most readers gave it a
 _GETS = lazy_pattern(
-    rf"(?:gets?|got|receive[ds]?|earn(?:s|ed)?|scored)\s(?:an?\s)?(?:{RATING}\s(?:of\s)?(?:an?\s)?)?\Z"
+    rf"(?:gets?|got|receive[ds]?|earn(?:s|ed)?|scored)(?:\s(?:an?|{RATING}|of))*\s?\Z"
     r"|(?:gave|rated|scored|graded|awarded|assigned)\s(?:it|this|them|the)\b"
 )
 _ASKED = lazy_pattern(rf"\b(?:it|this|that|which|one|{TEXTS}|{RATING})\b")
@@ -296,7 +299,7 @@ def _is_given_by_others(place: _Place, *, is_said: bool) -> bool:
     if not verbs or not is_said:
         return bool(verbs)
     at = verbs[-1].start()
-    subject = clause[:at].strip(SIGNS)
+    subject = _AND.split(clause[:at])[-1].strip(SIGNS)
     return bool(
         subject
         and _GETS.match(clause, at)

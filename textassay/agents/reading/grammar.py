@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from textassay.agents.reading.clauses import Lead, Owner, lead_of
@@ -111,6 +110,20 @@ _COMPARISON = lazy_pattern(
 )
 
 
+_LETTERED = lazy_pattern(rf"(?i:\b(?:{TEXTS}|assistant|model))\s(?:[A-D]|\d)\b")
+
+
+_THE_ASKED = lazy_pattern(r"(?i)\bthis\sone\b|\bto\sbe\s(?:rated|evaluated)|\basked\b")
+
+
+def _is_of_other_text(sentence: Sentence, lead: Lead) -> bool:
+    """Return whether a sentence names one of several texts, and does not say that it is asked."""
+    texts = [match[0] for match in _LETTERED.finditer(lead.text)]
+    return bool(texts) and not (
+        any(map(sentence.names_aspect, texts)) or _THE_ASKED.search(lead.text)
+    )
+
+
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:
     """Yield the numbers of an answer that the sentence asserts, each with its rank, in order.
 
@@ -130,26 +143,15 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
             if is_value_of_other(sentence, match):
                 yield RankedNumber(statement, "loose", "named other", sentence.text)
             elif (lead := lead_of(sentence, match)) is not None:
+                if compares and _is_of_other_text(sentence, lead):
+                    lead = lead._replace(owner="other")
                 found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
-        numbers = [
-            RankedNumber(
-                statement,
-                _rank_of(sentence, statement, lead, is_single, compares),
-                lead.owner,
-                sentence.text,
-            )
-            for statement, lead in found
-        ]
-        # Fluency | 3 | 5
-        for at, (one, after) in enumerate(pairwise(numbers)):
-            between = plain[one.statement.end : after.statement.span[0]]
-            if one.statement.value != after.statement.value and _LISTED.fullmatch(between):
-                numbers[at : at + 2] = [each._replace(rank="loose") for each in (one, after)]
-        yield from numbers
+        for statement, lead in found:
+            rank = _rank_of(sentence, statement, lead, is_single, compares)
+            yield RankedNumber(statement, rank, lead.owner, sentence.text)
 
 
-_LISTED = lazy_pattern(r"(?:\W|\b(?:or|and)\b)*")
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
     r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"

@@ -152,7 +152,10 @@ _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
 )
 # <score>4</score>   [RESULT] 4
-_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]")
+_TAG = lazy_pattern(
+    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]|\{{\{{{NOUN}\}}\}}"
+    rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
+)
 
 
 def plain_text(text: str) -> str:
@@ -161,9 +164,13 @@ def plain_text(text: str) -> str:
     Every character stays at its place.
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
-    if "<" in text or "[" in text:
+    if any(sign in text for sign in ("<", "[", "{{", ") ")):
         # Rating: <3>
-        text = re.sub(r"<(\s?\d{1,3}(?:\.\d)?\s?)>", r" \1 ", text)
+        text = re.sub(
+            r"(<{1,2})(\s?\d{1,3}(?:\.\d)?\s?)(>{1,2})",
+            lambda match: " " * len(match[1]) + match[2] + " " * len(match[3]),
+            text,
+        )
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
@@ -181,7 +188,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>')}:"
+    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}()')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
 
 

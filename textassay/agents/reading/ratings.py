@@ -31,7 +31,7 @@ from textassay.agents.reading.values import (
     Statement,
     value_pattern,
 )
-from textassay.agents.reading.words import NOUN
+from textassay.agents.reading.words import NOUN, TEXTS
 from textassay.lazy import lazy_pattern
 
 MAX_ANSWER = 40_000
@@ -80,6 +80,53 @@ _WITHDRAWN = lazy_pattern(
 )
 
 
+# I am not sure which of the two is right; I leave it to the reader
+_UNDECIDED = lazy_pattern(
+    r"(?i)\b(?:(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
+    r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)"
+    r"|one\b|score|rating|number)|what\s(?:score|rating)|between\b)"
+    r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:decide|choose)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
+    r"|(?:choose|pick)\swhichever|let\sme\sknow\swhich|to\s(?:see|read)\sthe\s(?:rest|full|whole)\b|(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z)"
+)
+# the one to be rated is missing; coherence was not assessed
+_ASKED_TEXT = lazy_pattern(
+    rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
+    rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
+)
+_LACKING = lazy_pattern(
+    r"(?i)\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
+)
+_NOT_RATED = lazy_pattern(
+    r"(?i)(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
+    r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b"
+    r"|\b(?:n/a|leave\s(?:it\s)?open|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b"
+    r"|\b(?:nichts\s\w*sagen|nicht\s(?:be\w+|ein\w+))|\bne\s(?:peut|peux)\spas\s(?:être\s)?(?:évalu|jug|not)"
+    r"|\bno\s(?:se\s)?pued[eo]\s|\bnon\s(?:si\s)?p(?:osso|uò)\s"
+)
+
+
+def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
+    """Return whether what is asked for is undecided, or not rated, behind numbers of other things.
+
+    Args:
+        plain: The answer without markup.
+        end: Where the last number that may be its rating ends.
+        own: Pattern of the aspect's name; empty for none.
+        is_named: Whether the rating has the aspect's name beside it.
+    """
+    if _UNDECIDED.search(plain, end):
+        return True
+    for sentence in re.split(r"[.!?;\n]", plain[end:]):
+        if _ASKED_TEXT.search(sentence) and (sentence.lstrip().lower().startswith("this ") or _LACKING.search(sentence)):
+            return True
+    if not own or is_named:
+        return False
+    return any(
+        re.search(own, sentence, re.IGNORECASE) and _NOT_RATED.search(sentence)
+        for sentence in re.split(r"[.!?;\n]", plain)
+    )
+
+
 def _parse(
     text: str,
     scale: tuple[float, float],
@@ -118,6 +165,8 @@ def _parse(
     statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
+    if prose and not stated and _is_left_open(plain, prose[-1].end, own, is_named=any(one.owner == "aspect" for one in read if one.statement in prose)):
+        return NoRating("NoScoreFound", "the answer leaves open what is asked")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)

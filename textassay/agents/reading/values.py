@@ -115,6 +115,7 @@ _NUMBERED = lazy_pattern(
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
     r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
+    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s"
     r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
 )
 # Halo 3, May 2
@@ -129,14 +130,14 @@ _ARTICLE = lazy_pattern(r"(?i)\ban?\s+\Z")
 _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
     rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
-    r"|goes\sto|requires?|needs?|demands?"
-    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may|was|were)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
+    r"|goes\sto|requires?|needs?|demands?|was|were|describes"
+    r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
     r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"
     r"|where|what)\b))"
 )
 # where 1 is not helpful and 5 is very helpful
 _OF_SCALE = lazy_pattern(
-    r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
+    r"(?i)\bwhere(?:as)?(?:\sa)?(?:\s(?:score|level|rating)(?:\sof)?)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
@@ -145,9 +146,12 @@ _CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
     r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
-    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–])\s?"
+    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
     r"(?:an?\s|eine?\s|a\sscore\sof\s)?)"
 )
+
+
+_LISTED = lazy_pattern(r"\s[-–]|[|,]")
 
 
 def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
@@ -156,8 +160,8 @@ def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
         end
         for low, high in pairwise(values)
         if _RANGE.fullmatch(text, low.end(), high.start())
-        # 4 - two slips
-        and not (" -" in text[low.end() : high.start()] and _COUNTS.match(text, high.end()))
+        # 4 - two slips   4, 2 slips
+        and not (_LISTED.search(text, low.end(), high.start()) and _COUNTS.match(text, high.end()))
         for end in (low, high)
     }
 
@@ -182,7 +186,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
-    is_set_apart = is_set_apart or (before.endswith("(") and text.startswith(")", match.end()))
+    is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
     if (not is_set_apart and _DEFINES.match(text, end)) or (match["value"].lower() == "one" and _PRONOUN.match(text, end)):
         return False
     # 1 that I did not like
