@@ -37,9 +37,9 @@ from textassay.agents.reading.words import (
 from textassay.lazy import lazy_pattern
 
 
-Owner = Literal["aspect", "whole", "other", "named other", "unnamed"]
-"""What a number rates: the asked aspect, by its name; all aspects; something else, perhaps by a name
-before a sign; or the text."""
+Owner = Literal["aspect", "rating", "whole", "other", "named other", "unnamed"]
+"""What a number is: of the asked aspect, by its name; a rating by that word; of all aspects; of
+something else, perhaps by a name before a sign; or of nothing that has a name."""
 
 
 class Lead(NamedTuple):
@@ -91,9 +91,13 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
         or _is_of_others(place, is_said=is_said)
         or _is_of_other_thing(place, is_said=is_said)
     )
-    owner: Owner = "other" if is_other else "aspect" if is_about_aspect else "unnamed"
+    # On coherence there is little to say: 4
+    is_topic = is_about_aspect and sentence.names_aspect(" ".join(lead.split()[:5]))
+    owner: Owner = "other" if is_other else "aspect" if names_aspect or is_topic else "unnamed"
     if owner == "unnamed" and _WHOLE.search(lead):
         owner = "whole"
+    elif owner == "unnamed" and is_rated:
+        owner = "rating"
     return Lead(
         before,
         is_named=is_rated or is_below_rating_name(sentence, before),
@@ -120,7 +124,8 @@ def _clause_of(lead: str) -> str:
         return ""
     if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
         return f"{clauses[-2]} {clauses[-1]}"
-    return clauses[-1]
+    name, _, rest = clauses[-1].rpartition(":")
+    return rest if len(rest.split()) > 3 else clauses[-1]
 
 
 def _behind_numbers(text: str) -> str:
@@ -138,7 +143,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    r"(?!\s(?:i|we|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
+    r"(?!\s(?:i|we|you\s(?:were|press|ask|insist)|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
@@ -149,7 +154,7 @@ _CONDITION = lazy_pattern(
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)[^,:\"(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\shave\s(?!to\b))|d(?<=['’]d))\b")
@@ -216,7 +221,7 @@ def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
 _RATING = lazy_pattern(rf"(?i)(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
-    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
 )
 
 

@@ -76,7 +76,7 @@ def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[State
     readings = [one for one in readings if one.owner != "named other"]
     named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
     named = [one for one in named if one.rank == "stated"] or named
-    beside = [one for one in readings if one.owner in ("other", "unnamed") and one not in named]
+    beside = [one for one in readings if one.owner in ("other", "unnamed", "rating") and one not in named]
     numbers = readings
     if named:
         numbers = [one for one in numbers if one.owner != "other"]
@@ -91,7 +91,9 @@ def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[State
         numbers = [
             one
             for one in numbers
-            if one.owner == "aspect" or one.rank == "stated" or one.says_revision
+            if one.owner == "aspect"
+            or (one.owner == "rating" and one.rank == "stated")
+            or one.says_revision
         ]
     ratings = [one for one in numbers if one.rank == "stated" or one in named]
     if not ratings and numbers and numbers[-1].rank == "closing":
@@ -154,7 +156,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
 
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s*[\"“]?\Z"
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(
@@ -180,9 +182,9 @@ def _rank_of(
         return "loose"
     if lead.is_named or (lead.is_said and is_single):
         return "stated"
-    if compares or not is_single:
-        return "loose"
     opens = _OPENING.fullmatch(lead.text) is not None
+    if compares or not (is_single or (opens and sentence.is_first)):
+        return "loose"
     if opens and sentence.is_first:
         # `1. It is ...` begins a list
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None

@@ -176,7 +176,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     if match.groupdict().get("glyphs"):
         return True
-    if _COUNTS.match(text, end) or _NUMBERED.search(before):
+    is_mark = before.strip() == "[" and text.startswith("] ", match.end()) and start < 3
+    if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
         return False
     if not match["top"] and (
         _PROPER.search(before)

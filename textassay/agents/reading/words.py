@@ -116,7 +116,7 @@ NOT_ASSERTED = any_of(
     # hypothetical, wished, or weighed before
     r" were had could might may ought perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
-    r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
+    r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
     r" initially first earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
