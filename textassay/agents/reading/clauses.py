@@ -36,7 +36,6 @@ from textassay.agents.reading.words import (
 )
 from textassay.lazy import lazy_pattern
 
-
 Owner = Literal["aspect", "rating", "whole", "other", "named other", "unnamed"]
 """What a number is: of the asked aspect, by its name; a rating by that word; of all aspects; of
 something else, perhaps by a name before a sign; or of nothing that has a name."""
@@ -77,8 +76,13 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
     lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
-    place = _Place(sentence, before, behind, lead, _clause_of(lead))
+    if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
+        return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
+    clause = _clause_of(lead)
     by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
+    if " than " in clause and (by_judge or sentence.names_aspect(clause)):
+        clause = _NO_MORE_THAN.sub("", clause)
+    place = _Place(sentence, before, behind, lead, clause)
     if _is_mentioned(place, by_judge=by_judge):
         return None
     names_aspect = _names_aspect(place)
@@ -124,7 +128,7 @@ def _clause_of(lead: str) -> str:
         return ""
     if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
         return f"{clauses[-2]} {clauses[-1]}"
-    name, _, rest = clauses[-1].rpartition(":")
+    rest = clauses[-1].rpartition(":")[2]
     return rest if len(rest.split()) > 3 else clauses[-1]
 
 
@@ -183,13 +187,15 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a clause does not assert its number."""
     # `refusal` of `refusal quality` denies nothing
     clause = place.sentence.without_aspect(place.clause)
-    if by_judge or place.sentence.names_aspect(place.clause):
-        clause = _NO_MORE_THAN.sub("", clause)
     name, _, value = clause.rpartition(":")
     # behind a colon that ends more than a name a new clause begins
     asserting = value if len(name.split()) > 4 else clause
     # Score 1: it is poor
-    is_level = not by_judge and place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
+    is_level = (
+        not by_judge
+        and place.behind.lstrip().startswith(":")
+        and _ENDS_IN_RATING.search(place.clause)
+    )
     return bool(
         is_level
         or _NOT_ASSERTED.search(asserting)
@@ -210,9 +216,8 @@ def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
     subject = _DEFINITE.search(clause[: modal.start()])
     if by_judge or (subject and subject["rating"]):
         return False
-    return (
-        subject is None
-        or bool(_WISHED_OF_TEXT.search(place.lead) or _WISHED_OF_TEXT.search(place.behind))
+    return subject is None or bool(
+        _WISHED_OF_TEXT.search(place.lead) or _WISHED_OF_TEXT.search(place.behind)
     )
 
 
@@ -260,7 +265,9 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
         rf"(?:\A\W*(?:and\s)?(?:\w+ly\s)?|(?<!\w){text}\s(?:\w+\s){{0,2}}?){GIVING}(?!\w)"
         # the text is rather dull (2)
         rf"|(?<!\w){text}\s?(?:is|['’]s)\s(?:[a-z]+\s){{0,2}}\Z"
-        rf"|(?<!\w)(?:it|this|that{f'|{own}' if own else ''})\s?(?:is|['’]s)\s(?:(?:[a-z]+ly|just|only|still)\s)?an?(?:\s[\w-]+)?\Z"
+        # it is clearly a solid 2
+        rf"|(?<!\w)(?:it|this|that{f'|{own}' if own else ''})\s?(?:is|['’]s)\s"
+        r"(?:(?:[a-z]+ly|just|only|still)\s)?an?(?:\s[\w-]+)?\Z"
     )
 
 

@@ -76,7 +76,9 @@ def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[State
     readings = [one for one in readings if one.owner != "named other"]
     named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
     named = [one for one in named if one.rank == "stated"] or named
-    beside = [one for one in readings if one.owner in ("other", "unnamed", "rating") and one not in named]
+    beside = [
+        one for one in readings if one.owner in ("other", "unnamed", "rating") and one not in named
+    ]
     numbers = readings
     if named:
         numbers = [one for one in numbers if one.owner != "other"]

@@ -19,7 +19,9 @@ _KEYCAP = lazy_pattern("\ufe0f?\u20e3")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 # Score: 40%
-_PERCENT = lazy_pattern(r"(?m)((?:^|[:=]|\ban?\b|\bat\b)[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))")
+_PERCENT = lazy_pattern(
+    r"(?m)((?:^|[:=]|\ban?\b|\bat\b)[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))"
+)
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
 
 

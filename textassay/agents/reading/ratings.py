@@ -88,6 +88,9 @@ _UNDECIDED = lazy_pattern(
     r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:decide|choose)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
     r"|(?:choose|pick)\swhichever|let\sme\sknow\swhich|to\s(?:see|read)\sthe\s(?:rest|full|whole)\b|(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z)"
 )
+_UNDECIDED_WORDS = (
+    "which", "what", "between", "decide", "choose", "leave", "perhaps", "maybe", "whole", "rest",
+)  # fmt: skip
 # the one to be rated is missing; coherence was not assessed
 _ASKED_TEXT = lazy_pattern(
     rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
@@ -114,15 +117,18 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         own: Pattern of the aspect's name; empty for none.
         is_named: Whether the rating has the aspect's name beside it.
     """
-    if _UNDECIDED.search(plain, end):
+    behind = plain[end:].lower()
+    if any(word in behind for word in _UNDECIDED_WORDS) and _UNDECIDED.search(behind):
         return True
-    for sentence in re.split(r"[.!?;\n]", plain[end:]):
-        if _ASKED_TEXT.search(sentence) and (sentence.lstrip().lower().startswith("this ") or _LACKING.search(sentence)):
-            return True
-    if not own or is_named:
+    if any(word in behind for word in ("asked", " be ", "this ")):
+        for sentence in re.split(r"[.!?;\n]", behind):
+            asked = _ASKED_TEXT.search(sentence)
+            if asked and (asked[0].startswith("this") or _LACKING.search(sentence)):
+                return True
+    if not own or is_named or not re.search(own, plain, re.IGNORECASE):
         return False
     return any(
-        re.search(own, sentence, re.IGNORECASE) and _NOT_RATED.search(sentence)
+        _NOT_RATED.search(sentence) and re.search(own, sentence, re.IGNORECASE)
         for sentence in re.split(r"[.!?;\n]", plain)
     )
 
@@ -165,7 +171,16 @@ def _parse(
     statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
-    if prose and not stated and _is_left_open(plain, prose[-1].end, own, is_named=any(one.owner == "aspect" for one in read if one.statement in prose)):
+    if (
+        prose
+        and not stated
+        and _is_left_open(
+            plain,
+            prose[-1].end,
+            own,
+            is_named=any(one.owner == "aspect" for one in read if one.statement in prose),
+        )
+    ):
         return NoRating("NoScoreFound", "the answer leaves open what is asked")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     behind = [number for number in revising if number.span[0] >= end]

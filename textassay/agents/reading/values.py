@@ -188,7 +188,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
     is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
-    if (not is_set_apart and _DEFINES.match(text, end)) or (match["value"].lower() == "one" and _PRONOUN.match(text, end)):
+    if (not is_set_apart and _DEFINES.match(text, end)) or (
+        match["value"].lower() == "one" and _PRONOUN.match(text, end)
+    ):
         return False
     # 1 that I did not like
     if not _ARTICLE.search(before) and text.startswith((" that ", " who "), match.end()):

@@ -116,7 +116,8 @@ NOT_ASSERTED = any_of(
     # hypothetical, wished, or weighed before
     r" were had could might may ought perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
-    r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
+    r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
+    r" debat\w* argu\w+ lean\w*"
     r" initially first earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
@@ -139,7 +140,8 @@ NO_NOUN = any_of(
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
     " parce porque omdat perché denn aber bewerten geben"
     r" where given although though based considering indicating reflecting meaning showing"
-    r" suggesting captures reflects suits bc no possible(?!\s\w) fair right appropriate justified warranted reasonable with mainly primarily imh?o"
+    r" suggesting captures reflects suits bc no possible(?!\s\w)"
+    " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
@@ -181,8 +183,8 @@ GIVING = any_of(
 )
 """Verbs of giving and getting a rating."""
 REPORTING = any_of(
-    r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints contains begins"
-    " ends number_of"
+    r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
+    " contains begins ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
