@@ -15,6 +15,9 @@ has no other number, and a number that opens the answer: `4. It reads well.` Oth
 no number is stated: if the last one is in the last sentence, set off by a sign or an article
 (**closing**): `It drags, so 3.`, `That is mildly good: +1`.
 
+An answer may rate several aspects in any form: `fluency 5, coherence 4, style 2. Overall 3.5.`
+Then the number with the name of the asked aspect is the rating, and the others do not contest it.
+
 The grammar looks at one sentence at a time and at a window before it, so time is linear.
 """
 

@@ -2,9 +2,10 @@ r"""Reads the rating out of what a judge said.
 
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
 `rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
-statements must agree, and no other number of the scale may stand by itself behind them: that may
-take a rating back. An answer that names another scale, in a field beside the score or in words, has
-none of ours. Everything else is no rating, and is asked for again with a reminder of the form.
+statements must agree, and no number behind them may revise them: one that is set off, or is in the
+same sentence, a brief one, or one with words such as `no, wait`. An answer that names another
+scale, in a field beside the score or in words, has none of ours. Everything else is no
+rating, and is asked for again with a reminder of the form.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
         return True
     if any(word in behind for word in ("asked", " be ", "this ")):
         for sentence in re.split(r"[.!?;\n]", behind):
-            asked = _ASKED_TEXT.search(sentence)
-            if asked and (asked[0].startswith("this") or _LACKING.search(sentence)):
+            mention = _ASKED_TEXT.search(sentence)
+            if mention and (mention[0].startswith("this") or _LACKING.search(sentence)):
                 return True
     if not own or is_named or not re.search(own, plain, re.IGNORECASE):
         return False
