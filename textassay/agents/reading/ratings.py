@@ -110,7 +110,7 @@ _NOT_RATED = lazy_pattern(
 
 
 def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
-    """Return whether what is asked for is undecided, or not rated, behind numbers of other things.
+    """Return whether the judge is undecided, or says that the asked text or aspect is not rated.
 
     Args:
         plain: The answer without markup.
@@ -182,7 +182,7 @@ def _parse(
             is_named=any(one.owner == "aspect" for one in read if one.statement in prose),
         )
     ):
-        return NoRating("NoScoreFound", "the answer leaves open what is asked")
+        return NoRating("NoScoreFound", "the answer leaves the rating open")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)

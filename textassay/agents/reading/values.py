@@ -151,7 +151,7 @@ _RANGE = lazy_pattern(
 )
 
 
-_LISTED = lazy_pattern(r"\s[-–]|[|,]")
+_LISTED = lazy_pattern(r"\s[-–]\s(?!\d)|[|,]")
 
 
 def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
@@ -161,7 +161,9 @@ def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
         for low, high in pairwise(values)
         if _RANGE.fullmatch(text, low.end(), high.start())
         # 4 - two slips   4, 2 slips
-        and not (_LISTED.search(text, low.end(), high.start()) and _COUNTS.match(text, high.end()))
+        and not (
+            _LISTED.search(text, low.end(), high.start() + 1) and _COUNTS.match(text, high.end())
+        )
         for end in (low, high)
     }
 
