@@ -36,7 +36,7 @@ from textassay.agents.reading.sentences import (
     values_of,
 )
 from textassay.agents.reading.values import RatingForm, Statement, statement_of
-from textassay.agents.reading.words import TEXTS
+from textassay.agents.reading.words import NUMBER, TEXTS
 from textassay.lazy import lazy_pattern
 
 Rank = Literal["stated", "closing", "set off", "loose"]
@@ -54,7 +54,11 @@ class RankedNumber(NamedTuple):
     @property
     def may_revise(self) -> bool:
         """Whether it may take back a rating that comes before it."""
-        return self.rank != "loose" or self.says_revision or len(self.sentence.split()) < _BRIEF
+        return self.rank != "loose" or self.says_revision or self.is_brief
+
+    @property
+    def is_brief(self) -> bool:
+        return len(self.sentence.split()) < _BRIEF
 
     @property
     def says_revision(self) -> bool:
@@ -62,7 +66,11 @@ class RankedNumber(NamedTuple):
 
 
 _BRIEF = 5
-"""Words of a sentence that has no room for more than a rating: `Make that 3.`"""
+"""Words of a sentence that has no room for more than a rating."""
+# That makes it 3.   Settling on 3.   6 it is.
+_SETTLING = lazy_pattern(
+    rf"(?i)(?!(?:the|a)\s{TEXTS})(?:[a-z]+[,;]?\s){{1,4}}(?:an?\s)?{NUMBER}\W*|{NUMBER}(?:\s[a-z]+){{1,3}}\W*"
+)
 _REVISION = lazy_pattern(
     r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again|scratch|revis\w+|updat\w+|chang\w+)\b"
 )
@@ -102,8 +110,10 @@ def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[State
         ]
     ratings = [one for one in numbers if one.rank == "stated" or one in named]
     if not ratings and numbers and numbers[-1].rank == "closing":
+        last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
-        ratings = set_off[-1:] if len({one.statement.value for one in set_off}) == 1 else []
+        is_only = len({one.statement.value for one in set_off}) == 1
+        ratings = [last] if is_only or _SETTLING.fullmatch(last.sentence.strip()) else []
     sentences = [one.sentence for one in ratings]
     revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
     return [one.statement for one in ratings], [one.statement for one in revising]
@@ -197,6 +207,8 @@ def _rank_of(
     # Medium (2). It explains
     if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
         return "stated"
+    if sentence.is_last and (lead.is_about_aspect or _SETTLING.fullmatch(sentence.text.strip())):
+        return "closing"
     if opens or statement.top is not None or _SET_OFF.search(lead.text):
         return "closing" if sentence.is_last else "set off"
-    return "closing" if sentence.is_last and lead.is_about_aspect else "loose"
+    return "loose"

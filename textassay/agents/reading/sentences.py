@@ -133,6 +133,8 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
     if lead.lstrip().startswith(">"):
         block = _CALLOUT.match(lead)
         name = (block["name"] or sentence.above.strip("#* ")) if block else ""
+        if not name and sentence.is_last and not lead.strip("> "):
+            return False  # > 4
         is_named = _names_rating(name) or sentence.names_aspect(name)
         return not name or not is_named
     return is_quoted(plain, sentence.line, start) and not (
@@ -162,7 +164,7 @@ _OTHER_NAME = lazy_pattern(
 # names of a rating, and words before one that name no aspect
 _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
-    r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
+    r"|hence|number|points|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
 )
 # All in all: 4   Near the top: 4

@@ -107,7 +107,7 @@ _COUNTS = lazy_pattern(
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])(?<!\A)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
@@ -151,21 +151,36 @@ _RANGE = lazy_pattern(
 )
 
 
+# I raise it from 4 to 5: a new rating, and no range
+_CHANGE = lazy_pattern(
+    r"(?i)\b(?:rais|lower|mov|chang|bump|revis|increas|decreas|reduc|upgrad|downgrad|drop|adjust|go)"
+    r"(?:e|es|ing)?\s(?:\w+\s){0,4}from\s(?:an?\s)?\Z"
+)
 _LISTED = lazy_pattern(r"\s[-–]\s(?!\d)|[|,]")
 
 
 def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
     """Return the values of a sentence that are the ends of a range, such as `3 to 4`."""
+    numbers = [one for one in values if not _is_pronoun(text, one)]
     return {
         end
-        for low, high in pairwise(values)
+        for low, high in pairwise(numbers)
         if _RANGE.fullmatch(text, low.end(), high.start())
         # 4 - two slips   4, 2 slips
         and not (
             _LISTED.search(text, low.end(), high.start() + 1) and _COUNTS.match(text, high.end())
         )
-        for end in (low, high)
+        for end in ((low,) if _CHANGE.search(text, 0, low.start()) else (low, high))
     }
+
+
+def _is_pronoun(text: str, match: re.Match[str]) -> bool:
+    """Return whether `one` is no number: `the best one`, `one that is better`."""
+    if (match["value"] or "").lower() != "one":
+        return False
+    before = text[max(0, match.start() - 80) : match.start()]
+    is_number = match["top"] or _VALUED.search(before)
+    return not is_number or _PRONOUN.match(text, match.end()) is not None
 
 
 def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
@@ -178,21 +193,19 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     if match.groupdict().get("glyphs"):
         return True
-    is_mark = before.strip() == "[" and text.startswith("] ", match.end()) and start < 3
+    brackets = before.strip() + text[match.end() : match.end() + 2]
+    is_mark = start < 3 and brackets in ("[] ", "() ")
     if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
         return False
     if not match["top"] and (
         _PROPER.search(before)
         or re.fullmatch(r"[12]\d{3}", match[0])
-        or (match["value"].lower() == "one" and not _VALUED.search(before))
     ):
         return False
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
     is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
-    if (not is_set_apart and _DEFINES.match(text, end)) or (
-        match["value"].lower() == "one" and _PRONOUN.match(text, end)
-    ):
+    if (not is_set_apart and _DEFINES.match(text, end)) or _is_pronoun(text, match):
         return False
     # 1 that I did not like
     if not _ARTICLE.search(before) and text.startswith((" that ", " who "), match.end()):

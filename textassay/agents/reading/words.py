@@ -142,6 +142,10 @@ NO_NOUN = any_of(
     r" where given although though based considering indicating reflecting meaning showing"
     r" suggesting captures reflects suits bc no possible(?!\s\w)"
     " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
+    # further prepositions, adverbs and verbs that follow a rating
+    " after before despite until among along either just alone altogether there applies my also"
+    r" even still indeed really obviously please nothing no under"
+    r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question))"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
