@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import (
     JUDGE,
+    QUALITY_NAME,
     RATING_ELSEWHERE,
     SIGNS,
     Sentence,
@@ -29,7 +30,6 @@ from textassay.agents.reading.words import (
     NOT_ASSERTED_FOREIGN,
     NOUN,
     OTHERS,
-    QUALITY,
     RATING,
     REPORTING,
     TEXTS,
@@ -318,10 +318,10 @@ def _is_given_by_others(place: _Place, *, is_said: bool) -> bool:
         and _GETS.match(clause, at)
         and not _ASKED.search(subject)
         and not JUDGE.search(clause[: verbs[-1].end()])
+        and not place.sentence.names_aspect(place.clause)
     )
 
 
-_QUALITY = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 # I'd place the climax at 4   the score of the match
 _RATED_THING = lazy_pattern(
     rf"\b(?:{GIVING}|call|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
@@ -339,7 +339,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     if place.sentence.names_aspect(place.before + place.behind):
         return False
-    if own and _QUALITY.search(place.clause):
+    if own and QUALITY_NAME.search(place.clause):
         return True
     # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)

@@ -69,7 +69,8 @@ _BRIEF = 5
 """Words of a sentence that has no room for more than a rating."""
 # That makes it 3.   Settling on 3.   6 it is.
 _SETTLING = lazy_pattern(
-    rf"(?i)(?!(?:the|a)\s{TEXTS})(?:[a-z]+[,;]?\s){{1,4}}(?:an?\s)?{NUMBER}\W*|{NUMBER}(?:\s[a-z]+){{1,3}}\W*"
+    rf"(?i)(?:no[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:[a-z]+\s){{2,4}}(?:an?\s)?{NUMBER}\W*"
+    rf"|{NUMBER}\s(?:it\sis|then)\W*"
 )
 _REVISION = lazy_pattern(
     r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again|scratch|revis\w+|updat\w+|chang\w+)\b"
@@ -153,7 +154,11 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     if _EXAMPLES.match(plain):
         return
     compares = _COMPARISON.search(plain) is not None
-    for sentence in sentences_of(plain, own):
+    sentences = list(sentences_of(plain, own))
+    topics = {sentence.topic for sentence in sentences}
+    topic = ""
+    for sentence in sentences:
+        topic = sentence.topic or topic
         found = list[tuple[Statement, Lead]]()
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
@@ -161,6 +166,8 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 yield RankedNumber(statement, "loose", "named other", sentence.text)
             elif (lead := lead_of(sentence, match)) is not None:
                 if compares and _is_of_other_text(sentence, lead):
+                    lead = lead._replace(owner="other")
+                if topic == "other" and "aspect" in topics and lead.owner == "unnamed":
                     lead = lead._replace(owner="other")
                 found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1

@@ -116,7 +116,7 @@ def _beside_name(own: str) -> re.Pattern[str]:
     name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
     return re.compile(
         rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
-        r"(?=\s?(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
+        r"(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
     )
 
 

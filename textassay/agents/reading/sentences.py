@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.values import (
     WINDOW,
@@ -20,7 +20,15 @@ from textassay.agents.reading.values import (
     ranges_of,
     value_pattern,
 )
-from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, REASONS, TEXTS
+from textassay.agents.reading.words import (
+    FOREIGN,
+    JUDGES,
+    LETTER,
+    NOUN,
+    QUALITY,
+    REASONS,
+    TEXTS,
+)
 from textassay.lazy import lazy_pattern
 
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
@@ -55,6 +63,17 @@ class Sentence(NamedTuple):
     def names_aspect(self, text: str) -> bool:
         """Return whether a part of the answer has the aspect's name."""
         return bool(self.own) and _name_pattern(self.own).search(text) is not None
+
+    @property
+    def topic(self) -> Literal["aspect", "other", ""]:
+        """Whether it begins with the aspect's name, or with the name of another quality."""
+        opening = _TOPIC.match(self.text) if self.own else None
+        if opening is None:
+            return ""
+        if self.names_aspect(opening["name"]):
+            return "aspect"
+        is_other = QUALITY_NAME.search(opening["name"]) and not _TEXT_NAME.search(opening["name"])
+        return "other" if is_other else ""
 
     def without_aspect(self, text: str) -> str:
         return _name_pattern(self.own).sub(" it ", text) if self.own else text
@@ -130,11 +149,9 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is quoted: not alone, as in `"4"`, nor beside its name in a block."""
     plain, start = sentence.plain, match.start()
     lead = plain[sentence.line : start]
-    if lead.lstrip().startswith(">"):
+    if lead.lstrip().startswith(">") and not lead.strip() == ">>>":
         block = _CALLOUT.match(lead)
         name = (block["name"] or sentence.above.strip("#* ")) if block else ""
-        if not name and sentence.is_last and not lead.strip("> "):
-            return False  # > 4
         is_named = _names_rating(name) or sentence.names_aspect(name)
         return not name or not is_named
     return is_quoted(plain, sentence.line, start) and not (
@@ -175,6 +192,14 @@ _ADVERBIAL = lazy_pattern(
 # Bewertung   Kohärenznote   puntuación   得分
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
+QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
+# Clarity first: ...   As for its clarity, ...   Clarity is another matter
+_TEXT_NAME = lazy_pattern(rf"(?i)\b{TEXTS}\b")
+_TOPIC = lazy_pattern(
+    r"(?i)\W*(?:[a-z]+,\s)?(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
+    r"(?:(?:its|the|their|this|his|her)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
+    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|receives)\b)"
+)
 
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:

@@ -107,7 +107,7 @@ _COUNTS = lazy_pattern(
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=>\n-])(?<!\A)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
@@ -115,8 +115,7 @@ _NUMBERED = lazy_pattern(
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
     r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
-    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s"
-    r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
+    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s)\Z"
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
@@ -124,6 +123,7 @@ _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
+_DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
 _ARTICLE = lazy_pattern(r"(?i)\ban?\s+\Z")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
@@ -170,7 +170,7 @@ def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
         and not (
             _LISTED.search(text, low.end(), high.start() + 1) and _COUNTS.match(text, high.end())
         )
-        for end in ((low,) if _CHANGE.search(text, 0, low.start()) else (low, high))
+        for end in ((low,) if _CHANGE.search(text, max(0, low.start() - 80), low.start()) else (low, high))
     }
 
 
@@ -179,7 +179,7 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     if (match["value"] or "").lower() != "one":
         return False
     before = text[max(0, match.start() - 80) : match.start()]
-    is_number = match["top"] or _VALUED.search(before)
+    is_number = match["top"] or (_VALUED.search(before) and not _DETERMINER.search(before))
     return not is_number or _PRONOUN.match(text, match.end()) is not None
 
 
