@@ -168,7 +168,7 @@ _SPECIAL = lazy_pattern(
 )
 # <score>4</score>   [RESULT] 4
 _TAG = lazy_pattern(
-    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]|\{{\{{{NOUN}\}}\}}"
+    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]|\{{\{{{NOUN}\}}\}}(?::(?=\s))?|\{{{NOUN}\}}(?::(?=\s))?"
     rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
 )
 
@@ -179,7 +179,7 @@ def plain_text(text: str) -> str:
     Every character stays at its place.
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
-    if any(sign in text for sign in ("<", "[", "{{", ") ")):
+    if any(sign in text for sign in ("<", "[", "{", ") ")):
         # Rating: <3>
         text = re.sub(
             r"(<{1,2})(\s?\d{1,3}(?:\.\d)?\s?)(>{1,2})",
@@ -203,7 +203,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}()')}:"
+    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}():')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
 
 
@@ -220,7 +220,7 @@ _ENUMERATED = lazy_pattern(
     r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?"
     r"(?:step|part|criterion|check|question|item|aspect|task|stage)[ \t]?[(]?(?P<step>\d{1,2})[)]?"
     r"(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
-    r"|[(](?P<number>\d{1,2})[)]|\|[ \t]*(?P<row>\d{1,2})(?=[ \t]*\|[ \t]*[^\W\d]))(?=[ \t])"
+    r"|(?:[#]{1,6}[ \t]*|[(])(?P<number>\d{1,2})[).]|\|[ \t]*(?P<row>\d{1,2})(?=[ \t]*\|[ \t]*[^\W\d]))(?=[ \t])"
 )
 
 
