@@ -76,7 +76,8 @@ _BLOCK = lazy_pattern(
 )
 _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 _WITHDRAWN = lazy_pattern(
-    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"|\bi\s(?:must\s|have\sto\s)?abstain\b|\b(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
     r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
 )
 
@@ -208,6 +209,12 @@ _REPLACES = lazy_pattern(
 )
 
 
+_LABELED = lazy_pattern(r"[:=|]\W*\Z")
+_DOUBT = lazy_pattern(
+    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|second\sthought|too\s\w+|let\sme|should\si|does)\b"
+)
+
+
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     if len(statements) < 2:
@@ -220,6 +227,11 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
         return statements
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
     if any(named) and not named[-1]:
+        return statements
+    # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
+    between = plain[statements[-2].end : statements[-1].span[0]]
+    is_first_labeled = _LABELED.search(leads[-2]) is not None and not last[-2]
+    if is_first_labeled and "final" in leads[-1].lower() and not _DOUBT.search(between):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 

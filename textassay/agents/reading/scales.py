@@ -156,14 +156,16 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
 # - 2: Fair. It has some errors.   Score 2 = fair
 _LEVEL = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
-    r"(?:[ \t]?[:：=]|[ \t]+[-–—])[ \t]*[^\W\d_][^\n]*$"
+    rf"(?mi)^[ \t]*(?:[-•|][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
+    r"(?:[ \t]?[:：=|]|[ \t]+[-–—|])[ \t]*[^\W\d_][^\n]*$"
 )
 
 
 def _without_levels(plain: str, scale: tuple[float, float]) -> str:
     """Return the text without a list of what the levels of the scale mean, from end to end."""
     levels = list(_LEVEL.finditer(plain)) if "\n" in plain else []
+    rows = [level for level in levels if "|" in level[0]]
+    levels = rows if len(rows) > 2 else [level for level in levels if level not in rows]
     numbers = [float(level["level"]) for level in levels]
     in_order = sorted(set(numbers))
     ends = (in_order[0], in_order[-1]) if len(in_order) > 2 else ()

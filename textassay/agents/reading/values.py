@@ -139,6 +139,8 @@ _DEFINES = lazy_pattern(
 _OF_SCALE = lazy_pattern(
     r"(?i)\bwhere(?:as)?(?:\sa)?(?:\s(?:score|level|rating)(?:\sof)?)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
+# [4] It reads well
+_MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
@@ -193,8 +195,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     if match.groupdict().get("glyphs"):
         return True
-    brackets = before.strip() + text[match.end() : match.end() + 2]
-    is_mark = start < 3 and brackets in ("[] ", "() ")
+    is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
     if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
         return False
     if not match["top"] and (
