@@ -423,8 +423,8 @@ class _MeanEstimator:
     def _correct(self, inside: Mask) -> Corrected:
         part = self.columns.only(inside)
         return correct_mean(
-            self.calibrated_scores[inside], part.ratings, part.groups, probabilities=part.probabilities,
-            count=self.count, weight=self.weight,
+            self.calibrated_scores[inside], part.ratings, part.groups,
+            probabilities=part.probabilities, count=self.count, weight=self.weight,
         )  # fmt: skip
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
