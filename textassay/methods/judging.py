@@ -120,7 +120,11 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
 
 
 class PromptMethod(TaskMethod, ABC):
-    """A method for the aspects of one task; a subclass has `nodes`, the last of them `scores`."""
+    """A method for the aspects of one task.
+
+    A subclass has `nodes`, the last of them `scores`, and `how`. Its `prepare` sets `prompt_digest`
+    and `signature`, unless they are properties.
+    """
 
     name: ClassVar[str]
     """Name as the command line takes it."""
@@ -146,6 +150,7 @@ class PromptMethod(TaskMethod, ABC):
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
     signature: str
+    """Signature of its scores, such as `Ask.signature` returns."""
     prompt_digest: str
     """Hex digits that change with the words that are sent, apart from the examples' own."""
     given: frozenset[str]
