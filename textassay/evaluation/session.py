@@ -20,10 +20,10 @@ from textassay.evaluation.stages import (
     Records,
     SessionMethod,
     SessionModels,
-    bind,
     build_session_method,
     open_records,
     open_session_models,
+    write_or_check_manifest,
 )
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, traits_of
@@ -178,7 +178,9 @@ async def open_session(
         )
         if records.folder is not None:
             judged, aspects = source.judged, built.method.aspects
-            await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
+            await write_or_check_manifest(
+                records.folder, session.manifest(), judged, aspects, resume=request.resume
+            )
         yield session
 
 
