@@ -114,6 +114,7 @@ QUOTED: dict[str, dict[str, str]] = {
     "F82": {"sent": "32000", "limit": "12288"},
 }
 REWORDED = said("rewordings")
+FIELDS_OF_PROBES = {"json_schema": "response_format"}
 LEFT_TO_PROBES = (
     "where all readings are None and a probe may leave the parameter out (SUSPECTS of"
     " textassay/runtime/parameters.py), move the message to the section [left to probes]"
@@ -399,7 +400,7 @@ async def test_what_no_rule_reads_is_found_by_probes(name: str) -> None:
         async def answer(request: web.Request, text: str = text, asked: Any = asked) -> Any:
             asked.append(body := await request.json())
             roles = {message["role"] for message in body["messages"]}
-            if name in body or name in roles:
+            if FIELDS_OF_PROBES.get(name, name) in body or name in roles:
                 return web.json_response({"error": {"message": text}}, status=400)
             return web.json_response({"choices": [{"message": {"content": "4"}}]})
 
@@ -409,6 +410,7 @@ async def test_what_no_rule_reads_is_found_by_probes(name: str) -> None:
             chat = (("system", "You judge."), ("user", "Rate."))
             messages = tuple(ChatMessage(role=role, content=content) for role, content in chat)
             more = {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ("x",)}
+            more["json_schema"] = {"type": "object"}
             await adapting.generate(Request(messages=messages, **more))
             assert adapting.adaptation.learned.unsent == (name,)
             await model.aclose()
