@@ -45,7 +45,7 @@ def judged(data, method, task, run, model, *flags, codes=(0,)):
         "score", data, "--method", method, "--task", task, "--model", model, "--out", run,
         "--progress", "none", *flags,
     )  # fmt: skip
-    assert done.code in codes, (HINT, task, done.out, done.err)
+    assert done.code in codes, f"{HINT}\n{task}: {done.out}{done.err}"
     rows = rows_of(run)
     assert all(
         (row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"]) for row in rows
