@@ -272,8 +272,6 @@ def _style(typed: Mapping[str, Any]) -> Style:
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
     """Execute the command, print the result and return the exit status."""
-    if command.is_default_folder:
-        say(f"run folder: {command.request.out}")
     with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
         if command.dry:
             await _dry_run(command, as_json=as_json)
@@ -292,6 +290,8 @@ async def _run(command: ScoreCommand) -> Run:
     began = False
     with as_stopped(command.request.out, lambda: began):
         async with _open_command(command) as session:
+            # a command that is refused makes no folder, and so names none
+            _say_folder(command)
             _say_before(session, command)
             began = True
             async with show_progress(lambda: session.engine.progress, command.progress):
@@ -301,6 +301,7 @@ async def _run(command: ScoreCommand) -> Run:
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
     from textassay.workers.driver import Followed, run_with_workers  # most runs need none
 
+    _say_folder(command)
     request, followed = command.request, Followed()
     with as_stopped(request.out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, command.progress):
@@ -313,6 +314,11 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 notify=print_notice,
                 notice=print_notice,
             )
+
+
+def _say_folder(command: ScoreCommand) -> None:
+    if command.is_default_folder:
+        say(f"run folder: {command.request.out}")
 
 
 def print_notice(line: str) -> None:
