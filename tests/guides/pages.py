@@ -240,9 +240,25 @@ def _fit(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _decisions(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fewer texts than on the page."""
+    """Fewer texts than on the page, and files as `benchmarks.recorded_juries` writes them."""
     reader.names["--next 100"] = "--next 10"
     reader.names["..."] = "--task summarization --model direct/judge"
+    out, ids = reader.folder / "out", range(40)
+    out.mkdir()
+    _lines(out / "summeval-six.jsonl", [
+        {"id": f"x{at}", "human": {"fluency": 1 + at % 5},
+         "metrics": {f"{name}/fluency": 1 + (at + at % (3 + by)) % 5
+                     for by, name in enumerate(("anna", "ben"))}}
+        for at in ids
+    ])  # fmt: skip
+    labels = ("label 00", "label 01", "label 02")
+    _lines(out / "lgbteen-people.jsonl", [
+        {"id": f"x{at}", "annotators": {"label": [labels[at % 3]] * 3}} for at in ids
+    ])  # fmt: skip
+    _lines(out / "lgbteen.jsonl", [
+        {"id": f"x{at}", "aspect": f"{name}/label", "value": labels[(at + at % by) % 3]}
+        for at in ids for by, name in ((4, "one"), (5, "two"))
+    ])  # fmt: skip
     yield
 
 
