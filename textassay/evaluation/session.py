@@ -181,6 +181,9 @@ async def open_session(
             await write_or_check_manifest(
                 records.folder, session.manifest(), judged, aspects, resume=request.resume
             )
+            sent = records.folder.manifest.get("sent") or {}
+            for model in session.connected:
+                model.adaptation.answered_as += sent.get(model.name, {}).get("answered_as", ())
         yield session
 
 

@@ -106,7 +106,7 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
     found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
-    if not found or text.lstrip().startswith(">") or text.rstrip(" \"”').").endswith(("?", "？")):
+    if not found or text.rstrip(" \"”').").endswith(("?", "？")):
         return []
     if _EXAMPLE.search(f"{sentence.above}\n{text}") or REPORTS_BELOW.search(sentence.above):
         return []
@@ -116,10 +116,31 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
         for match in found
         if match not in ranges
         and is_bare(plain, match, form)
-        # the answer "4" is no quotation
-        and (text.strip(' "“”.') == match[0] or not is_quoted(plain, sentence.line, match.start()))
-        and not _is_value_of_other(sentence, match)
+        and not _is_quotation(sentence, match)
     ]
+
+
+# "4" - it reads well   the rating is "4"
+_ALONE_IN_QUOTES = lazy_pattern(r"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z")
+# > **Score: 4**, with its emphasis as spaces
+_CALLOUT = lazy_pattern(r"\s*>[ ]{3,}(?:(?P<name>[^:：=>\n]{1,40}?)\s*[:：=–—-])?\s*\Z")
+
+
+def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
+    """Return whether a number is quoted: not alone, as in `"4"`, nor beside its name in a block."""
+    plain, start = sentence.plain, match.start()
+    lead = plain[sentence.line : start]
+    if lead.lstrip().startswith(">"):
+        block = _CALLOUT.match(lead)
+        name = (block["name"] or sentence.above.strip("#* ")) if block else ""
+        if not name and sentence.is_last and not lead.strip("> "):
+            return False  # > 4
+        is_named = _names_rating(name) or sentence.names_aspect(name)
+        return not name or not is_named
+    return is_quoted(plain, sentence.line, start) and not (
+        plain[match.end() : match.end() + 1] in ('"', "”")
+        and _ALONE_IN_QUOTES.match(plain[:start] if sentence.is_first else lead)
+    )
 
 
 # - Fluency (1-5): 4
@@ -143,15 +164,20 @@ _OTHER_NAME = lazy_pattern(
 # names of a rating, and words before one that name no aspect
 _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
-    r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
+    r"|hence|number|points|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
+)
+# All in all: 4   Near the top: 4
+_ADVERBIAL = lazy_pattern(
+    r"(?i)(?:all|in|on\s(?:balance|the\swhole)|taken|to\ssum|near|right|somewhere|that|this|it|there"
+    r"|giving|just|still)\b.*"
 )
 # Bewertung   Kohärenznote   puntuación   得分
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 
 
-def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
+def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
     name = _name_of(sentence, match) if sentence.start == sentence.line else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
@@ -159,7 +185,7 @@ def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     words = len(name.split())
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
-    is_name = words <= 3 and not JUDGE.search(name)
+    is_name = words <= 3 and not JUDGE.search(name) and not _ADVERBIAL.fullmatch(name)
     return bool(sentence.own) and is_name and not _names_rating(name)
 
 
