@@ -198,10 +198,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
     if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
         return False
-    if not match["top"] and (
-        _PROPER.search(before)
-        or re.fullmatch(r"[12]\d{3}", match[0])
-    ):
+    if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
     # 4/5 would read again; fluency (4) is fine
     is_set_apart = match["top"] and not text[:start].strip()
