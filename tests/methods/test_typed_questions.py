@@ -29,11 +29,6 @@ EXAMPLE = Example(
     output="A cat slept. It sat on a mat.",
     meta={"output_b": "A dog slept."},
 )
-WITH_RUBRIC = EXAMPLE.model_copy(
-    update={"rubric": Example(
-        id="r", output="-", rubric=["Says who slept", {"criterion": "Names the dog", "points": -1}]
-    ).rubric}
-)  # fmt: skip
 LABELS = """
 name = "note"
 intro = "You will be given a note."
@@ -214,12 +209,26 @@ async def test_a_checklist_is_the_mean_of_p_yes():
     assert by_aspect["coherence"].value == pytest.approx(math.fsum(expected) / len(expected))
 
 
-async def test_a_rubric_of_the_row_is_asked_in_one_request():
+POINTS = {f"Says {what}": points for what, points in [
+    ("who slept", 1.0), ("where", 2.0), ("when", 3.0), ("why it slept", 2.0), ("a name", -1.0),
+    ("something wrong", -2.0),
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["A cat slept.", "It sat on a mat.", "A dog barked.", "Nein."])
+async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
+    """A criterion is met if yes is the likelier answer, as HealthBench's grader says yes or no."""
     server = Decisions()
-    [score] = await scores_on(server, "checklist", WITH_RUBRIC, checklist="rubric")
-    says, names = shares(server, "Says who slept")[0], shares(server, "Names the dog")[0]
-    assert score.value == pytest.approx(max(0.0, says - names))
+    rubric = [{"criterion": text, "points": points} for text, points in POINTS.items()]
+    example = Example(id="x", source=EXAMPLE.source, output=output, rubric=rubric)
+    [score] = await scores_on(server, "checklist", example, checklist="rubric", total="raw")
     assert len(server.requests) == 1
+    p_yes = {text: shares(server, text)[0] for text in POINTS}
+    given = {piece["text"]: piece["p_yes"] for piece in score.evidence if "p_yes" in piece}
+    assert given == pytest.approx(p_yes)
+    earned = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
+    assert earned
+    assert score.value == pytest.approx(earned / 8)
 
 
 async def test_all_claims_are_verified_in_one_request():
