@@ -439,6 +439,47 @@ async def test_a_question_that_comes_late_gets_a_request_of_its_own():
     assert [[q.text for q in r.questions] for r in model.requests] == [["First?"], ["Late?"]]
 
 
+@pytest.mark.parametrize("method", REFUSING)
+async def test_no_score_depends_on_the_examples_that_are_judged_at_the_same_time(method):
+    """Whatever examples share: the source, the text, or both."""
+    shared = [EXAMPLE]
+    for name, output in (("y", "A dog barked. It left."), ("z", EXAMPLE.output)):
+        shared.append(EXAMPLE.model_copy(update={"id": name, "output": output}))
+    values = list[list[float | None]]()
+    for examples in ([EXAMPLE], shared):
+        server = Decisions(leak=True)
+        async with connected(server) as model:
+            built = build(method, model, task="summarization", options=REFUSING[method])
+            runs = [
+                built.graph.run(Assignment(example=example, aspects=built.aspects))
+                for example in examples
+            ]
+            scores, *_ = await asyncio.gather(*runs)
+        values.append([score.value for score in scores])
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(("name", "requests"), [("jev-latest", 1), ("judge", 2)])
+async def test_claims_of_several_examples_share_a_request_where_no_question_influences_another(
+    name, requests
+):
+    server = Decisions()
+    other = EXAMPLE.model_copy(update={"id": "y", "output": "A dog barked."})
+    async with (
+        serve_decisions(server) as address,
+        textassay.connect(f"systemone/{name}", api_base=address) as model,
+    ):
+        options = {"split": "sentences"}
+        built = build("claims", model, task="summarization", options=options)
+        runs = [
+            built.graph.run(Assignment(example=example, aspects=built.aspects))
+            for example in (EXAMPLE, other)
+        ]
+        scores = [score for found in await asyncio.gather(*runs) for score in found]
+    assert {score.outcome for score in scores} == {"scored"}
+    assert len(server.requests) == requests
+
+
 async def test_only_the_questions_that_are_not_under_way_get_a_further_request():
     model = HeldModel()
     batcher = QuestionBatcher(model)
