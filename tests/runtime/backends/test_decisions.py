@@ -134,6 +134,10 @@ def _rename_first(payload: Json) -> None:
         payload["answers"]["q1_"] = payload["answers"].pop("q1")
 
 
+def _third_side(payload: Json) -> None:
+    _first(payload)["probabilities"] = {"yes": 0.3, "no": 0.5, "unknown": 0.2}
+
+
 def _other_kind(payload: Json) -> None:
     other = (
         payload["answers"][1] if isinstance(payload["answers"], list) else payload["answers"]["q2"]
@@ -152,8 +156,9 @@ def _other_kind(payload: Json) -> None:
         (_drop_first, "MissingAnswer"),
         (_rename_first, ("OtherAnswer", "MissingAnswer")),
         (_other_kind, "MalformedProbabilities"),
+        (_third_side, "MalformedProbabilities"),
     ],
-    ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind"],
+    ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind", "unknown"],
 )
 async def test_a_wrong_answer_is_not_a_number_and_leaves_the_others(form, spoil, problem):
     response = await answers_of(Decisions(spoil=spoil), form)
@@ -201,6 +206,26 @@ async def test_a_refused_question_abstains():
     # that form has no refusals: a provider leaves out what it does not answer
     outcomes = [a.outcome for a in (await answers_of(server, "systemone")).answers]
     assert outcomes == ["scored", "invalid", "scored"]
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_a_refusal_without_a_name_abstains_as_well(place):
+    def refuse(payload: Json) -> None:
+        payload["answers"][place] = {"type": "refusal"}
+
+    answers = (await answers_of(Decisions(spoil=refuse), "openai")).answers
+    expected = ["scored"] * 3
+    expected[place] = "abstained"
+    assert [answer.outcome for answer in answers] == expected
+
+
+@pytest.mark.parametrize("sides", [{"yes": 0.3, "no": 0.7}, {"true": 0.3, "False": 0.7}], ids=str)
+async def test_the_two_sides_of_yes_and_no_may_be_sent_as_well(sides):
+    def add(payload: Json) -> None:
+        _first(payload)["probabilities"] = sides
+
+    answers = (await answers_of(Decisions(spoil=add), "systemone")).answers
+    assert [answer.outcome for answer in answers] == ["scored"] * 3
 
 
 @pytest.mark.parametrize("form", NAMES)

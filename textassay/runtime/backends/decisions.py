@@ -366,7 +366,10 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
         name = names[index] if index < len(answers) else None
-        if answer is not None and not are_unnamed and name != f"q{index + 1}":
+        # a refusal without a name is no number that could belong to another question
+        is_refusal = name is None and isinstance(answer, dict) and answer.get("type") == "refusal"
+        is_misplaced = not are_unnamed and name != f"q{index + 1}"
+        if answer is not None and is_misplaced and not is_refusal:
             named = f"the answer at place {index + 1} names the question {str(name)[:40]!a}"
             read.append(vars(invalid_answer("OtherAnswer", f"{named}, not q{index + 1}")))
         else:
@@ -398,6 +401,9 @@ def _sent(answer: Json) -> SentAnswer:
         yes = get("noul", get("probability"))
         no = 1 - yes if isinstance(yes, int | float) and not isinstance(yes, bool) else yes
         pairs = [("yes", yes), ("no", no)]
+        if isinstance(shares, dict):  # LocalAI's has "unknown"
+            sides = ("yes", "no", "true", "false")
+            pairs += [(o, p) for o, p in shares.items() if str(o).lower() not in sides]
     elif isinstance(shares, dict):
         pairs = list(shares.items())
     elif isinstance(shares, list | tuple):
