@@ -23,6 +23,7 @@ from tests.cli.harness import (
     write_examples,
     write_lines,
 )
+from tests.decision_server import Decisions, deciding_in_thread
 from tests.loopback import in_thread, listening
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import read_manifest
@@ -277,6 +278,25 @@ def test_doctor_says_by_its_status_that_nothing_works():
         assert textassay("doctor", "direct/m", "--api-base", url).code == 1
     with gateway(lambda request, text: rated()) as url:
         assert textassay("doctor", "direct/m", "--api-base", url).code == 0
+
+
+def test_doctor_lists_the_methods_of_a_decision_model():
+    with deciding_in_thread(Decisions()) as url:
+        done = textassay("doctor", "systemone/m", "--api-base", url, "--json")
+        plain = textassay("doctor", "systemone/m", "--api-base", url)
+    rows = {row["ability"]: row for row in json.loads(done.out)["rows"]}
+    assert (done.code, plain.code, [*rows]) == (0, 0, ["decide", "methods"])
+    unfit = rows["methods"]["detail"].partition(";")[0].removeprefix("all but ").split(", ")
+    assert {"gptscore", "agent-judge", "llm-score-cot"} <= set(unfit)
+    assert not {"decide", "hd-eval", "checklist", "decomp-eval", "pairwise"} & set(unfit)
+
+    def spoil(payload: dict[str, Any]) -> None:
+        payload["answers"] = {}
+
+    with deciding_in_thread(Decisions(spoil=spoil)) as url:
+        done = textassay("doctor", "systemone/m", "--api-base", url)
+    assert done.code == 1
+    assert "the server sent no answer to this question" in done.out
 
 
 def test_doctor_finds_likelihoods_of_given_texts():

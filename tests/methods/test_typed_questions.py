@@ -29,11 +29,6 @@ EXAMPLE = Example(
     output="A cat slept. It sat on a mat.",
     meta={"output_b": "A dog slept."},
 )
-WITH_RUBRIC = EXAMPLE.model_copy(
-    update={"rubric": Example(
-        id="r", output="-", rubric=["Says who slept", {"criterion": "Names the dog", "points": -1}]
-    ).rubric}
-)  # fmt: skip
 LABELS = """
 name = "note"
 intro = "You will be given a note."
@@ -214,12 +209,26 @@ async def test_a_checklist_is_the_mean_of_p_yes():
     assert by_aspect["coherence"].value == pytest.approx(math.fsum(expected) / len(expected))
 
 
-async def test_a_rubric_of_the_row_is_asked_in_one_request():
+POINTS = {f"Says {what}": points for what, points in [
+    ("who slept", 1.0), ("where", 2.0), ("when", 3.0), ("why it slept", 2.0), ("a name", -1.0),
+    ("something wrong", -2.0),
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["A cat slept.", "It sat on a mat.", "A dog barked.", "Nein."])
+async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
+    """A criterion is met if yes is the likelier answer, as HealthBench's grader says yes or no."""
     server = Decisions()
-    [score] = await scores_on(server, "checklist", WITH_RUBRIC, checklist="rubric")
-    says, names = shares(server, "Says who slept")[0], shares(server, "Names the dog")[0]
-    assert score.value == pytest.approx(max(0.0, says - names))
+    rubric = [{"criterion": text, "points": points} for text, points in POINTS.items()]
+    example = Example(id="x", source=EXAMPLE.source, output=output, rubric=rubric)
+    [score] = await scores_on(server, "checklist", example, checklist="rubric", total="raw")
     assert len(server.requests) == 1
+    p_yes = {text: shares(server, text)[0] for text in POINTS}
+    given = {piece["text"]: piece["p_yes"] for piece in score.evidence if "p_yes" in piece}
+    assert given == pytest.approx(p_yes)
+    earned = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
+    assert earned
+    assert score.value == pytest.approx(earned / 8)
 
 
 async def test_all_claims_are_verified_in_one_request():
@@ -428,6 +437,47 @@ async def test_a_question_that_comes_late_gets_a_request_of_its_own():
     answered = [await first, await late]
     assert [one.usage.calls for one in answered] == [1, 1]
     assert [[q.text for q in r.questions] for r in model.requests] == [["First?"], ["Late?"]]
+
+
+@pytest.mark.parametrize("method", REFUSING)
+async def test_no_score_depends_on_the_examples_that_are_judged_at_the_same_time(method):
+    """Whatever examples share: the source, the text, or both."""
+    shared = [EXAMPLE]
+    for name, output in (("y", "A dog barked. It left."), ("z", EXAMPLE.output)):
+        shared.append(EXAMPLE.model_copy(update={"id": name, "output": output}))
+    values = list[list[float | None]]()
+    for examples in ([EXAMPLE], shared):
+        server = Decisions(leak=True)
+        async with connected(server) as model:
+            built = build(method, model, task="summarization", options=REFUSING[method])
+            runs = [
+                built.graph.run(Assignment(example=example, aspects=built.aspects))
+                for example in examples
+            ]
+            scores, *_ = await asyncio.gather(*runs)
+        values.append([score.value for score in scores])
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(("name", "requests"), [("jev-latest", 1), ("judge", 2)])
+async def test_claims_of_several_examples_share_a_request_where_no_question_influences_another(
+    name, requests
+):
+    server = Decisions()
+    other = EXAMPLE.model_copy(update={"id": "y", "output": "A dog barked."})
+    async with (
+        serve_decisions(server) as address,
+        textassay.connect(f"systemone/{name}", api_base=address) as model,
+    ):
+        options = {"split": "sentences"}
+        built = build("claims", model, task="summarization", options=options)
+        runs = [
+            built.graph.run(Assignment(example=example, aspects=built.aspects))
+            for example in (EXAMPLE, other)
+        ]
+        scores = [score for found in await asyncio.gather(*runs) for score in found]
+    assert {score.outcome for score in scores} == {"scored"}
+    assert len(server.requests) == requests
 
 
 async def test_only_the_questions_that_are_not_under_way_get_a_further_request():

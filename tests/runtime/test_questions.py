@@ -54,6 +54,33 @@ def test_a_sum_that_rounding_does_not_explain_is_not_an_answer(given_, off, sign
         assert not answer.probabilities
 
 
+MANY = Question.choice("Which?", [f"o{place}" for place in range(255)])
+
+
+@pytest.mark.parametrize(
+    ("shares", "says"),
+    [
+        ([0.0] * 255, "rounding took away 1 of the probability"),
+        ([0.01] * 30 + [0.0] * 225, "left 0.3"),
+        ([0.5, *[0.0] * 254], "left 0.5"),
+        ([1.0, 0.5, *[0.0] * 253], "add up to 1.5"),
+        ([1.0, 0.03, *[0.0] * 253], "add up to 1.03"),
+        ([0.97, *[0.0] * 254], ""),
+        ([0.01] * 130 + [0.0] * 125, ""),
+        ([0.98, 0.01, 0.01, 0.01, *[0.0] * 251], ""),
+    ],
+)
+def test_many_rounded_probabilities_show_most_of_the_whole(shares, says):
+    """Rounding of 255 values to two decimals would explain any sum up to 2.27."""
+    pairs = list(zip(MANY.names, shares, strict=True))
+    answer = read_answer(MANY, SentAnswer("choice", pairs))
+    assert answer.outcome == ("invalid" if says else "scored")
+    if answer.problem:
+        assert says in answer.problem.message
+    else:
+        assert math.fsum(answer.shares.values()) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -0.1, 1.2, None, "0.5", True, [0.5]], ids=repr
 )

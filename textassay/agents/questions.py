@@ -173,6 +173,8 @@ def for_sentence(question: str, noun: str) -> str:
 class QuestionSet(Message):
     """The questions about one example and one aspect."""
 
+    id: str = ""
+    """The example."""
     texts: tuple[dict[str, str], ...] = ()
     """Texts that the model is shown, `{label, text}` each, in order, between delimiters."""
     bare: dict[str, str] = {}
@@ -279,6 +281,7 @@ class SentenceQuestions:
             shown = {p: shown.get(p, name) for p, name in shared.items() if p in needed}
         others = ((shown[part], label) for part, label in labels.items() if shown[part] != label)
         return QuestionSet(
+            id=example.id,
             texts=self._show([(part, label, texts[part]) for part, label in shown.items()], number),
             bare=plain_texts(example),
             names=tuple({"label": label, "name": name} for label, name in others),
@@ -433,6 +436,7 @@ class Answerer:
             Question.yes_no(join_messages(words.messages)),
             name_texts(self.ask.task, texts),
             images=question_set.images,
+            example=question_set.id,
         )
 
     def _wording(

@@ -55,6 +55,8 @@ class _QuestionMaterial(NamedTuple):
     texts: tuple[NamedText, ...]
     images: tuple[Image, ...]
     truncatable: str
+    example: str
+    """ID of the example whose questions are sent together; empty for those of all examples."""
 
 
 class QuestionBatcher:
@@ -87,13 +89,28 @@ class QuestionBatcher:
         *,
         images: tuple[Image, ...] = (),
         truncatable: str = "",
+        example: str = "",
     ) -> list[TypedAnswer]:
         """Return the answer to each question; arguments as the fields of `DecisionRequest`.
+
+        Questions of several examples about the same texts are sent together only if the model
+        promises that they do not influence each other: else a score would depend on the examples
+        that are judged at the same time.
+
+        Args:
+            questions: The questions, which are sent together.
+            texts: The material.
+            images: Images of the material.
+            truncatable: Name of the text that may be cut.
+            example: ID of the example that they are asked for, if the material may be shared with
+                other examples.
 
         Raises:
             ModelError: The model could not be asked.
         """
-        material = _QuestionMaterial(texts, images, truncatable)
+        if self._model.capabilities.independent_questions:
+            example = ""
+        material = _QuestionMaterial(texts, images, truncatable, example)
         left = dict.fromkeys(questions)
         found, paid = dict[Question, tuple[QuestionAnswer, DecisionResponse]](), NO_USAGE
         waiting = self._waiting.setdefault(material, [])
@@ -145,9 +162,11 @@ class QuestionBatcher:
         questions = dict[Question, None]()
         for left in self._waiting[material]:
             questions |= left
-        response = await self._model.decide(
-            DecisionRequest(questions=tuple(questions), **material._asdict())
+        texts, images, truncatable, _ = material
+        request = DecisionRequest(
+            texts=texts, questions=tuple(questions), images=images, truncatable=truncatable
         )
+        response = await self._model.decide(request)
         return dict(zip(questions, response.answers, strict=True)), response
 
 

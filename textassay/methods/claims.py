@@ -306,6 +306,7 @@ class ClaimCheck(PromptMethod):
             definition=f"Claim: {claim}",
         )
         return QuestionSet(
+            id=example.id,
             texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),
             form=form,
             output=claim,

@@ -386,6 +386,10 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
     off = abs(total - 1) - SLACK
     if off > HALF_PRECISION and off > _rounding(shares):
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
+    if total <= 0.5:  # of 100 options and more, each with half a hundredth at the most
+        raise ValueError(
+            f"rounding took away {1 - total:.6g} of the probability, and left {total:.6g}"
+        )
     fields: Json = {"probabilities": dict(zip(question.names, shares, strict=True))}
     notes: list[Json] = []
     if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
@@ -416,10 +420,14 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
 
 
 def _rounding(shares: Sequence[float]) -> float:
-    """Return how far from 1 rounding may put the sum: half of the last decimal for each share."""
+    """Return how far from 1 rounding may put the sum: half of the last decimal for each share.
+
+    A share of 0 was not rounded up, and adds nothing to a sum above 1.
+    """
+    count = len(shares) if math.fsum(shares) < 1 else len(shares) - shares.count(0.0)
     for unit in (100, 1000, 10_000):  # servers send two decimals or more
         if all(abs(unit * share - round(unit * share)) < SLACK for share in shares):
-            return 0.5 / unit * len(shares)
+            return 0.5 / unit * count
     return 0.0
 
 

@@ -17,6 +17,7 @@ from textassay.runtime.backends.by_name import decides
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     family_of,
+    key_variables,
     known_price,
     request_fields,
 )
@@ -133,6 +134,10 @@ def _rename_first(payload: Json) -> None:
         payload["answers"]["q1_"] = payload["answers"].pop("q1")
 
 
+def _third_side(payload: Json) -> None:
+    _first(payload)["probabilities"] = {"yes": 0.3, "no": 0.5, "unknown": 0.2}
+
+
 def _other_kind(payload: Json) -> None:
     other = (
         payload["answers"][1] if isinstance(payload["answers"], list) else payload["answers"]["q2"]
@@ -151,8 +156,9 @@ def _other_kind(payload: Json) -> None:
         (_drop_first, "MissingAnswer"),
         (_rename_first, ("OtherAnswer", "MissingAnswer")),
         (_other_kind, "MalformedProbabilities"),
+        (_third_side, "MalformedProbabilities"),
     ],
-    ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind"],
+    ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind", "unknown"],
 )
 async def test_a_wrong_answer_is_not_a_number_and_leaves_the_others(form, spoil, problem):
     response = await answers_of(Decisions(spoil=spoil), form)
@@ -200,6 +206,26 @@ async def test_a_refused_question_abstains():
     # that form has no refusals: a provider leaves out what it does not answer
     outcomes = [a.outcome for a in (await answers_of(server, "systemone")).answers]
     assert outcomes == ["scored", "invalid", "scored"]
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_a_refusal_without_a_name_abstains_as_well(place):
+    def refuse(payload: Json) -> None:
+        payload["answers"][place] = {"type": "refusal"}
+
+    answers = (await answers_of(Decisions(spoil=refuse), "openai")).answers
+    expected = ["scored"] * 3
+    expected[place] = "abstained"
+    assert [answer.outcome for answer in answers] == expected
+
+
+@pytest.mark.parametrize("sides", [{"yes": 0.3, "no": 0.7}, {"true": 0.3, "False": 0.7}], ids=str)
+async def test_the_two_sides_of_yes_and_no_may_be_sent_as_well(sides):
+    def add(payload: Json) -> None:
+        _first(payload)["probabilities"] = sides
+
+    answers = (await answers_of(Decisions(spoil=add), "systemone")).answers
+    assert [answer.outcome for answer in answers] == ["scored"] * 3
 
 
 @pytest.mark.parametrize("form", NAMES)
@@ -273,22 +299,57 @@ async def test_providers_are_asked_in_their_form_at_their_path(name, base, path,
     assert response.answers[0].p_yes == 0.5
 
 
-async def test_a_provider_s_key_goes_to_its_own_address_alone(monkeypatch):
-    monkeypatch.setenv("PARALLEL_API_KEY", "a-key-of-parallel")
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-openai")
+@pytest.mark.parametrize(
+    ("name", "base", "variable"),
+    [
+        ("systemone/jev-latest", "https://api.typesafe.ai/v1", "TYPESAFE_API_KEY"),
+        ("decisions/gpt-6-luna", "https://eu.api.openai.com/v1", "OPENAI_API_KEY"),
+        ("systemone/m", "https://HOST.cloud.databricks.com/serving-endpoints", "DATABRICKS_TOKEN"),
+        ("systemone/m", "https://x.azuredatabricks.net/serving-endpoints", "DATABRICKS_TOKEN"),
+        ("systemone/decision", "https://api.parallel.ai/v1", "PARALLEL_API_KEY"),
+        ("systemone/jev-latest", "https://gateway.example/typesafe/v1", ""),
+        ("systemone/jev-latest", "https://typesafe.ai.example/v1", ""),
+        ("systemone/jev-latest", "https://nottypesafe.ai/v1", ""),
+        ("systemone/jev-latest", "https://example/?to=api.typesafe.ai", ""),
+        ("decisions/gpt-6-luna", "https://example/api.openai.com/v1", ""),
+        ("decisions/gpt-6-luna", "https://api.openai.com@example/v1", ""),
+        ("systemone/m", "https://example/serving-endpoints", ""),
+        ("systemone/clef", "https://example/ai/run", ""),
+        ("systemone/m", "https://example/api/alpha", ""),
+    ],
+)  # fmt: skip
+def test_a_provider_s_key_belongs_to_its_own_hosts(name, base, variable):
+    model = name.partition("/")[2]
+    assert key_variables(family_of(base, model), base)[:1] == ((variable,) if variable else ())
+
+
+async def test_a_path_with_a_provider_s_name_gets_no_key(monkeypatch):
+    for variable in ("TYPESAFE_API_KEY", "OPENAI_API_KEY", "PARALLEL_API_KEY", "DATABRICKS_TOKEN"):
+        monkeypatch.setenv(variable, "a-key")
     server = Decisions()
     async with serve_decisions(server) as address:
-        for name, base in (
-            ("decisions/gpt-6-luna", address),
-            ("decisions/decision", address.replace("/v1", "/parallel/v1")),
+        for name, path in (
+            ("decisions/gpt-6-luna", "/v1"),
+            ("systemone/jev-latest", "/typesafe/v1"),
+            ("decisions/decision", "/parallel/v1"),
+            ("systemone/m", "/serving-endpoints"),
         ):
-            model = DecisionModel(name, api_base=base)
+            model = DecisionModel(name, api_base=address.replace("/v1", path))
             await model.decide(ASKED)
             await model.aclose()
-    other, own = server.headers
-    assert "Authorization" not in other
-    assert own["x-api-key"] == "a-key-of-parallel"
-    assert "Authorization" not in own
+    assert len(server.headers) == 4
+    assert not any("a-key" in str(headers) for headers in server.headers)
+
+
+async def test_a_given_key_has_the_header_of_the_provider():
+    server = Decisions()
+    async with serve_decisions(server) as address:
+        base = address.replace("/v1", "/parallel/v1")
+        model = DecisionModel("decisions/decision", api_base=base, api_key="a-key")
+        await model.decide(ASKED)
+        await model.aclose()
+    assert server.headers[0]["x-api-key"] == "a-key"
+    assert "Authorization" not in server.headers[0]
 
 
 def test_prices_of_hosted_models_are_litellms():

@@ -27,6 +27,7 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
 )
+from textassay.runtime.questions import DecisionRequest, refused_answer
 
 needs_llama = pytest.mark.skipif(
     importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is missing"
@@ -70,6 +71,36 @@ async def test_a_sound_model_is_found_sound():
     text = plain_text("what direct/judge can do:", findings)
     assert text.count("\n") == len(findings)
     assert "what direct/judge can do:" in text
+
+
+def decision_model(answers: object) -> AdaptingModel:
+    return adapted(ScriptedModel(decide=answers))
+
+
+def spread_evenly(request: DecisionRequest) -> list[object]:
+    return [dict.fromkeys(one.names, 1 / len(one.names)) for one in request.questions]
+
+
+async def test_a_decision_model_is_asked_typed_questions_alone():
+    [finding] = await examine(decision_model(spread_evenly))
+    assert (finding.ability, finding.verdict) == ("decide", "yes")
+    assert "influence each other" in finding.detail
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("fault", [{"nobody asked": 1.0}, refused_answer("it refuses")], ids=str)
+async def test_a_question_without_an_answer_is_named(place, fault):
+    """Each kind is asked once, and a fault of one is no fault of the others."""
+
+    def spoiled(request: DecisionRequest) -> list[object]:
+        answers = spread_evenly(request)
+        answers[place] = fault
+        return answers
+
+    [finding] = await examine(decision_model(spoiled))
+    assert finding.verdict == "wrong"
+    assert finding.detail.startswith(("yes_no", "choice", "rating")[place] + ": ")
+    assert ";" not in finding.detail
 
 
 async def test_log_probabilities_that_are_one_place_off_are_found():

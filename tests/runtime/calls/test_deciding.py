@@ -203,6 +203,26 @@ async def test_a_question_that_the_server_refuses_leaves_the_others(place):
     assert outcomes == ["scored"] * place + ["invalid"] + ["scored"] * (23 - place)
 
 
+@pytest.mark.parametrize(
+    ("server", "text", "requests"),
+    [
+        (Decisions(unfit=frozenset(one.text for one in NODES)), "It rained.", 24),
+        (Decisions(most_tokens=300), "word " * 2000, 5),  # 24, 12, 6, 3, 1
+    ],
+    ids=["refused", "too long"],
+)
+async def test_what_no_request_can_ask_is_not_tried_again_by_the_wrappers_outside(
+    server, text, requests
+):
+    """A session wraps a connected model, and both know how to divide a request."""
+    async with serve_decisions(server) as address, connected(OTHER, address) as model:
+        outer = Requests(model)
+        with pytest.raises(RequestRefused):
+            await decider(outer).decide(about(text))
+    assert len(server.requests) == requests
+    assert len(outer.seen) == requests  # as they are sent
+
+
 async def test_a_field_of_the_user_that_the_server_refuses_stops_the_run():
     def refuse(_: Any) -> bytes:
         error = {"message": "Unknown parameter: 'top_k'.", "code": "unknown_parameter",

@@ -17,6 +17,7 @@ from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async, with_flags
 from textassay.runtime.calls.budget import estimate_tokens
+from textassay.runtime.calls.call import deciding
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -38,6 +39,7 @@ from textassay.runtime.model import (
     is_distribution,
     scoring,
 )
+from textassay.runtime.questions import DecisionRequest, NamedText, Question
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
 
@@ -54,7 +56,7 @@ TOLERANCE = 0.05
 """Largest difference between two measurements of one log-probability (quantized models on servers
 that batch).
 """
-FORMS = ("chat", "prompt")
+FORMS = ("chat", "prompt", "decide")
 MAX_TOKENS = 64
 """Some servers require at least 16; the adaptation allows more for a longer thought."""
 _BEGINNING = "The colors of the rainbow are red, orange, yellow, green,"
@@ -98,7 +100,7 @@ class Examiner:
             raise
         except FatalModelError as error:
             # one form was answered, so key and name are right: the other form's address is missing
-            if not any(one.verdict == "yes" for one in self.findings if one.ability in FORMS):
+            if not _answers(self.findings):
                 raise
             verdict, detail = "no", str(error)
         except (CapabilityError, ConfigurationError, RequestRefused) as error:
@@ -142,6 +144,27 @@ class Examiner:
         """Have a plain prompt continued."""
         text = (await self.model.generate(Request(prompt=_BEGINNING, max_tokens=4))).samples[0].text
         return "yes", f"continues a plain prompt ({len(text)} characters)"
+
+    async def decide(self) -> Observed:
+        """Ask a typed question of each kind, with options that no letter stands for."""
+        from textassay.runtime.calls.deciding import describe
+
+        questions = (
+            Question.yes_no("Is a color named?"),
+            Question.choice("What is it about?", {"rainbow": "colors of light", "bread": ""}),
+            Question.rating("How long is it?", {"1": "a word", "2": "a line", "3": "a page"}),
+        )
+        text = NamedText(name="text", text=_BEGINNING)
+        request = DecisionRequest(texts=(text,), questions=questions)
+        answers = (await deciding(self.model).decide(request)).answers
+        wrong = [
+            f"{question.kind}: {answer.problem.message}"
+            for question, answer in zip(questions, answers, strict=True)
+            if answer.problem
+        ]
+        if wrong:
+            return "wrong", "; ".join(wrong)
+        return "yes", describe(self.model)
 
     async def several(self, draw: int = 0) -> list[str]:
         """Return two samples at temperature 1; the seed depends on the draw."""
@@ -280,6 +303,10 @@ async def examine(model: AdaptingModel) -> list[DoctorFinding]:
         ModelError: Nothing is answered, for a reason that every request would meet.
     """
     examiner = Examiner(model)
+    if model.capabilities.decide:
+        await examiner.note("decide", examiner.decide())
+    if model.capabilities.only_decides:
+        return examiner.findings
     await examiner.find_form()
     await examiner.note("n", examiner.samples())
     await examiner.note("seed", examiner.seed())
@@ -327,12 +354,13 @@ def doctor(
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
-    """Ask what a model supports: log-probabilities, echo, n, JSON schema, seeds, thoughts.
+    """Ask what a model supports: log-probabilities, echo, n, JSON schema, typed questions.
 
     Examples:
         textassay doctor openai/gpt-4.1-mini
         textassay doctor direct/qwen3 --api-base http://localhost:8000/v1
         textassay doctor openai/gpt-6-luna --effort low
+        textassay doctor systemone/jev-latest --api-base https://api.typesafe.ai/v1
         textassay doctor openai/gpt-4.1-mini --batch
     """
     typed, unknown, settings = flags.model_settings(given)
@@ -365,9 +393,12 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     if as_json:
         rows = [finding.model_dump(mode="json") for finding in findings]
         typer.echo(json.dumps({"model": name, "rows": rows}))
-    # a model without log-probabilities or seeds is usable, unless it answers in neither form
-    answers = any(f.verdict == "yes" for f in findings if f.ability in FORMS)
-    return 0 if answers else Status.UNSCORED
+    return 0 if _answers(findings) else Status.UNSCORED
+
+
+def _answers(findings: Sequence[DoctorFinding]) -> bool:
+    """Return whether a model is usable, as one is without log-probabilities or seeds."""
+    return any(one.verdict == "yes" for one in findings if one.ability in FORMS)
 
 
 def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
@@ -380,9 +411,11 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
     from textassay.methods import METHODS, PromptMethod, build
 
     found = {finding.ability: finding.verdict for finding in findings}
-    if found["chat"] != "yes" != found["prompt"]:
+    if not _answers(findings):
         detail = "none: the model answers nothing"
         return DoctorFinding(ability="methods", verdict="no", detail=detail)
+
+    only_decides = model.capabilities.only_decides
 
     def fits(name: str) -> bool:
         try:
@@ -390,19 +423,22 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
         except ConfigurationError:
             return False
         if name == "gptscore":
-            return found["continuation"] == "yes"
-        if found["chat"] == "yes":
+            return found.get("continuation") == "yes"
+        decides = found.get("decide") == "yes" and (only_decides or name == "decide")
+        if decides or found.get("chat") == "yes":
             return True
         return isinstance(method, PromptMethod) and method.profile.ask == "plain"
 
     fit = [name for name in METHODS if fits(name)]
     unfit = [name for name in METHODS if name not in fit]
-    if found["chat"] != "yes" and "decomp-eval" in unfit:
+    if found.get("prompt") == "yes" != found["chat"] and "decomp-eval" in unfit:
         fit.append("decomp-eval with --set ask=plain")
     detail = f"all but {', '.join(unfit)}" if len(unfit) < len(fit) else ", ".join(fit)
     if not unfit:
         detail = "all"
-    if found["logprobs"] != "yes":
+    if only_decides:
+        detail += "; the others need a model that writes, some in a role of its own"
+    elif found["logprobs"] != "yes":
         detail += "; those that read log-probabilities sample answers instead"
     return DoctorFinding(ability="methods", verdict="yes", detail=detail)
 

@@ -231,12 +231,10 @@ def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
         return ()
     prefix, _, rest = name.partition("/")
     if prefix in ("decisions", "systemone"):
-        from textassay.runtime.backends.decisions import family_of, key_of
+        from textassay.runtime.backends.decisions import family_of, key_variables
 
         address = settings.api_base or ""
-        family = family_of(address, rest)
-        is_own = bool(family.key_variables) and re.search(family.address, address.rstrip("/"))
-        needed = family.key_variables if is_own and not key_of(family, address) else ()
+        needed = key_variables(family_of(address, rest), address)
     elif settings.api_base is not None or prefix in ("", EMBEDDED, *BACKENDS):
         needed = ()
     else:

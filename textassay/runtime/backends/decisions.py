@@ -14,6 +14,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -64,7 +65,9 @@ class Family(NamedTuple):
     independent: bool = False
     """Whether it promises that questions do not influence each other."""
     key_variables: tuple[str, ...] = ()
-    """Environment variables with its key, which is sent to its own addresses alone."""
+    """Environment variables with its key."""
+    hosts: tuple[str, ...] = ()
+    """Its domains: the key in the environment is sent there, and nowhere else."""
     key_header: str = ""
     """Header with the bare key; empty for `Authorization: Bearer`."""
 
@@ -76,41 +79,44 @@ def _most(questions: int = 0, options: int = 255, levels: int = 10, tokens: int 
 FAMILIES = (
     Family(
         "typesafe", r"\btypesafe\b", r"^jev-|\bjev-\d", limits=_most(tokens=65_536),
-        independent=True, key_variables=("TYPESAFE_API_KEY",),
+        independent=True, key_variables=("TYPESAFE_API_KEY",), hosts=("typesafe.ai",),
     ),
     Family(
         "perplexity", r"\bperplexity\b", r"^pplx-decider", "systemone", "/decisions",
         limits=_most(128, tokens=262_143), key_variables=("PERPLEXITY_API_KEY",),
+        hosts=("perplexity.ai",),
     ),
     Family(
         "databricks", r"/serving-endpoints$", path="/{model}/invocations",
         limits=_most(), key_variables=("DATABRICKS_TOKEN", "DATABRICKS_API_KEY"),
+        hosts=("databricks.com", "azuredatabricks.net"),
     ),
     Family(
         "cloudflare", r"/ai/run$", path="/{model}", limits=_most(tokens=65_536),
-        key_variables=("CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY"),
+        key_variables=("CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY"), hosts=("cloudflare.com",),
     ),
     Family(
         "openrouter", r"openrouter\.ai|/alpha$", form="systemone", path="/decisions",
-        limits=_most(), key_variables=("OPENROUTER_API_KEY",),
+        limits=_most(), key_variables=("OPENROUTER_API_KEY",), hosts=("openrouter.ai",),
     ),
     Family(
         "fireworks_ai", r"\bfireworks\b", limits=_most(options=208, tokens=262_144),
-        key_variables=("FIREWORKS_API_KEY",),
+        key_variables=("FIREWORKS_API_KEY",), hosts=("fireworks.ai",),
     ),
     Family(
         "parallel", r"\bparallel\b", form="systemone", path="/decisions",
         limits=_most(100, tokens=32_000), key_variables=("PARALLEL_API_KEY",),
-        key_header="x-api-key",
+        hosts=("parallel.ai",), key_header="x-api-key",
     ),
     Family(
         "", r"\bgoogleapis\.com\b", r"^gemini-decision", "google", "/decisions",
         limits=_most(1000, levels=255, tokens=262_144),
-        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), key_header="x-goog-api-key",
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), hosts=("googleapis.com",),
+        key_header="x-goog-api-key",
     ),
     Family(
         "openai", r"api\.openai\.com", r"^gpt-\d", limits=_most(400, tokens=922_000),
-        key_variables=("OPENAI_API_KEY",),
+        key_variables=("OPENAI_API_KEY",), hosts=("openai.com",),
     ),
 )  # fmt: skip
 """Providers as of November 2026; see docs/decision-models.md for their sources."""
@@ -123,10 +129,11 @@ def family_of(api_base: str, model: str) -> Family:
     return next(by_address, None) or next(by_model, Family())
 
 
-def key_of(family: Family, api_base: str) -> str:
-    """Return the key in the environment for a provider's own address; empty if none is set."""
-    is_own = re.search(family.address, api_base.rstrip("/"))
-    return first_set(family.key_variables) if is_own else ""
+def key_variables(family: Family, api_base: str) -> tuple[str, ...]:
+    """Return the variables with the key of a provider; empty for any host but its own."""
+    host = urlsplit(api_base).hostname or ""
+    is_own = any(f".{host}".endswith(f".{own}") for own in family.hosts)
+    return family.key_variables if is_own else ()
 
 
 @lru_cache(maxsize=1)
@@ -176,7 +183,7 @@ class DecisionModel:
         self._form: WireForm = family.form or ("openai" if prefix == "decisions" else "systemone")
         self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
         endpoint = endpoint or Endpoint()
-        key = api_key or key_of(family, api_base)
+        key = api_key or first_set(key_variables(family, api_base))
         headers = json_headers(key, endpoint.key_header or family.key_header)
         self._http = _DecisionClient(api_base, endpoint, name=name, headers=headers, key=key)
         self.identity = {
@@ -359,7 +366,10 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
         name = names[index] if index < len(answers) else None
-        if answer is not None and not are_unnamed and name != f"q{index + 1}":
+        # a refusal without a name is no number that could belong to another question
+        is_refusal = name is None and isinstance(answer, dict) and answer.get("type") == "refusal"
+        is_misplaced = not are_unnamed and name != f"q{index + 1}"
+        if answer is not None and is_misplaced and not is_refusal:
             named = f"the answer at place {index + 1} names the question {str(name)[:40]!a}"
             read.append(vars(invalid_answer("OtherAnswer", f"{named}, not q{index + 1}")))
         else:
@@ -391,6 +401,9 @@ def _sent(answer: Json) -> SentAnswer:
         yes = get("noul", get("probability"))
         no = 1 - yes if isinstance(yes, int | float) and not isinstance(yes, bool) else yes
         pairs = [("yes", yes), ("no", no)]
+        if isinstance(shares, dict):  # LocalAI's has "unknown"
+            sides = ("yes", "no", "true", "false")
+            pairs += [(o, p) for o, p in shares.items() if str(o).lower() not in sides]
     elif isinstance(shares, dict):
         pairs = list(shares.items())
     elif isinstance(shares, list | tuple):

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from typing import Any, Literal, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, fill_up, layers, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, layers, unwrap
 from textassay.runtime.calls.traits import Memory
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
@@ -212,6 +212,12 @@ class _Found:
         """Estimated tokens of the longest request that fits; 0 if none was too long yet."""
 
 
+class _Package(Call):
+    """Typed questions in a request that is sent as it is, also by a `DecidingModel` inside."""
+
+    __slots__ = ()
+
+
 class DecidingModel(Wrapper):
     """Answers typed questions with any wrapped model.
 
@@ -238,7 +244,8 @@ class DecidingModel(Wrapper):
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer typed questions here, and forward other requests."""
-        if type(call.request) is DecisionRequest:  # quicker than `isinstance`
+        # quicker than `isinstance`
+        if type(call.request) is DecisionRequest and type(call) is not _Package:
             return self.decide(call.request)
         return self._ask(call)
 
@@ -296,7 +303,7 @@ class DecidingModel(Wrapper):
         """Send one request, or smaller ones if the server takes fewer or shorter questions."""
         questions = request.questions
         try:
-            return await deciding(self.wrapped).decide(request)
+            return cast(DecisionResponse, await self._ask(_Package(request)))
         except RequestRefused as error:
             refusal = error.refusal
             if refusal is not None and refusal.parameter in request.extra:
