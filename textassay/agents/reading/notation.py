@@ -168,7 +168,8 @@ _SPECIAL = lazy_pattern(
 )
 # <score>4</score>   [RESULT] 4
 _TAG = lazy_pattern(
-    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]|\{{\{{{NOUN}\}}\}}(?::(?=\s))?|\{{{NOUN}\}}(?::(?=\s))?"
+    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]"
+    rf"|(?:\{{\{{{NOUN}\}}\}}|\{{{NOUN}\}})(?::(?=\s))?"
     rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
 )
 
@@ -220,7 +221,8 @@ _ENUMERATED = lazy_pattern(
     r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?"
     r"(?:step|part|criterion|check|question|item|aspect|task|stage)[ \t]?[(]?(?P<step>\d{1,2})[)]?"
     r"(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
-    r"|(?:[#]{1,6}[ \t]*|[(])(?P<number>\d{1,2})[).]|\|[ \t]*(?P<row>\d{1,2})(?=[ \t]*\|[ \t]*[^\W\d]))(?=[ \t])"
+    r"|(?:#{1,6}[ \t]*|[(])(?P<number>\d{1,2})[).]"
+    r"|\|[ \t]*(?P<row>\d{1,2})(?=[ \t]*\|[ \t]*[^\W\d]))(?=[ \t])"
 )
 
 

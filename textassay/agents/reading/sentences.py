@@ -149,7 +149,7 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is quoted: not alone, as in `"4"`, nor beside its name in a block."""
     plain, start = sentence.plain, match.start()
     lead = plain[sentence.line : start]
-    if lead.lstrip().startswith(">") and not lead.strip() == ">>>":
+    if lead.lstrip().startswith(">") and lead.strip() != ">>>":
         block = _CALLOUT.match(lead)
         name = (block["name"] or sentence.above.strip("#* ")) if block else ""
         is_named = _names_rating(name) or sentence.names_aspect(name)
@@ -193,10 +193,11 @@ _ADVERBIAL = lazy_pattern(
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
-# Clarity first: ...   As for its clarity, ...   Clarity is another matter
 _TEXT_NAME = lazy_pattern(rf"(?i)\b{TEXTS}\b")
+# Clarity first: ...   As for its clarity, ...   Clarity is another matter
 _TOPIC = lazy_pattern(
-    r"(?i)\W*(?:[a-z]+,\s)?(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
+    r"(?i)\W*(?:[a-z]+,\s)?"
+    r"(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
     r"(?:(?:its|the|their|this|his|her)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|receives)\b)"
 )

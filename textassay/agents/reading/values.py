@@ -163,17 +163,18 @@ _LISTED = lazy_pattern(r"\s[-–]\s(?!\d)|[|,]")
 
 def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
     """Return the values of a sentence that are the ends of a range, such as `3 to 4`."""
-    numbers = [one for one in values if not _is_pronoun(text, one)]
-    return {
-        end
-        for low, high in pairwise(numbers)
-        if _RANGE.fullmatch(text, low.end(), high.start())
+    found = set[re.Match[str]]()
+    for low, high in pairwise([one for one in values if not _is_pronoun(text, one)]):
+        if not _RANGE.fullmatch(text, low.end(), high.start()):
+            continue
         # 4 - two slips   4, 2 slips
-        and not (
-            _LISTED.search(text, low.end(), high.start() + 1) and _COUNTS.match(text, high.end())
-        )
-        for end in ((low,) if _CHANGE.search(text, max(0, low.start() - 80), low.start()) else (low, high))
-    }
+        listed = _LISTED.search(text, low.end(), high.start() + 1)
+        if listed and _COUNTS.match(text, high.end()):
+            continue
+        found.add(low)
+        if not _CHANGE.search(text, max(0, low.start() - 80), low.start()):
+            found.add(high)
+    return found
 
 
 def _is_pronoun(text: str, match: re.Match[str]) -> bool:
