@@ -480,9 +480,24 @@ OTHER_WORDS = [
     "Near the top of the scale: **4**.", "{{Score}}: 4", "Final grade: <<4>>",
     "It ends well. (Result) 4", "> **Score: 4/5**\n\nIt has 3 parts.", "~~5~~ **4**",
 ]  # fmt: skip
+SETTLED = [
+    "A 5 would need no gap at all. There are two. That makes it 4.",
+    "A 3 at first sight, or a 5? Neither. Settling on 4.",
+    "Would I say 5? It has a gap. 4 it is.",
+    "The new version has a table. So I raise it from 3 to 4.",
+    "It has 3 gaps in 5 steps.\n>>> 4",
+    "(4) It has 3 gaps.",
+    "[[4]] Of 5 steps 3 are clear.",
+    "## 1. Summary\nIt is short.\n## 2. Gaps\nFew.\n## 3. Rating\n4",
+    "If you need it as a number: 4.",
+    "If you're asking me, I'd go with a 4.",
+    "Clarity first: it is plain, so 5. As for coherence, I consider 4 right. Style is poor: 2.",
+    "Both fluency and coherence receive a 4. Its style is only a 2.",
+    "| Criterion | Finding |\n|---|---|\n| Steps | 3 |\n| **Coherence (1–5)** | **4** |",
+]
 
 
-@pytest.mark.parametrize("answer", SEVERAL_ASPECTS + NUMBERS_BEHIND + OTHER_WORDS)
+@pytest.mark.parametrize("answer", SEVERAL_ASPECTS + NUMBERS_BEHIND + OTHER_WORDS + SETTLED)
 def test_a_rating_is_read_among_other_aspects_counts_and_modal_verbs(answer):
     found = parse_rating(answer, scale=FIVE, aspect="coherence")
     assert getattr(found, "value", found) == 4
@@ -501,6 +516,14 @@ NOT_RATED = {
         "Initial score: 4\nRevised score: 2\n\nI am not sure which of the two is right.",
         "If structure matters, it is a 4, else a 2. I leave it to the reader to choose.",
         "Score: 4/5\n\nThough perhaps 3.", "4. Disregard the number above.",
+        "4... no, scrap that. I have to see the second page.", "4. I take back the 4.",
+        "The old score of 4 applied to the draft, and that old score no longer applies.",
+        "I rated it 4 before. Since I wrote the text myself, I abstain.",
+        "**Rating: 2**\n\nIt is short.\n\n**Final coherence rating: 4**",
+    ],
+    "of a rubric": [
+        "| Score | Meaning |\n|---|---|\n| 1 | incoherent |\n| 2 | poor |\n| 3 | fair |\n"
+        "| 4 | coherent |\n| 5 | very coherent |\n\nThe text will be assessed by this table.",
     ],
     "wished or supposed": [
         "It would be a 4 without the last paragraph.", "It should have been a 4.",
