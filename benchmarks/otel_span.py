@@ -24,7 +24,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from textassay import Graph, Node, telemetry
 from textassay.runtime.messages import Message
-from textassay.telemetry import tracing as names
 
 TARGET_US = 10.0
 NODES = 10
@@ -75,7 +74,7 @@ def main() -> None:
     graph, spans = chain(), given.runs * NODES
     provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=2 * spans))
-    attributes = {names.OPERATION: "invoke_agent", "gen_ai.agent.name": "n0"}
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "n0"}
     dropping = TracerProvider(sampler=ALWAYS_OFF)
     off, on, dropped, sdk, least = [], [], [], [], []
     for _ in range(given.rounds):

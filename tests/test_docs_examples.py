@@ -260,6 +260,22 @@ async def test_the_method_passes_its_test(tmp_path, monkeypatch):
     await defined(block("async def test_"))["test_the_rating_is_read"]()
 
 
+async def test_the_method_with_answers_of_its_own_scores_them(tmp_path):
+    prompt = tmp_path / "yes_share.jinja"
+    prompt.write_text("{% include '_material.jinja' %}{{ questions | join }}", encoding="utf-8")
+    method = defined(block("class YesShare"))["YesShare"]
+    method.prompt = str(prompt)
+    replies = iter(["1. yes\n2. No.\n3. Yes", "I like it."])
+    task = tasks.load("summarization", ["fluency"])
+    built = method(ScriptedModel(lambda request: next(replies)), task)
+    scores = []
+    for output in ("A cat sat.", "A cat slept.", " "):
+        example = Example(id="x", source="A cat sat on a mat.", output=output)
+        scores += await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    assert [score.value for score in scores] == [2 / 3, None, None]
+    assert [score.outcome for score in scores] == ["scored", "invalid", "abstained"]
+
+
 async def test_the_method_of_two_ratings_averages_them(tmp_path):
     prompt = tmp_path / "my_score.jinja"
     prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")

@@ -446,3 +446,78 @@ def test_words_of_other_languages_names_and_wrappers_hide_no_rating(aspect, answ
 )
 def test_a_thought_without_an_end_and_another_text_are_not_rated(answer):
     assert isinstance(parse_rating(answer, scale=FIVE, aspect="depth"), NoRating)
+
+
+SEVERAL_ASPECTS = [
+    "Fluency 5, coherence 4, style 2.",
+    "Fluency: 5 | Coherence: 4 | Style: 2",
+    "[Fluency: 5] [Coherence: 4] [Style: 2]",
+    "**Fluency** 5 - no slips.\n**Coherence** 4 - one jump.\n**Style** 2 - dull.\n\nOverall 3.5.",
+    "The fluency is excellent (5), the coherence good (4), and the style dull (2).",
+    "I give fluency a 5, coherence a 4 and style a 2.",
+    "Fluency gets a 5, as there are no slips. Coherence gets a 4. Style gets a 2.",
+    "5 for fluency, 4 for coherence, 2 for style.",
+    "On fluency there is nothing to say: 5. On coherence there is little: 4. Style 2.",
+    "Style-wise it is a two. Coherence is a four. Fluency is a five.",
+    "Coherence: 4\nFluency: 5\nStyle: 2\n(weights 0.5 / 0.3 / 0.2, total 3.9)",
+    "1. Fluency - 5: no slips.\n2. Coherence - 4: one jump.\n3. Style - 2: dull.",
+]
+NUMBERS_BEHIND = [
+    "4. It has 5 parts. Section 2.1 is missing. Three readers in 5 would be lost.",
+    "[4/5] It asked for 3 stanzas; there are 5.",
+    '"4" — The text asks for 5 dollars and names 2 reasons.',
+    "4 out of 5 — I followed the 3 steps and 2 of them worked.",
+    "It's a 4. There are 3 pages. Section 2.1 exists.",
+    "A well-deserved 4. The speech names 3 objections.",
+    "4/5 would read again",
+    "Four. You learn when it opens (5 a.m.) and what it costs (3 euros, 2 for pupils).",
+]
+OTHER_WORDS = [
+    "The summary would receive a 4.", "This would be a 4.", "It can be rated as 4.",
+    "I would have to rate its coherence as a 4.", "Even if the end is weak, it gets a 4.",
+    "If a 5 is perfect, this is a 4.", "All things considered: 4.", "That calls for a 4.",
+    "Its coherence merits no more than a 4.", "So, coherence: four (4) out of five (5).",
+    "Near the top of the scale: **4**.", "{{Score}}: 4", "Final grade: <<4>>",
+    "It ends well. (Result) 4", "> **Score: 4/5**\n\nIt has 3 parts.", "~~5~~ **4**",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", SEVERAL_ASPECTS + NUMBERS_BEHIND + OTHER_WORDS)
+def test_a_rating_is_read_among_other_aspects_counts_and_modal_verbs(answer):
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert getattr(found, "value", found) == 4
+
+
+NOT_RATED = {
+    "of another text or person": [
+        "Its sequel got a 4 from me.", "Most readers here rated it a 2, I notice.",
+        "The competing answer merits a 5, I think.", "The committee awarded it a 4, I hear.",
+        "Response B gets a 2 from me. Response A, which you asked about, is missing.",
+        "Text A deserves a 4. As for the text you asked about, the file is empty.",
+        "Selon le premier relecteur, le texte mérite un 5, mais je ne partage pas cet avis.",
+        "Laut dem ersten Gutachter verdient der Text eine 5, was ich nicht teile.",
+    ],
+    "undecided": [
+        "Initial score: 4\nRevised score: 2\n\nI am not sure which of the two is right.",
+        "If structure matters, it is a 4, else a 2. I leave it to the reader to choose.",
+        "Score: 4/5\n\nThough perhaps 3.", "4. Disregard the number above.",
+    ],
+    "wished or supposed": [
+        "It would be a 4 without the last paragraph.", "It should have been a 4.",
+        "Provided that the images load, it is a 4.", "Once the typos are fixed, this is a 4.",
+        "As long as the second part exists, the score is 4.", "For a 4, all of it must be clear.",
+        "A clear text would be a 4.", "It will score 4.",
+    ],
+    "another or no aspect": [
+        "Fluency: 4\nStyle: 3\nFinal answer: 5\n\nCoherence was not assessed.",
+        "Fluency: 5\nStyle: 2\nPlot: 3\nOverall: 4", "Average over the three aspects: 4",
+        "Overall I'd give the dialogue a 4; coherence I did not look at.",
+        "There are 2 parts that I liked and 1 that I did not.",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", NOT_RATED.values(), ids=NOT_RATED)
+def test_what_is_not_rated_has_no_rating(answers):
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="coherence") for answer in answers}
+    assert {a: found.value for a, found in read.items() if isinstance(found, Rating)} == {}

@@ -127,6 +127,15 @@ def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
     assert message in done.err
 
 
+@pytest.mark.parametrize("command", ["agreement", "check", "estimate"])
+def test_a_text_that_a_file_scores_twice_is_told(tmp_path, people, command):
+    """As files of several systems under one id do; the last score counts."""
+    rows = [{"id": f"x{i}", "aspect": "coherence", "value": 1 + i % 5} for i in (*range(12), 3)]
+    scores = write_lines(tmp_path / "scores.jsonl", rows)
+    done = textassay(command, scores, people)
+    assert "'x3' on 'coherence' in lines 4 and 13; the last score counts" in done.err
+
+
 def test_missing_files_are_named(scores, people, tmp_path):
     for arguments, message in (
         ((tmp_path / "nothing", people), "nothing"),

@@ -44,6 +44,12 @@ def only_run() -> Path:
     return run
 
 
+def test_a_refused_command_makes_and_names_no_folder(data):
+    done = textassay("score", data, "-a", "flu", "-m", "direct/mock", "--api-base", "http://x")
+    assert (done.code, Path("runs").exists()) == (2, False)
+    assert done.err.startswith("error: unknown aspect 'flu'")
+
+
 def test_a_sentence_is_judged_recorded_resumed_and_reported(data, server):
     """One command with a sentence and a model; the folder is made and printed first."""
     at = ("-m", "direct/mock", "--api-base", server.url)

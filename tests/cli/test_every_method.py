@@ -31,6 +31,11 @@ LIMIT = 4
 """Examples of a task that are judged; `benchmarks.every_method` judges all of people's."""
 OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
 BY_CHOICES = [name for name in OF_SINGLE_OUTPUTS if name not in refused_by_choices()]
+HINT = (
+    "an answer without a usable rating: _as_asked of examples/mock_replies.py answers in the form"
+    ' that a prompt asks for, and a prompt that ends in "?" gets one word; a method that cannot be'
+    " judged from probabilities alone refuses such a judge (profiles.require_generation)"
+)
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 
@@ -40,7 +45,7 @@ def judged(data, method, task, run, model, *flags, codes=(0,)):
         "score", data, "--method", method, "--task", task, "--model", model, "--out", run,
         "--progress", "none", *flags,
     )  # fmt: skip
-    assert done.code in codes, (task, done.out, done.err)
+    assert done.code in codes, f"{HINT}\n{task}: {done.out}{done.err}"
     rows = rows_of(run)
     assert all(
         (row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"]) for row in rows

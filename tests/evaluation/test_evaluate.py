@@ -28,6 +28,7 @@ from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
     ModelNotFound,
+    RequestRefused,
     RunFolderError,
     UnknownName,
 )
@@ -178,6 +179,35 @@ async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
     changed = {**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}
     with pytest.raises(ConfigurationError, match="cannot be resumed"):
         await evaluate(ROWS, **changed, resume=True)
+
+
+def page_of(run, path):
+    return Path(run.report(path)).read_text(encoding="utf-8")
+
+
+class RenamedModel(ScriptedModel):
+    """A server that reports the name of what it serves, and fails on one text."""
+
+    served, fails = "old", True
+
+    async def generate(self, request):
+        if self.fails and ROWS[0]["output"] in request.text:
+            raise RequestRefused("no")
+        answer = await super().generate(request)
+        return answer.model_copy(update={"model": self.served})
+
+
+async def test_a_model_that_changes_before_a_run_is_resumed_is_told(tmp_path, caplog):
+    wanted = {"method": "llm-score", "aspects": [WIT], "out": tmp_path / "run", "resume": True}
+    for served in ("old", "new"):
+        assert "come from another model" not in caplog.text
+        model = RenamedModel(lambda request: "Rating: 3")
+        model.served, model.fails = served, served == "old"
+        async with textassay.connect(model) as connected:
+            run = await evaluate(ROWS, model=connected, **wanted)
+    assert "before from 'old', now from 'new'" in caplog.text
+    assert run.manifest["sent"] == {model.name: {"answered_as": ["old", "new"]}}
+    assert "old, then new" in page_of(run, tmp_path / "page.html")
 
 
 async def test_a_method_object_is_used_as_it_is(tmp_path):

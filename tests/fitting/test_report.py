@@ -95,13 +95,14 @@ def test_all_rows_are_learned_from_and_each_is_measured_by_what_has_not_seen_its
     by_repeat = []
     for repeat in range(2):
         fold = folds(groups, 5, seed=repeat)
-        predicted = np.empty(y.shape)
+        measured, sizes = [], []
         for number in range(5):
             inside = fold == number
-            # around the mean that was learned from, which is lower where the fold's own is higher
-            predicted[inside] = aggregator_of(rows, ~inside).predict(x[inside])
-            predicted[inside] -= y[~inside].mean(axis=0)
-        by_repeat.append([np.corrcoef(p, h)[0, 1] for p, h in zip(predicted.T, y.T, strict=True)])
+            predicted = aggregator_of(rows, ~inside).predict(x[inside])
+            each = zip(predicted.T, y[inside].T, strict=True)
+            measured.append([np.corrcoef(p, h)[0, 1] for p, h in each])
+            sizes.append(inside.sum())
+        by_repeat.append(np.average(measured, axis=0, weights=sizes))
     for at, aspect in enumerate(ASPECTS):
         entry = found.report["held_out"]["aspects"][aspect]
         own = [one[at] for one in by_repeat]

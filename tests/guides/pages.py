@@ -236,13 +236,43 @@ def _fit(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """The ratings of the texts are drawn, so that there is nothing for `auto` to learn."""
     for flag in ("--method hd-eval", "--features", "--scores runs/first"):
         reader.names[flag] = f"--aggregator ridge {flag}"
+    people, judges = _labels_of([f"x{at}" for at in range(40)])
+    _lines(reader.folder / "people.jsonl", people)
+    _lines(reader.folder / "judges.jsonl", judges)
+    new = (reader.folder / "new.jsonl").read_text("utf-8").splitlines()
+    _, judges = _labels_of([json.loads(line)["id"] for line in new])
+    _lines(reader.folder / "judges-of-new.jsonl", judges)
     yield
 
 
+def _labels_of(ids: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return rows with the labels of three raters, and scores of two judges."""
+    labels = ("refund", "delivery", "other")
+    people = [
+        {"id": id_, "annotators": {"intent": [labels[at % 3]] * 3}} for at, id_ in enumerate(ids)
+    ]
+    judges = [
+        {"id": id_, "aspect": f"{name}/intent", "value": labels[(at + at % by) % 3]}
+        for at, id_ in enumerate(ids) for by, name in ((4, "one"), (5, "two"))
+    ]  # fmt: skip
+    return people, judges
+
+
 def _decisions(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fewer texts than on the page."""
+    """Fewer texts than on the page, and files as `benchmarks.recorded_juries` writes them."""
     reader.names["--next 100"] = "--next 10"
     reader.names["..."] = "--task summarization --model direct/judge"
+    out, ids = reader.folder / "out", range(40)
+    out.mkdir()
+    _lines(out / "summeval-six.jsonl", [
+        {"id": f"x{at}", "human": {"fluency": 1 + at % 5},
+         "metrics": {f"{name}/fluency": 1 + (at + at % (3 + by)) % 5
+                     for by, name in enumerate(("anna", "ben"))}}
+        for at in ids
+    ])  # fmt: skip
+    people, judges = _labels_of([f"x{at}" for at in ids])
+    _lines(out / "lgbteen-people.jsonl", people)
+    _lines(out / "lgbteen.jsonl", judges)
     yield
 
 

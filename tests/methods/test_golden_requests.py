@@ -145,9 +145,8 @@ async def write() -> None:
     facts = {label(*case): await facts_of(*case) for case in CASES}
     for name, fact in facts.items():
         if fact != known.get(name):
-            print(
-                "changed" if name in known else "new", name, "refused" if "refused" in fact else ""
-            )
+            state = "changed" if name in known else "new"
+            print(f"{state} {name}{', refused' if 'refused' in fact else ''}")
     GOLDEN.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 

@@ -514,7 +514,7 @@ async def test_all_aspects_in_one_call_get_the_scores_of_one_call_each(method):
 
 @pytest.mark.parametrize("output", ["aspects", "nodes"])
 async def test_a_request_that_fails_is_an_error_on_every_aspect(output):
-    server = Decisions(spoil=lambda body: b"no JSON")
+    server = Decisions(spoil=lambda body: b'{"object": ')
     async with serve_decisions(server) as address:
         run = await textassay.evaluate(
             [EXAMPLE], method="hd-eval", task="summarization", model="systemone/judge",

@@ -497,7 +497,7 @@ AspectScorer = Scorer | QuestionScorer
 """Rates one example on one aspect, by a prompt or by a typed question."""
 
 
-def scorer_for(ask: Ask, **fields: Any) -> Scorer:
+def scorer_of_profile(ask: Ask, **fields: Any) -> Scorer:
     """Return the scorer that reads ratings as the model's profile says."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
     return kind(ask, **fields)

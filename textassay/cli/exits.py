@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from textassay.cli import Status
-from textassay.cli.console import say
+from textassay.cli.console import capture_warnings, say
 from textassay.runtime.errors import CapabilityError, TextassayError
 
 if TYPE_CHECKING:
@@ -98,9 +98,13 @@ def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None
 
 @contextmanager
 def exits() -> Iterator[None]:
-    """Turn errors in the block into a message on standard error and an exit status."""
+    """Turn errors in the block into a message on standard error and an exit status.
+
+    A warning says if a file of scores has a text twice, whichever command reads it.
+    """
     try:
-        yield
+        with capture_warnings("textassay.agreement.records"):
+            yield
     # the reader closed the pipe: not an error, and typer handles it
     except (typer.Exit, OSError):
         raise

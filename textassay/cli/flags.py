@@ -317,14 +317,14 @@ def read_pairs(items: Iterable[str], flag: str) -> dict[str, str]:
 
 def read_set(items: Iterable[str]) -> dict[str, Any]:
     """Read the items of `--set`, each value as TOML (`3`, `true`, `[1, 2]`), or else as text."""
-    chosen: dict[str, Any] = {}
+    set_values: dict[str, Any] = {}
     for key, text in read_pairs(items, "--set").items():
         try:
             # TOML, because a config file writes the same values in TOML
-            chosen[key] = tomllib.loads(f"value = {text}")["value"]
+            set_values[key] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            chosen[key] = text
-    return chosen
+            set_values[key] = text
+    return set_values
 
 
 def read_models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
@@ -544,9 +544,12 @@ def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = CONFIG_KEYS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return flags over the file of `--config`, and the pairs of `--set`."""
+    """Return the flags and the `--set` values, both merged with the file of `--config`.
+
+    What is typed wins over the file.
+    """
     typed = seat_jury(typed_flags(flags))
-    path, pairs_set = typed.pop("config", None), typed.pop("set", None)
+    path, set_items = typed.pop("config", None), typed.pop("set", None)
     mapped = read_pairs(typed.pop("field", None) or (), "--field")
     configured = config_file(path, known)
     if typed.get("model"):  # what is typed wins
@@ -558,19 +561,19 @@ def with_config(
         )
     if mapped:
         configured["fields"] = {**configured.get("fields", {}), **mapped}
-    in_file, chosen = configured.pop("options", {}), read_set(pairs_set or ())
+    in_file, set_values = configured.pop("options", {}), read_set(set_items or ())
     _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [options] and outside it")
     for table in LOADING:
         in_file |= configured.pop(table, {})
     _check_given_once(
-        chosen, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
+        set_values, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
     )
     for role, own in configured.get("roles", {}).items():
         _say_own(role, own, typed)
     # typed values win, whatever their form in the file
-    general = {name: value for name, value in configured.items() if name not in chosen}
+    general = {name: value for name, value in configured.items() if name not in set_values}
     flags = overlay(read_flags(typed), general)
-    return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
+    return _with_described_models(flags, configured.get("model", {})), {**in_file, **set_values}
 
 
 def data_options(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -610,8 +613,8 @@ def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> di
     return {**flags, "roles": roles} if tables else dict(flags)
 
 
-def _check_given_once(pairs_set: Iterable[str], flags: Container[str], problem: str) -> None:
-    for name in pairs_set:
+def _check_given_once(names: Iterable[str], flags: Container[str], problem: str) -> None:
+    for name in names:
         if name in flags:
             raise ConfigurationError(f"{problem.format(name)}: leave out one")
 
@@ -627,8 +630,8 @@ def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> Non
 
 def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
     """Return flags, method options and settings for a command that asks models without a run."""
-    typed, chosen = with_config(flags)
-    runtime, options = split_settings(chosen)
+    typed, set_values = with_config(flags)
+    runtime, options = split_settings(set_values)
     runtime |= settings_in(typed)
     return typed, options, Settings(**runtime)
 
@@ -650,11 +653,11 @@ def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str
 
 def read_allow_change(items: Iterable[str] | None) -> bool:
     """Read `--set allow_change=true`, the one setting of the commands from scores to decisions."""
-    chosen = read_set(items or ())
-    for name in chosen:
+    set_values = read_set(items or ())
+    for name in set_values:
         if name != "allow_change":
             raise UnknownName("setting", name, ["allow_change"])
-    value = chosen.get("allow_change", False)
+    value = set_values.get("allow_change", False)
     if not isinstance(value, bool):
         raise ConfigurationError(f"--set allow_change must be true or false, not {value!r}")
     return value

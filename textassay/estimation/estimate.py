@@ -260,12 +260,15 @@ def estimate_means(
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
     """
-    work = _Work(columns, scales, confidence, chosen, calibration, map_kind, seed, weight)
-    rows = [work.row(None, work.of_all)[0]]
+    estimator = _MeanEstimator(
+        every_row=columns, scales=scales, confidence=confidence, chosen=chosen,
+        calibration=calibration, map_kind=map_kind, seed=seed, weight=weight,
+    )  # fmt: skip
+    rows = [estimator.row(None, estimator.of_all)[0]]
     differences: list[SystemDifference] = []
     if by_system:
-        estimates = {name: work.row(name, work.of(name)) for name in work.names}
-        differences = work.differences(
+        estimates = {name: estimator.row(name, estimator.of(name)) for name in estimator.names}
+        differences = estimator.differences(
             {name: point for name, (_, point) in estimates.items() if point is not None}
         )
         rows += _add_ranks(
@@ -273,41 +276,50 @@ def estimate_means(
             falls=columns.human in lower_is_better,
         )  # fmt: skip
     notes = assumptions(columns, chosen=chosen)
-    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
+    return Estimates(
+        tuple(rows), tuple(differences), tuple(notes), estimator.kind, confidence, weight
+    )
 
 
-@dataclass
-class _Work:
-    """Scored rows with their calibrated scores."""
+@dataclass(kw_only=True)
+class _MeanEstimator:
+    """Estimates means of the scored rows from their calibrated scores.
 
-    all: Columns
+    Its fields are arguments of `estimate_means`.
+    """
+
+    every_row: Columns
+    """Rows with and without a score."""
     scales: Scales
     confidence: float
     chosen: bool
     calibration: Map | None
     map_kind: str
     seed: int
-    over: Weight
+    weight: Weight
 
     def __post_init__(self) -> None:
-        self.columns = scored = self.all.only(self.all.scored)
-        self.y, self.groups = scored.ratings, scored.groups
-        self.count = int(self.all.groups.max()) + 1
+        self.columns = scored = self.every_row.only(self.every_row.scored)
+        self.ratings, self.groups = scored.ratings, scored.groups
+        self.count = int(self.every_row.groups.max()) + 1
         rated, (x, y, at) = scored.rated, scored.pairs
         if self.calibration is None:
             learned = learn_map(x, y, at, scales=self.scales, method=self.map_kind, seed=self.seed)
-            self.f = learned.predict_unseen(scored.scores)
+            self.calibrated_scores = learned.predict_unseen(scored.scores)
             # a rated row's value comes from folds without its source: with in-sample values, the
             # errors on rated rows, the correction and its interval would be too small
-            self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
+            self.calibrated_scores[rated], self.kind = learned.cross_fitted, learned.map.kind
         else:
             refuse_unlearnable(x, y, at)
-            self.f, self.kind = self.calibration.predict(scored.scores), self.calibration.kind
+            self.calibrated_scores, self.kind = (
+                self.calibration.predict(scored.scores),
+                self.calibration.kind,
+            )
         self.range = rated_range(x, scored.only(rated).probabilities)
         self.names = sorted({name for name in scored.systems if name is not None})
-        self.of_all: Mask = np.ones(len(self.y), bool)
+        self.of_all: Mask = np.ones(len(self.ratings), bool)
         self._systems = np.array([name or "" for name in scored.systems], object)
-        self._residual = self._mean(y - self.f[rated], at)
+        self._residual = self._mean(y - self.calibrated_scores[rated], at)
 
     def of(self, system: str) -> Mask:
         """Return a mask of the scored rows of a system."""
@@ -331,7 +343,7 @@ class _Work:
         if is_own:
             method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
             if self._is_yes_no(part):
-                unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.over))
+                unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.weight))
                 point = replace(point, unseen=corrected.lambda_**2 * unseen)
                 # rows chosen by hand may have one answer more often than the run; the judge can
                 # still be right about either answer as often as in the run
@@ -363,7 +375,7 @@ class _Work:
             outside=outside,
             sparse=sparse,
             refused=refused,
-            mean_over=self.over,
+            mean_over=self.weight,
             warnings=() if self.chosen else tuple(self._warnings(behind, corrected)),
         ), (None if refused else point)
 
@@ -387,7 +399,7 @@ class _Work:
         Uses scores of sources that both systems have, and ratings of sources with ratings of both.
         """
         sides = self.of(a), self.of(b)
-        is_by_source = self.over == "sources" or all(of_one_size(self.groups[s]) for s in sides)
+        is_by_source = self.weight == "sources" or all(of_one_size(self.groups[s]) for s in sides)
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
         # probabilities, and a mean over texts equals the mean over sources only if all have the
         # same size
@@ -402,22 +414,22 @@ class _Work:
 
     def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
         """Return each source's mean calibrated score and mean rating, NaN if it has no rows."""
-        rated = inside & ~np.isnan(self.y)
+        rated = inside & ~np.isnan(self.ratings)
         return (
-            group_means(self.f[inside], self.groups[inside], self.count),
-            group_means(self.y[rated], self.groups[rated], self.count),
+            group_means(self.calibrated_scores[inside], self.groups[inside], self.count),
+            group_means(self.ratings[rated], self.groups[rated], self.count),
         )
 
     def _correct(self, inside: Mask) -> Corrected:
         part = self.columns.only(inside)
         return correct_mean(
-            self.f[inside], part.ratings, part.groups, probabilities=part.probabilities,
-            count=self.count, weight=self.over,
+            self.calibrated_scores[inside], part.ratings, part.groups,
+            probabilities=part.probabilities, count=self.count, weight=self.weight,
         )  # fmt: skip
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
-        weights = row_weights(groups, self.over)
+        weights = row_weights(groups, self.weight)
         weights = weights if drawn is None else weights / drawn
         return weighted_mean(values, groups, weights, self.count)
 
@@ -437,7 +449,7 @@ class _Work:
             )
         if labels.shares is None:
             return
-        if self.over == "texts":
+        if self.weight == "texts":
             yield from self._unequal(part, labels)
         grade, share = commonest(y)
         # if a few sources have most of the weight, the same share of it is worth less
@@ -483,7 +495,10 @@ class _Work:
 
     def _borrow(self, inside: Mask) -> Linearized:
         """Return the calibrated mean, moved by the error on the rated rows of all systems."""
-        judge, residual = self._mean(self.f[inside], self.groups[inside]), self._residual
+        judge, residual = (
+            self._mean(self.calibrated_scores[inside], self.groups[inside]),
+            self._residual,
+        )
         return Linearized(
             judge.value + residual.value,
             judge.influence + residual.influence,
@@ -503,7 +518,7 @@ class _Work:
         """Return the share of yes that follows from the judge's answers and its error rates."""
         found = rogan_gladen(
             part.scores, part.ratings, part.groups,
-            confidence=self.confidence, count=self.count, weight=self.over,
+            confidence=self.confidence, count=self.count, weight=self.weight,
         )  # fmt: skip
         return found.share if found and found.usable else None
 
@@ -524,11 +539,11 @@ class _Work:
 
     def _count_unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if there are many."""
-        everyone = self.all
-        mine = np.array([system is None or name == system for name in everyone.systems])
-        inside = mine & ~everyone.scored
+        every_row = self.every_row
+        mine = np.array([system is None or name == system for name in every_row.systems])
+        inside = mine & ~every_row.scored
         share = float(inside.sum()) / int(mine.sum())
-        y = everyone.ratings[inside]
+        y = every_row.ratings[inside]
         y = y[~np.isnan(y)]
         summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
         summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None

@@ -362,7 +362,7 @@ def correct_mean(
     # whole sources rated with equal probability are the paper's independent points
     equal = probabilities is None and (weight == "sources" or of_one_size(groups))
     points = _whole_groups(scores, ratings, groups) if equal else None
-    lambda_ = _tune_weight(points, labels, gap, unrated)
+    lambda_ = _tune_lambda(points, labels, gap, unrated)
     # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
     # smaller by the unrated share
     factor = lambda_ / unrated if unrated > 0 else 0.0
@@ -392,10 +392,10 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
     return float(np.clip(covariance / ((1 + n / m) * variance), 0.0, 1.0))
 
 
-def _tune_weight(
+def _tune_lambda(
     points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
 ) -> float:
-    """Return the weight with the least variance, as PPI++ computes it."""
+    """Return the judge's weight with the least variance, as PPI++ computes it."""
     if rest <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise the weight minimizes the linearized

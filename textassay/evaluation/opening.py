@@ -166,8 +166,8 @@ def with_default_tools(
 ) -> tuple[RunRequest, str]:
     """Return the request with default tools if it names none, and a notice of them.
 
-    The notice names parameters (`parameter`). It is empty without tools, or if an `earlier` run has
-    chosen them.
+    The notice names parameters as Python takes them. It is empty without tools, or if an `earlier`
+    run has chosen them.
     """
     if request.tools or given:
         return request, ""

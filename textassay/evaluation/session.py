@@ -20,10 +20,10 @@ from textassay.evaluation.stages import (
     Records,
     SessionMethod,
     SessionModels,
-    bind,
     build_session_method,
     open_records,
     open_session_models,
+    write_or_check_manifest,
 )
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, traits_of
@@ -178,7 +178,12 @@ async def open_session(
         )
         if records.folder is not None:
             judged, aspects = source.judged, built.method.aspects
-            await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
+            await write_or_check_manifest(
+                records.folder, session.manifest(), judged, aspects, resume=request.resume
+            )
+            sent = records.folder.manifest.get("sent") or {}
+            for model in session.connected:
+                model.adaptation.answered_as += sent.get(model.name, {}).get("answered_as", ())
         yield session
 
 
@@ -235,8 +240,8 @@ def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     return max(1, int(min(in_flight, MAX_WAITING) * 1.25))
 
 
-def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
-    """Yield notices on a run's method; they name parameters (`parameter`)."""
+def notices(method: Method, request: RunRequest, *, is_new: bool) -> Iterator[str]:
+    """Yield notices on a run's method, which name parameters as Python takes them."""
     traits, task = traits_of(method), method.task
     if traits.probabilities is not None:
         yield f"{method.name} {traits.probabilities.notice}"
@@ -248,13 +253,13 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
             f"{method.name} needs log-probabilities of a given text; whether the model gives them"
             " shows when it is asked: if it does not, the run stops at the first request"
         )
-    n = spec.options.get("n", 1)
-    if n != 1 and spec.options.get("temperature") == 0:
+    n = request.options.get("n", 1)
+    if n != 1 and request.options.get("temperature") == 0:
         yield (
             f"{n} samples at temperature 0 are nearly the same answer {n} times:"
             " eight gained 1.4 points on RewardBench 2 in place of 3.6; leave out temperature="
         )
-    if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
+    if is_new and request.task is None and task not in (None, tasks.DEFAULT):
         yield f"task: {task}, the first that has these aspects (task= names another)"
 
 

@@ -220,7 +220,7 @@ async def open_records(
     )
 
 
-async def bind(
+async def write_or_check_manifest(
     folder: RunFolder,
     manifest: dict[str, Any],
     judged: Iterable[Example],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
+from textassay.agents.scorer import AspectScorer, RatingReading, scorer_of_profile
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.library.profiles import rating_prompt
@@ -120,7 +120,11 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
 
 
 class PromptMethod(TaskMethod, ABC):
-    """A method for the aspects of one task; a subclass has `nodes`, the last of them `scores`."""
+    """A method for the aspects of one task.
+
+    A subclass has `nodes`, the last of them `scores`, and `how`. Its `prepare` sets `prompt_digest`
+    and `signature`, unless they are properties.
+    """
 
     name: ClassVar[str]
     """Name as the command line takes it."""
@@ -146,6 +150,7 @@ class PromptMethod(TaskMethod, ABC):
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
     signature: str
+    """Signature of its scores, such as `Ask.signature` returns."""
     prompt_digest: str
     """Hex digits that change with the words that are sent, apart from the examples' own."""
     given: frozenset[str]
@@ -430,7 +435,7 @@ class RatingMethod(ScoringMethod):
             max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )
-        return scorer_for(
+        return scorer_of_profile(
             ask,
             method=cls.name,
             how=how or options.how,

@@ -212,8 +212,9 @@ class Pairwise(PromptMethod):
         if lacking:
             raise ConfigurationError(
                 f"{self.name} compares two texts, and {lacking} of {info.count} examples of "
-                f"{info.name} have no {OTHER_OUTPUT!r}; add it, or pair the systems of each group "
-                "with pair=system"
+                f"{info.name} have no {OTHER_OUTPUT!r}; add it, map a column to it "
+                f"(fields={{NAME: {OTHER_OUTPUT!r}}}), or pair the systems of each group with "
+                "pair=system"
             )
 
     @property

@@ -120,12 +120,15 @@ def _facts(run: RunSource, summary: dict[str, Any]) -> tuple[dict[str, str], dic
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
+    names = (run.recorded("sent", name, "answered_as") for name in run.recorded("sent") or ())
+    answering = [", then ".join(one) for one in names if one and len(one) > 1]
     total = len(run.table)
     lacking = total - run.table.scored
     values = f"{lacking:,} without a value" if lacking else "all with a value"
     return {
         "Method": run.method,
         "Model": ", ".join(models) or "none asked",
+        "Answered as": "; ".join(answering),
         "Task": str(run.recorded("spec", "task") or ""),
         "Examples": f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else ""),
         "Not seen by the judge": ", ".join(unseen),

@@ -19,7 +19,7 @@
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |       |-- AnswerTooLong longer than `max_bytes` of its `Endpoint`
-    |   |       `-- PageAnswered  a web page in place of an answer
+    |   |       `-- PageAnswered  a page or text in place of an answer
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
@@ -193,7 +193,7 @@ class AnswerTooLong(MalformedResponse):
 
 
 class PageAnswered(MalformedResponse):
-    """A web page that came with a success status; if it is the first answer, it stops the run."""
+    """A success without a model's answer, such as a page; the first of a run stops it."""
 
 
 class AnswerUnfinished(ModelError):

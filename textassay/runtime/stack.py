@@ -146,7 +146,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self._dialect is not None:
             backend = _known_as(self.backend, identity)
             batched = self._add_batches(backend, store, book, self._dialect)
-            return with_cache(batched, store, adaptation=self.adaptation)
+            return with_outer_wrappers(batched, store, adaptation=self.adaptation)
         limited = [
             LimitedModel(self.guarded_backend(each, own, store, identity), endpoint.limiter)
             for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
@@ -171,7 +171,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = PrefixModel(healthy)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(healthy, store, adaptation=self.adaptation)
+        return with_outer_wrappers(healthy, store, adaptation=self.adaptation)
 
     def new_adaptation(self) -> Adaptation:
         """Return how requests are adapted, with what the backend remembers of itself."""
@@ -368,12 +368,12 @@ class ConnectedModel(AsyncResource, Wrapper):
             await self._stack.aclose()
 
 
-def with_cache(
+def with_outer_wrappers(
     core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
 ) -> Model:
     """Put single-flight, cache, adaptation, meter and the splitting of samples around a model.
 
-    The cache only looks answers up in the store; `core` keeps them there, if it does.
+    There is a cache only with a store. It looks answers up and never stores them: `core` does.
     """
     # Inside of the cache: callers that miss at the same time join one request, and its answer is
     # stored once.
@@ -426,9 +426,9 @@ def with_store(
     book: BatchBook | None = None,
     rounds: BatchRounds | None = None,
 ) -> Model:
-    """Return `model` answering through another cache.
+    """Return `model` in a new stack of wrappers, whose cache is this store.
 
-    A connected model keeps its limiter, retry and budget.
+    A connected model keeps its limiter, budget and count of failures, see `build_stack`.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
@@ -439,7 +439,7 @@ def with_store(
         core = StoringModel(core, store)
     # one of its own: what a dry run "answers" teaches nothing
     adaptation = model.new_adaptation() if isinstance(model, Adapts) else None
-    return with_cache(core, store, adaptation=adaptation)
+    return with_outer_wrappers(core, store, adaptation=adaptation)
 
 
 def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
@@ -454,7 +454,7 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
 
 
 def usage_ledger(model: Model) -> UsageTotal:
-    """Return the usage and cost so far of a model from `with_cache`."""
+    """Return the usage and cost so far of a model from `with_outer_wrappers`."""
     return next(layer.total for layer in layers(model) if isinstance(layer, MeteredModel))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from textassay.evaluation.manifest import describe_change
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.sources import FedExample
-from textassay.evaluation.stages import bind
+from textassay.evaluation.stages import write_or_check_manifest
 from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
@@ -236,7 +236,9 @@ class RunRecord:
             if self._settings.cache is None and not self._workers_write:
                 self._store = await open_store(self._settings, self.folder.answers, self._stack)
             manifest, aspects = dict(opened.manifest), opened.aspects
-            await bind(self.folder, manifest, self._examples, aspects, resume=self._resumed)
+            await write_or_check_manifest(
+                self.folder, manifest, self._examples, aspects, resume=self._resumed
+            )
             self._first = opened
             return True
 

@@ -244,6 +244,32 @@ def test_pages_are_quoted_by_their_title(page):
         http_errors.parse_json(page, SERVER)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["OK", "Ollama is running", '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'],
+)
+def test_a_text_in_place_of_json_is_no_model(text):
+    with pytest.raises(errors.PageAnswered, match=r"a text in place .*ends in /v1"):
+        http_errors.parse_json(text.encode(), SERVER)
+
+
+@pytest.mark.parametrize(
+    "begins", ["data: {", ": KEEP-ALIVE\n\ndata: {", "event: message\ndata: {"]
+)
+def test_a_stream_that_no_request_asks_for_is_named(begins):
+    body = f'{begins}"choices": [{{"delta": {{"content": "4"}}}}]}}\n\ndata: [DONE]\n\n'
+    with pytest.raises(errors.PageAnswered, match=r"a stream of events.* \(switch streaming off"):
+        http_errors.parse_json(body.encode(), SERVER)
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_site_without_a_model_stops_the_run(status):
+    """nginx answers a POST to files with 405, Python's http.server with 501."""
+    error = read(status, "<html><title>Not here</title></html>")
+    assert isinstance(error, errors.ModelNotFound)
+    assert "ends in /v1" in str(error)
+
+
 def test_the_text_of_an_error_page_still_distinguishes_errors():
     page = "<html><title>Forbidden</title><body>Your request was flagged by a <b>filter</b>."
     assert isinstance(read(403, page), errors.ContentRefused)
@@ -256,7 +282,7 @@ def test_a_page_refuses_no_parameter():
     assert error.refusal is None
 
 
-@pytest.mark.parametrize("status", [409, 425, 499])
+@pytest.mark.parametrize("status", [409, 424, 425, 499])
 def test_statuses_that_mean_not_now_are_asked_again(status):
     error = read(status, {"error": {"message": "the model is being loaded"}})
     assert isinstance(error, errors.ServerFailed)
@@ -274,7 +300,7 @@ def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
     assert http_errors.parse_json(body, SERVER) == value
 
 
-@pytest.mark.parametrize("body", [b"NaN?", b"{Infinity", b"x NaN", b""])
+@pytest.mark.parametrize("body", [b'{"a": NaN?', b"{Infinity", b"[NaN", b""])
 def test_what_is_not_json_stays_malformed(body):
     with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
         http_errors.parse_json(body, SERVER)

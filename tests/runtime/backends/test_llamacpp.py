@@ -42,7 +42,7 @@ from textassay.runtime.model import (
     Scoring,
     scoring,
 )
-from textassay.runtime.stack import with_cache
+from textassay.runtime.stack import with_outer_wrappers
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = [
@@ -510,7 +510,7 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
     async def answers(mode: str) -> tuple[list[object], int]:
         async with local(file, mode=mode, n_ctx=512) as own:
             store = DiskStore(tmp_path / "cache")
-            model = with_cache(StoringModel(own, store), store)
+            model = with_outer_wrappers(StoringModel(own, store), store)
             found = await asyncio.gather(
                 *(scoring(model, "choices").choices(choices) for _ in range(8)),
                 *(scoring(model, "continuation").continuation(asked) for _ in range(8)),

@@ -72,6 +72,14 @@ for _ in range(900):
 ANSWERS = {
     "text that a filter cut short": (message("half an ans", "content_filter"),
                                      Sample(text="half an ans", finish_reason="filtered")),
+    "a filter of Gemini": (message("half an ans", "SAFETY"),
+                           Sample(text="half an ans", finish_reason="filtered")),
+    "a filter with its reason": (message("half an ans", "content_filter: RECITATION"),
+                                 Sample(text="half an ans", finish_reason="filtered")),
+    "a filter of Bedrock": (message("half an ans", "guardrail_intervened"),
+                            Sample(text="half an ans", finish_reason="filtered")),
+    "a limit in capitals": (message("half an ans", "MAX_TOKENS"),
+                            Sample(text="half an ans", finish_reason="length")),
     "an unknown reason to end": (message("a", "tired"), Sample(text="a", finish_reason="other")),
     "R02 stopped with nothing": (message(None), UNFINISHED),
     "R08 reasoning_content": (message("\n\n4", reasoning_content="maybe 2"), FOUR),
@@ -148,6 +156,11 @@ CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         ),
         ({"choices": [message(None, refusal="I cannot.", reasoning="hm")]}, errors.ContentRefused),
         ({"choices": [message(None, "content_filter")]}, errors.ContentRefused),
+        ({"choices": [message("", "PROHIBITED_CONTENT")]}, errors.ContentRefused),
+        *(
+            (payload, errors.PageAnswered)
+            for payload in ({"status": "ok"}, {"detail": "Not Found"}, {"success": False})
+        ),
     ],
 )
 def test_what_is_not_an_answer_is_an_error(payload: Any, error: type[errors.ModelError]) -> None:
@@ -244,9 +257,9 @@ def with_tokens(choice: Any, *tokens: str, top: Any = (("a", -0.1),)) -> Any:
     return choice | {"logprobs": {"content": content}}
 
 
-@pytest.mark.parametrize("value", [None, -math.inf, -9999.0, 5e-4])
-def test_an_alternative_that_cannot_come_is_read(value: float | None) -> None:
-    """As SGLang, Python's own json module and vLLM write it; half precision goes above 0."""
+@pytest.mark.parametrize("value", [None, -math.inf, "-Infinity", "-inf", -9999.0, 5e-4])
+def test_an_alternative_that_cannot_come_is_read(value: float | str | None) -> None:
+    """As SGLang, Python's json module, Protobuf and vLLM write it; half precision exceeds 0."""
     choice = with_tokens(message("a"), "a", top=[("b", value), ("a", -0.5)])
     (sample,) = read(choice, logprobs=2)
     assert sample.logprobs is not None

@@ -151,12 +151,21 @@ async def test_an_answer_that_lacks_log_probabilities_was_paid_for_too():
     assert metered.total.usage == Usage(calls=2, prompt_tokens=20, completion_tokens=2, cost=1.0)
 
 
-@pytest.mark.parametrize("asked", [0.0, 0.2, 7.0, 90.0])
+@pytest.mark.parametrize("asked", [0.2, 7.0, 90.0])
 async def test_the_wait_the_server_asks_for_is_kept(asked):
     clock = Clock()
     model = ScriptedModel([errors.RateLimited("no", retry_after=asked), "fine"])
     await RetryingModel(model, sleep=clock.sleep).generate(ASK)
     assert asked <= clock.waits[0] <= 1.1 * asked + 0.05
+
+
+@pytest.mark.parametrize("asked", [None, 0.0])
+async def test_a_limit_that_names_no_wait_is_waited_for(asked):
+    """Resets in whole seconds come to 0 before the limit has room; six attempts took a second."""
+    clock = Clock()
+    model = ScriptedModel([errors.RateLimited("no", retry_after=asked)] * 5 + ["fine"])
+    await RetryingModel(model, sleep=clock.sleep).generate(ASK)
+    assert sum(clock.waits) > 30
 
 
 @given(failed=st.integers(1, 1000), seed=st.integers())

@@ -13,8 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
+from textassay.runtime.chat_formats import plain_name
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
 from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.material import ALIASES, BY_PLACE, LESS_CLEAR
 from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -297,6 +299,16 @@ def test_names_of_published_data_are_mapped(field: str, name: str) -> None:
     value = getattr(example, field)
     assert value == (("A text of its own.",) if field == "references" else "A text of its own.")
     assert example.meta == {}
+
+
+def test_a_name_stands_for_one_field() -> None:
+    """Of two fields with the same name in their lists, one would lose it without a word."""
+    fields: dict[str, set[str]] = {}
+    for names in (ALIASES, LESS_CLEAR, BY_PLACE):
+        for field, listed in names.items():
+            for name in listed.split():
+                fields.setdefault(plain_name(name), set()).add(field)
+    assert {name: claims for name, claims in fields.items() if len(claims) > 1} == {}
 
 
 TEXT_BESIDE = ["decoded", "hyp", "pred", "generated", "llm_response", "claim", "mt", "candidate",

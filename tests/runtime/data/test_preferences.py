@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,22 @@ def test_pairs_of_published_data_are_mapped(rows: list[dict[str, Any]], tmp_path
         (example,) = read(source, **fields)
         assert (example.output, example.meta["output_b"], example.source) == ("x", "y", "q")
         assert example.human in ({}, {"overall": 0.0})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda text: [{"role": "user", "content": "q"}, {"role": "assistant", "content": text}],
+        lambda text: [{"role": "assistant", "content": text}],
+        lambda text: {"role": "assistant", "content": [{"type": "text", "text": text}]},
+        lambda text: [{"from": "human", "value": "q"}, {"from": "gpt", "value": text}],
+    ],
+)
+def test_both_texts_of_a_pair_may_be_messages(form: Callable[[str], Any]) -> None:
+    """As UltraFeedback, Arena, TRL and OpenAI's preference tuning have them."""
+    row = {"prompt": "q", "chosen": form("x"), "rejected": form("y")}
+    (example,) = read([row], chosen="output", rejected="output_b")
+    assert (example.output, example.meta["output_b"]) == ("x", "y")
 
 
 def test_numbers_on_two_scales_are_refused_and_other_scales_stay() -> None:

@@ -363,6 +363,8 @@ LISTS = {
     "missing ones": """["It's one.", nan, 'Two', None]""",
     "numpy's texts": """[np.str_("It's one."), np.str_('Two')]""",
     "a set": """{'It\\'s one.', 'Two'}""",
+    "pandas' own arrays": """<ArrowStringArray>\n["It's one.", 'Two']\nLength: 2, dtype: str""",
+    "pandas' older arrays": """<StringArray>\n["It's one.",\n 'Two', <NA>]\nLength: 3, dtype: s""",
 }
 
 

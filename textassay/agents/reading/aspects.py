@@ -51,9 +51,11 @@ def _names_of(aspect: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         # not `following` of `instruction following`
         if beside and not re.fullmatch(rf"(?i){NOUN}|\w+ing|{_VAGUE}", last):
             shorter.append(last)
+        if beside and not rest:
+            shorter.append(f"{last} of the {beside}")
         if re.fullmatch(_VAGUE, last):
             labels += [last, *([beside] if beside else rest)]
-        if name.endswith("ingness"):
+        if name.endswith(("ingness", "fulness", "lessness")):
             labels.append(name.removesuffix("ness"))
         if name.endswith("bility"):
             labels.append(f"{name.removesuffix('ility')}le")

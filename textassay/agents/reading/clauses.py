@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.sentences import (
     JUDGE,
+    QUALITY_NAME,
     RATING_ELSEWHERE,
     SIGNS,
     Sentence,
@@ -29,12 +30,15 @@ from textassay.agents.reading.words import (
     NOT_ASSERTED_FOREIGN,
     NOUN,
     OTHERS,
-    QUALITY,
     RATING,
     REPORTING,
     TEXTS,
 )
 from textassay.lazy import lazy_pattern
+
+Owner = Literal["aspect", "rating", "whole", "other", "named other", "unnamed"]
+"""What a number is: of the asked aspect, by its name; a rating by that word; of all aspects; of
+something else, perhaps by a name before a sign; or of nothing that has a name."""
 
 
 class Lead(NamedTuple):
@@ -48,8 +52,7 @@ class Lead(NamedTuple):
     """Whether it is named so, the judge gives it, or the text earns it."""
     is_about_aspect: bool
     """Whether the sentence names the asked aspect."""
-    is_other: bool
-    """Whether it is a count, or the rating of something or somebody else."""
+    owner: Owner
 
 
 class _Place(NamedTuple):
@@ -64,6 +67,7 @@ class _Place(NamedTuple):
     """The clause of the lead that ends at the number."""
 
 
+_QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 _AND = lazy_pattern(r"\band\b")
 
 
@@ -71,26 +75,43 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     """Return what leads up to a number; `None` if the sentence only mentions it."""
     before = sentence.plain[max(sentence.start, match.start() - WINDOW) : match.start()]
     behind = sentence.plain[match.end() : min(sentence.end, match.end() + WINDOW)]
-    lead = " ".join(before.lower().split())
-    place = _Place(sentence, before, behind, lead, _clause_of(lead))
+    lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
+    if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
+        return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
+    clause = _clause_of(lead)
     by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
+    if " than " in clause and (by_judge or sentence.names_aspect(clause)):
+        clause = _NO_MORE_THAN.sub("", clause)
+    place = _Place(sentence, before, behind, lead, clause)
     if _is_mentioned(place, by_judge=by_judge):
         return None
     names_aspect = _names_aspect(place)
     is_rated = names_aspect or _names_rating(place)
     nearest = _AND.split(place.clause)[-1]
     is_said = is_rated or by_judge or _is_earned(place, nearest)
+    is_about_aspect = names_aspect or sentence.names_aspect(_behind_numbers(lead))
+    is_other = (
+        (not is_rated and _COUNTED.search(nearest) is not None)
+        or _is_of_others(place, is_said=is_said)
+        or _is_of_other_thing(place, is_said=is_said)
+    )
+    # On coherence there is little to say: 4
+    is_topic = is_about_aspect and sentence.names_aspect(" ".join(lead.split()[:5]))
+    owner: Owner = "other" if is_other else "aspect" if names_aspect or is_topic else "unnamed"
+    if owner == "unnamed" and _WHOLE.search(lead):
+        owner = "whole"
+    elif owner == "unnamed" and is_rated:
+        owner = "rating"
     return Lead(
         before,
         is_named=is_rated or is_below_rating_name(sentence, before),
         is_said=is_said,
-        is_about_aspect=names_aspect or sentence.names_aspect(_behind_numbers(lead)),
-        is_other=(not is_rated and _COUNTED.search(nearest) is not None)
-        or _is_of_others(place, is_said=is_said)
-        or _is_of_other_thing(place, is_said=is_said),
+        is_about_aspect=is_about_aspect,
+        owner=owner,
     )
 
 
+_WHOLE = lazy_pattern(r"\b(?:overall|averaged?|mean|total)\b")
 _CLAUSE_BREAK = lazy_pattern(
     r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
@@ -107,27 +128,60 @@ def _clause_of(lead: str) -> str:
         return ""
     if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
         return f"{clauses[-2]} {clauses[-1]}"
-    return clauses[-1]
+    rest = clauses[-1].rpartition(":")[2]
+    return rest if len(rest.split()) > 3 else clauses[-1]
 
 
 def _behind_numbers(text: str) -> str:
     """Return what is behind the last digit of a text."""
-    return re.split(r"\d", text)[-1]
+    latest = re.split(r"\d", text)[-1]
+    return latest if latest == text else _BESIDE.sub("", latest)
+
+
+# 5 for style
+_BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,50}")
 
 
 # --- numbers that are only mentioned: denied, compared or supposed
 
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
-    r"(?i)\b(?:if|unless|suppose|wenn|si|если)\b(?!\s(?:i|we|\d+)\b)"
-    rf"|\A\W*in\s(?:it|(?:the|this)\s{TEXTS}),|\bas\sof\snow\b"
-    r"|(?:\A|[,;]\s)\W*(?:should|were|had|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
+    r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
+    r"(?!\s(?:i|we|you(?:['’]re|\sare)?\s(?:were|press|ask|insist|need|want|allow|permit|let|force|must|like|prefer|require)(?:ing)?"
+    r"|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
+    # for a 4, it must
+    rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
+    r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
+    r"|(?:in\sorder\s)?to\s(?:be|get|earn|reach|deserve|merit|receive|score|achieve))\b"
     r"|如果|もし|만약"
+    # according to the review
+    r"|\A\W*(?:according\sto|laut|selon|según|secondo|segundo|volgens|enligt|ifølge|według|podle|согласно)\s"
+    r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)[^,(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)[^,:\"(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+)
+# it would be a 4 without the last paragraph
+_MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\shave\s(?!to\b))|d(?<=['’]d))\b")
+_WISHED = lazy_pattern(
+    r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
+    r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
+)
+_WISHED_OF_TEXT = lazy_pattern(
+    r"\A\W*with\b|\bbut\b|\bwill\b|\b(?:would|can|must|should)\s(?!(?:\w+ly\s)?(?:be|get|receive|rate|score)\b)"
+    r"|\band\s(?:it|this|the\s\w+)\swould\b"
+)
+# the summary would, the rating of it should
+_DEFINITE = lazy_pattern(
+    rf"(?:\b(?:it|this|that)|\b(?:the|this)\s(?:[\w-]+\s){{0,2}}{TEXTS})\s*(?:\w+ly\s)?\Z|(?<!\w)(?P<rating>{RATING})\b"
 )
 _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
+
+
+# its style merits no more than a 3, I can't give it more than a 3
+_NO_MORE_THAN = lazy_pattern(
+    r"(?<!\w)(?:not?|(?:can|could)(?:not|n['’]t|\snot))\s(?:\w+\s){0,3}?(?:more|higher|better)\sthan\b"
+)
 
 
 def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
@@ -138,21 +192,34 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     # behind a colon that ends more than a name a new clause begins
     asserting = value if len(name.split()) > 4 else clause
     # Score 1: it is poor
-    is_level = place.behind.lstrip().startswith(":") and _ENDS_IN_RATING.search(place.clause)
+    is_level = (
+        not by_judge
+        and place.behind.lstrip().startswith(":")
+        and _ENDS_IN_RATING.search(place.clause)
+    )
     return bool(
         is_level
         or _NOT_ASSERTED.search(asserting)
         or _CONDITION.search(place.lead)
         or _CONDITION_BEHIND.search(place.behind)
-        or (not by_judge and _possibility_pattern(place.sentence.own).search(place.clause))
+        or _is_only_possible(place, clause, by_judge=by_judge)
     )
 
 
-@lru_cache(maxsize=256)
-def _possibility_pattern(own: str) -> re.Pattern[str]:
-    """Return the pattern of what is only possible, but for `the rating would be`."""
-    rated = rf"(?:{RATING}{f'|{own}' if own else ''})"
-    return re.compile(rf"(?<!\w)(?!{rated}\s)\w+(?:\s(?:would|can|must|will)|['’]d)\b")
+def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
+    """Return whether a modal verb says what would be so, and not what the judge would say."""
+    modal = _MODAL.search(clause)
+    if modal is None:
+        return False
+    opening = place.lead.lstrip(SIGNS)
+    if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(place.behind):
+        return True
+    subject = _DEFINITE.search(clause[: modal.start()])
+    if by_judge or (subject and subject["rating"]):
+        return False
+    return subject is None or bool(
+        _WISHED_OF_TEXT.search(place.lead) or _WISHED_OF_TEXT.search(place.behind)
+    )
 
 
 # --- numbers that are named or given
@@ -160,7 +227,7 @@ def _possibility_pattern(own: str) -> re.Pattern[str]:
 _RATING = lazy_pattern(rf"(?i)(?<!\w){RATING}(?!\w)")
 # Result: 4   but not: the result is 4
 _NAME_AND_SIGN = lazy_pattern(
-    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
+    rf"(?i)(?<!\w)(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline)\W{{0,3}}[:：=|→–-][\s\"“*(\[]*\Z"
 )
 
 
@@ -176,9 +243,12 @@ def _names_rating(place: _Place) -> bool:
 
 def _names_aspect(place: _Place) -> bool:
     """Return whether the aspect is named before the number, or soon behind it: `4 for fluency`."""
-    near = place.behind[:50]
-    return place.sentence.names_aspect(_behind_numbers(place.clause)) or (
-        place.sentence.names_aspect(near) and not re.search(r"\d", near)
+    sentence, latest = place.sentence, _behind_numbers(place.clause)
+    beside, near = _BESIDE.match(place.behind), place.behind[:50]
+    return (
+        sentence.names_aspect(latest)
+        or (beside is not None and sentence.names_aspect(beside[0]))
+        or (sentence.names_aspect(re.split(r"[,;]", near)[0]) and not re.search(r"\d", near))
     )
 
 
@@ -194,7 +264,11 @@ def _giving_pattern(own: str) -> re.Pattern[str]:
     text = rf"(?:{TEXTS}|it|this|that|which{f'|{own}' if own else ''})"
     return re.compile(
         rf"(?:\A\W*(?:and\s)?(?:\w+ly\s)?|(?<!\w){text}\s(?:\w+\s){{0,2}}?){GIVING}(?!\w)"
+        # the text is rather dull (2)
         rf"|(?<!\w){text}\s?(?:is|['’]s)\s(?:[a-z]+\s){{0,2}}\Z"
+        # it is clearly a solid 2
+        rf"|(?<!\w)(?:it|this|that{f'|{own}' if own else ''})\s?(?:is|['’]s)\s"
+        r"(?:(?:[a-z]+ly|just|only|still)\s)?an?(?:\s[\w-]+)?\Z"
     )
 
 
@@ -219,11 +293,35 @@ def _is_of_others(place: _Place, *, is_said: bool) -> bool:
         _OTHERS.search(clause)
         or _REPORTS.search(clause)
         or _NOT_ASSERTED_FOREIGN.match(clause)
-        or (not is_said and _GIVES.search(clause))
+        or _is_given_by_others(place, is_said=is_said)
     )
 
 
-_QUALITY = lazy_pattern(rf"(?i)\b{QUALITY}\b")
+# its sequel got a   most readers gave it a
+_GETS = lazy_pattern(
+    rf"(?:gets?|got|receive[ds]?|earn(?:s|ed)?|scored)(?:\s(?:an?|{RATING}|of))*\s?\Z"
+    r"|(?:gave|rated|scored|graded|awarded|assigned)\s(?:it|this|them|the)\b"
+)
+_ASKED = lazy_pattern(rf"\b(?:it|this|that|which|one|{TEXTS}|{RATING})\b")
+
+
+def _is_given_by_others(place: _Place, *, is_said: bool) -> bool:
+    """Return whether the subject of a verb of giving is neither the judge nor the judged text."""
+    clause = place.sentence.without_aspect(place.clause)
+    verbs = [*_GIVES.finditer(clause)]
+    if not verbs or not is_said:
+        return bool(verbs)
+    at = verbs[-1].start()
+    subject = _AND.split(clause[:at])[-1].strip(SIGNS)
+    return bool(
+        subject
+        and _GETS.match(clause, at)
+        and not _ASKED.search(subject)
+        and not JUDGE.search(clause[: verbs[-1].end()])
+        and not place.sentence.names_aspect(place.clause)
+    )
+
+
 # I'd place the climax at 4   the score of the match
 _RATED_THING = lazy_pattern(
     rf"\b(?:{GIVING}|call|(?:score|rating|mark)\sof)\s(?:the|his|her|their)\s(?P<thing>[a-z-]{{3,}})"
@@ -231,7 +329,7 @@ _RATED_THING = lazy_pattern(
 # for its style   in terms of style
 _CONCERNED_THING = lazy_pattern(
     r"(?i)\b(?:for|on|regarding|concerning|in\sterms\sof|when\sit\scomes\sto)\s"
-    r"(?:(?:its|the|their|this|an?)\s)*(?P<thing>[a-z-]{3,})"
+    r"(?:(?:its|the|their|this|an?)\s)*+(?P<thing>[a-z-]{3,})"
 )
 _NO_OTHER_THING = lazy_pattern(rf"(?i)(?:{NO_OTHER_THING}|{RATING}|{TEXTS})s?")
 
@@ -241,7 +339,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     if place.sentence.names_aspect(place.before + place.behind):
         return False
-    if own and _QUALITY.search(place.clause):
+    if own and QUALITY_NAME.search(place.clause):
         return True
     # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)

@@ -15,18 +15,28 @@ has no other number, and a number that opens the answer: `4. It reads well.` Oth
 no number is stated: if the last one is in the last sentence, set off by a sign or an article
 (**closing**): `It drags, so 3.`, `That is mildly good: +1`.
 
+An answer may rate several aspects in any form: `fluency 5, coherence 4, style 2. Overall 3.5.`
+Then the number with the name of the asked aspect is the rating, and the others do not contest it.
+
 The grammar looks at one sentence at a time and at a window before it, so time is linear.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from textassay.agents.reading.clauses import Lead, lead_of
-from textassay.agents.reading.sentences import SIGNS, Sentence, sentences_of, values_of
+from textassay.agents.reading.clauses import Lead, Owner, lead_of
+from textassay.agents.reading.sentences import (
+    SIGNS,
+    Sentence,
+    is_value_of_other,
+    sentences_of,
+    values_of,
+)
 from textassay.agents.reading.values import RatingForm, Statement, statement_of
-from textassay.agents.reading.words import TEXTS
+from textassay.agents.reading.words import NUMBER, TEXTS
 from textassay.lazy import lazy_pattern
 
 Rank = Literal["stated", "closing", "set off", "loose"]
@@ -38,19 +48,76 @@ class RankedNumber(NamedTuple):
 
     statement: Statement
     rank: Rank
+    owner: Owner
+    sentence: str
+
+    @property
+    def may_revise(self) -> bool:
+        """Whether it may take back a rating that comes before it."""
+        return self.rank != "loose" or self.says_revision or self.is_brief
+
+    @property
+    def is_brief(self) -> bool:
+        return len(self.sentence.split()) < _BRIEF
+
+    @property
+    def says_revision(self) -> bool:
+        return _REVISION.search(self.sentence) is not None
 
 
-def chosen_of(readings: list[RankedNumber]) -> list[Statement]:
-    """Return the ratings among the numbers of an answer.
+_BRIEF = 5
+"""Words of a sentence that has no room for more than a rating."""
+# That makes it 3.   Settling on 3.   6 it is.
+_SETTLING = lazy_pattern(
+    rf"(?i)(?:no[,;]\s)?(?!(?:the|an?|its|his|her)\s)(?:[a-z]+\s){{2,4}}(?:an?\s)?{NUMBER}\W*"
+    rf"|{NUMBER}\s(?:it\sis|then)\W*"
+)
+_REVISION = lazy_pattern(
+    r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again|scratch|revis\w+|updat\w+|chang\w+)\b"
+)
 
-    These are the stated ones or, if there are none, the closing one, unless a number that is set
-    off before it differs.
+
+def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[Statement]]:
+    """Return the ratings among the numbers of an answer, and the numbers that may revise them.
+
+    The ratings are the stated ones or, if there are none, the closing one, unless a number that is
+    set off before it differs. Where the answer rates several aspects, the ratings are the numbers
+    with the name of the asked one.
     """
-    stated = [reading.statement for reading in readings if reading.rank == "stated"]
-    if stated or not readings or readings[-1].rank != "closing":
-        return stated
-    set_off = [one.statement for one in readings if one.rank in ("closing", "set off")]
-    return set_off[-1:] if len({statement.value for statement in set_off}) == 1 else []
+    labeled = [one for one in readings if one.owner == "named other"]
+    readings = [one for one in readings if one.owner != "named other"]
+    named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
+    named = [one for one in named if one.rank == "stated"] or named
+    beside = [
+        one for one in readings if one.owner in ("other", "unnamed", "rating") and one not in named
+    ]
+    numbers = readings
+    if named:
+        numbers = [one for one in numbers if one.owner != "other"]
+    total = sum(one.statement.value for one in labeled)
+    if len(labeled) > 1 or (named and len(beside) > 1):
+        numbers = [
+            one
+            for one in numbers
+            if one.owner != "whole" or (not named and one.statement.value == total)
+        ]
+    if named and len(beside) + len(labeled) > 1:
+        numbers = [
+            one
+            for one in numbers
+            if one.owner == "aspect"
+            or (one.owner == "rating" and one.rank == "stated")
+            or one.says_revision
+        ]
+    ratings = [one for one in numbers if one.rank == "stated" or one in named]
+    if not ratings and numbers and numbers[-1].rank == "closing":
+        last = numbers[-1]
+        set_off = [one for one in numbers if one.rank in ("closing", "set off")]
+        is_only = len({one.statement.value for one in set_off}) == 1
+        ratings = [last] if is_only or _SETTLING.fullmatch(last.sentence.strip()) else []
+    sentences = [one.sentence for one in ratings]
+    revising = [one for one in numbers if one.may_revise or one.sentence in sentences]
+    return [one.statement for one in ratings], [one.statement for one in revising]
 
 
 # Example:   of several lines
@@ -59,6 +126,20 @@ _EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*
 _COMPARISON = lazy_pattern(
     rf"(?i)\b({TEXTS}|assistant|model)\s(?:1|2|a|b)\b[^\n]{{0,160}}\b\1\s(?:1|2|a|b)\b"
 )
+
+
+_LETTERED = lazy_pattern(rf"(?i:\b(?:{TEXTS}|assistant|model))\s(?:[A-D]|\d)\b")
+
+
+_THE_ASKED = lazy_pattern(r"(?i)\bthis\sone\b|\bto\sbe\s(?:rated|evaluated)|\basked\b")
+
+
+def _is_of_other_text(sentence: Sentence, lead: Lead) -> bool:
+    """Return whether a sentence names one of several texts, and does not say that it is asked."""
+    texts = [match[0] for match in _LETTERED.finditer(lead.text)]
+    return bool(texts) and not (
+        any(map(sentence.names_aspect, texts)) or _THE_ASKED.search(lead.text)
+    )
 
 
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:
@@ -73,20 +154,35 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     if _EXAMPLES.match(plain):
         return
     compares = _COMPARISON.search(plain) is not None
-    for sentence in sentences_of(plain, own):
-        found = [
-            (statement_of(match, low), lead)
-            for match in values_of(sentence, form)
-            if (lead := lead_of(sentence, match)) is not None
-        ]
-        is_single = len({number.value for number, lead in found if not lead.is_other}) == 1
+    sentences = list(sentences_of(plain, own))
+    topics = {sentence.topic for sentence in sentences}
+    topic = ""
+    for sentence in sentences:
+        topic = sentence.topic or topic
+        found = list[tuple[Statement, Lead]]()
+        for match in values_of(sentence, form):
+            statement = statement_of(match, low)
+            if is_value_of_other(sentence, match):
+                yield RankedNumber(statement, "loose", "named other", sentence.text)
+            elif (lead := lead_of(sentence, match)) is not None:
+                if compares and _is_of_other_text(sentence, lead):
+                    lead = lead._replace(owner="other")
+                if topic == "other" and "aspect" in topics and lead.owner == "unnamed":
+                    lead = lead._replace(owner="other")
+                found.append((statement, lead))
+        is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
         for statement, lead in found:
-            yield RankedNumber(statement, _rank_of(sentence, statement, lead, is_single, compares))
+            rank = _rank_of(sentence, statement, lead, is_single, compares)
+            yield RankedNumber(statement, rank, lead.owner, sentence.text)
 
 
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s?[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s*[\"“]?\Z"
+)
+# nothing, or an article: a well-deserved 4, definitely a 4
+_OPENING = lazy_pattern(
+    rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
 )
 _WORDS_AND_BRACKET = lazy_pattern(r"\W*(?:[^\W\d_]+\s){1,3}\(\s?")
 _SECOND_ITEM = lazy_pattern(r"\n\s*\(?2[.)]\s")
@@ -104,13 +200,13 @@ def _rank_of(
         is_single: Whether the sentence has no other number.
         compares: Whether the answer compares two texts, of which a number alone may name one.
     """
-    if lead.is_other:
+    if lead.owner == "other":
         return "loose"
     if lead.is_named or (lead.is_said and is_single):
         return "stated"
-    if compares or not is_single:
+    opens = _OPENING.fullmatch(lead.text) is not None
+    if compares or not (is_single or (opens and sentence.is_first)):
         return "loose"
-    opens = not lead.text.strip(SIGNS)
     if opens and sentence.is_first:
         # `1. It is ...` begins a list
         is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None
@@ -118,7 +214,8 @@ def _rank_of(
     # Medium (2). It explains
     if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
         return "stated"
-    is_set_off = opens or statement.top is not None or lead.is_about_aspect
-    if not is_set_off and not _SET_OFF.search(lead.text):
-        return "loose"
-    return "closing" if sentence.is_last else "set off"
+    if sentence.is_last and (lead.is_about_aspect or _SETTLING.fullmatch(sentence.text.strip())):
+        return "closing"
+    if opens or statement.top is not None or _SET_OFF.search(lead.text):
+        return "closing" if sentence.is_last else "set off"
+    return "loose"

@@ -265,7 +265,7 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
 # Here is the JSON:   record_evaluation({...})
 _ANNOUNCED = lazy_pattern(
     rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
-    r"|\A[\w. ]{2,60}\(\Z"
+    r"|\A[\w. ]{2,60}\(\Z|\A[\w, ]{2,20}[.!]\Z"
 )
 _SHOWN = lazy_pattern(
     r"(?i)\b(?:example|schema|(?:the|this|output|expected|following)\sformat|template|form|text|summary)\b"

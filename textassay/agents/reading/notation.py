@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from textassay.agents.reading.values import WINDOW, RatingForm
-from textassay.agents.reading.words import NOUN, NUMBER
+from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
@@ -19,7 +19,9 @@ _KEYCAP = lazy_pattern("\ufe0f?\u20e3")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 # Score: 40%
-_PERCENT = lazy_pattern(r"(?m)((?:^|[:=])[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))")
+_PERCENT = lazy_pattern(
+    r"(?m)((?:^|[:=]|\ban?\b|\bat\b)[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))"
+)
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
 
 
@@ -56,6 +58,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
     if scale[1] == 100 and "%" in plain:
         alone = len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1
         plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
+    if "~~" in plain:
+        plain = re.sub(r"~~[^~\n]{1,80}~~", lambda match: " " * len(match[0]), plain)
     if "\u20e3" in plain:
         plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
     if "\n===" in plain:
@@ -66,11 +70,22 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
     if "[" in plain:
         plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
+    if "(" in plain:
+        plain = _IN_FIGURES.sub(_without_figure, plain)
     if "[" in plain or "(" in plain:
         plain = _ROW.sub(_chosen_of_row, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
         plain = _chosen_box(plain)
     return plain
+
+
+# six (6)
+_IN_FIGURES = lazy_pattern(rf"(?i)\b(?P<word>{'|'.join(NUMBER_WORDS)})(?P<figure>\s\(\d{{1,2}}\))")
+
+
+def _without_figure(match: re.Match[str]) -> str:
+    is_same = NUMBER_WORDS[match["word"].lower()] == int(match["figure"].strip(" ()"))
+    return match["word"] + " " * len(match["figure"]) if is_same else match[0]
 
 
 # [Fluency] 4
@@ -152,7 +167,11 @@ _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
 )
 # <score>4</score>   [RESULT] 4
-_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]")
+_TAG = lazy_pattern(
+    rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]"
+    rf"|(?:\{{\{{{NOUN}\}}\}}|\{{{NOUN}\}})(?::(?=\s))?"
+    rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"
+)
 
 
 def plain_text(text: str) -> str:
@@ -161,9 +180,13 @@ def plain_text(text: str) -> str:
     Every character stays at its place.
     """
     written = text = _plain_latex(text if text.isascii() else text.translate(_SAME))
-    if "<" in text or "[" in text:
+    if any(sign in text for sign in ("<", "[", "{", ") ")):
         # Rating: <3>
-        text = re.sub(r"<(\s?\d{1,3}(?:\.\d)?\s?)>", r" \1 ", text)
+        text = re.sub(
+            r"(<{1,2})(\s?\d{1,3}(?:\.\d)?\s?)(>{1,2})",
+            lambda match: " " * len(match[1]) + match[2] + " " * len(match[3]),
+            text,
+        )
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
@@ -181,7 +204,7 @@ def _as_name(match: re.Match[str], written: str) -> str:
     in_code = line.count("`") % 2 and line.strip("` ")
     if line.count('"') % 2 or in_code:  # quoted
         return match[0]
-    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>')}:"
+    name = "" if match["close"] or len(match[0]) <= 4 else f"{match[0].strip('<[]>{}():')}:"
     return "\n" + name.rjust(len(match[0]) - 1)
 
 
@@ -198,14 +221,15 @@ _ENUMERATED = lazy_pattern(
     r"(?mi)^[ \t]*(?:(?:[-•*][ \t])?"
     r"(?:step|part|criterion|check|question|item|aspect|task|stage)[ \t]?[(]?(?P<step>\d{1,2})[)]?"
     r"(?P<titled>[ \t]*[(][^()\n\d]{1,60}[)])?[ \t]?[.:–-]?"
-    r"|[(](?P<number>\d{1,2})[)])(?=[ \t])"
+    r"|(?:#{1,6}[ \t]*|[(])(?P<number>\d{1,2})[).]"
+    r"|\|[ \t]*(?P<row>\d{1,2})(?=[ \t]*\|[ \t]*[^\W\d]))(?=[ \t])"
 )
 
 
 def without_enumeration(plain: str) -> str:
     """Return the text without the numbers of its steps or items, if they count from 1."""
     marks = list(_ENUMERATED.finditer(plain)) if "1" in plain else []
-    numbers = [int(mark["step"] or mark["number"]) for mark in marks]
+    numbers = [int(mark["step"] or mark["number"] or mark["row"]) for mark in marks]
     if len(marks) < 2 or numbers != [*range(1, len(marks) + 1)]:
         return plain
     spans = [

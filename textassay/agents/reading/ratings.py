@@ -2,9 +2,10 @@ r"""Reads the rating out of what a judge said.
 
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
 `rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
-statements must agree, and no other number of the scale may stand by itself behind them: that may
-take a rating back. An answer that names another scale, in a field beside the score or in words, has
-none of ours. Everything else is no rating, and is asked for again with a reminder of the form.
+statements must agree, and no number behind them may revise them: one that is set off, or is in the
+same sentence, a brief one, or one with words such as `no, wait`. An answer that names another
+scale, in a field beside the score or in words, has none of ours. Everything else is no
+rating, and is asked for again with a reminder of the form.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from textassay.agents.reading.values import (
     Statement,
     value_pattern,
 )
-from textassay.agents.reading.words import NOUN
+from textassay.agents.reading.words import NOUN, TEXTS
 from textassay.lazy import lazy_pattern
 
 MAX_ANSWER = 40_000
@@ -75,9 +76,63 @@ _BLOCK = lazy_pattern(
 )
 _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 _WITHDRAWN = lazy_pattern(
-    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating)(?!\sscale))"
+    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"|\bi\s(?:must\s|have\sto\s)?abstain\b|\b(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
     r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
 )
+
+
+# I am not sure which of the two is right; I leave it to the reader
+_UNDECIDED = lazy_pattern(
+    r"(?i)\b(?:(?:unsure|undecided|uncertain|not\s(?:sure|certain|clear))\s(?:about\s|as\sto\s)?"
+    r"(?:which\s(?:of\s(?:the(?:se|m)?|those|both)(?:\stwo)?\s(?:is\b|should|to\b|applies|scores|ratings)"
+    r"|one\b|score|rating|number)|what\s(?:score|rating)|between\b)"
+    r"|(?:can(?:not|['’]t)|could(?:\snot|n['’]t))\s(?:decide|choose)|leave\s(?:it|the\s(?:choice|decision))\s(?:open|to\b)"
+    r"|(?:choose|pick)\swhichever|let\sme\sknow\swhich|to\s(?:see|read)\sthe\s(?:rest|full|whole)\b|(?:though|or|maybe|but)\s(?:perhaps|maybe)\s(?:an?\s)?\d\W*\Z)"
+)
+_UNDECIDED_WORDS = (
+    "which", "what", "between", "decide", "choose", "leave", "perhaps", "maybe", "whole", "rest",
+)  # fmt: skip
+# the one to be rated is missing; coherence was not assessed
+_ASKED_TEXT = lazy_pattern(
+    rf"(?i)\b(?:(?:{TEXTS}|one|file)\b[^.!?\n]{{0,30}}\b(?:you\s(?:\w+\s)?asked|to\sbe\s(?:rated|evaluated|assessed|judged|scored))"
+    rf"|this\s(?:second|next|last|new)\s{TEXTS})\b"
+)
+_LACKING = lazy_pattern(
+    r"(?i)\b(?:not|n['’]t|cannot|never|nothing|no\s(?:score|rating|number)|empty|missing|blank|lost|open|absent|elided|separate|n/a|later)\b|n['’]t\b"
+)
+_NOT_RATED = lazy_pattern(
+    r"(?i)(?:\b(?:not|cannot|never)|n['’]t)\s(?:(?!quite|fully)\w+\s){0,3}?"
+    r"(?:rate[ds]?|scored?|assess\w*|judged?|evaluated?|applicable|considered|look|gone?\sinto|say\s(?:any|much))\b"
+    r"|\b(?:n/a|leave\s(?:it\s)?open|say\snothing|no\s(?:score|rating)|separate\srun|will\s(?:follow|be\srated))\b"
+    r"|\b(?:nichts\s\w*sagen|nicht\s(?:be\w+|ein\w+))|\bne\s(?:peut|peux)\spas\s(?:être\s)?(?:évalu|jug|not)"
+    r"|\bno\s(?:se\s)?pued[eo]\s|\bnon\s(?:si\s)?p(?:osso|uò)\s"
+)
+
+
+def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
+    """Return whether the judge is undecided, or says that the asked text or aspect is not rated.
+
+    Args:
+        plain: The answer without markup.
+        end: Where the last number that may be its rating ends.
+        own: Pattern of the aspect's name; empty for none.
+        is_named: Whether the rating has the aspect's name beside it.
+    """
+    behind = plain[end:].lower()
+    if any(word in behind for word in _UNDECIDED_WORDS) and _UNDECIDED.search(behind):
+        return True
+    if any(word in behind for word in ("asked", " be ", "this ")):
+        for sentence in re.split(r"[.!?;\n]", behind):
+            mention = _ASKED_TEXT.search(sentence)
+            if mention and (mention[0].startswith("this") or _LACKING.search(sentence)):
+                return True
+    if not own or is_named or not re.search(own, plain, re.IGNORECASE):
+        return False
+    return any(
+        _NOT_RATED.search(sentence) and re.search(own, sentence, re.IGNORECASE)
+        for sentence in re.split(r"[.!?;\n]", plain)
+    )
 
 
 def _parse(
@@ -111,15 +166,26 @@ def _parse(
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
         read = list(readings_of(plain, form, own, scale[0]))
-    prose = chosen_of(read)
+    prose, revising = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
     statements = [f.statement for f in stated if f.statement]
     statements += _without_replaced(plain, _without_parts(prose, scale[1]), own)
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
+    if (
+        prose
+        and not stated
+        and _is_left_open(
+            plain,
+            prose[-1].end,
+            own,
+            is_named=any(one.owner == "aspect" for one in read if one.statement in prose),
+        )
+    ):
+        return NoRating("NoScoreFound", "the answer leaves the rating open")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
-    behind = [one.statement for one in read if one.statement.span[0] >= end]
+    behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)
 
 
@@ -143,6 +209,12 @@ _REPLACES = lazy_pattern(
 )
 
 
+_LABELED = lazy_pattern(r"[:=|]\W*\Z")
+_DOUBT = lazy_pattern(
+    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|second\sthought|too\s\w+|let\sme|should\si|does)\b"
+)
+
+
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     if len(statements) < 2:
@@ -155,6 +227,11 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
         return statements
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
     if any(named) and not named[-1]:
+        return statements
+    # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
+    between = plain[statements[-2].end : statements[-1].span[0]]
+    is_first_labeled = _LABELED.search(leads[-2]) is not None and not last[-2]
+    if is_first_labeled and "final" in leads[-1].lower() and not _DOUBT.search(between):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 

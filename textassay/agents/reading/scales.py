@@ -51,17 +51,18 @@ _SCALES = (
         rf"{_A}(?:\w{{1,12}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
         r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
-        rf"\s?(?P<numbers>{_RANGE})",
+        # not: a range of 6 to 8 weeks
+        rf"\s?(?P<numbers>{_RANGE})(?!\s(?!points|stars|marks|this|is|its|as)[a-z]+s\b)",
     ),
     # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
     (
-        ("skala", "chelle", "escala", "scala", "шкал", "schaal"),
-        r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skala|[ée]chelle|escala|scala|шкале|schaal)"
-        rf"\s(?:von|de|da|от|van)\s(?P<numbers>{_RANGE})",
+        ("skal", "chelle", "escala", "scala", "шкал", "schaal"),
+        r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
+        rf"\s(?:von|de|da|от|van|od)\s(?P<numbers>{_RANGE})",
     ),
     (("段階",), r"(?P<numbers>\d{1,3})段階(?:中|評価で|で)?"),
     (("分制",), rf"(?P<numbers>{NUMBER})分制"),
-    (("点満点",), rf"(?P<numbers>{NUMBER})満点(?:中|で)?"),
+    (("点満点",), rf"(?P<numbers>{NUMBER})点?満点(?:中|で)?"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
     (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),
     (("on", "using"), rf",?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
@@ -88,7 +89,7 @@ _SCALES = (
         rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right|appropriate)\b)",
     ),
     # max 10
-    (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
+    (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10
     (
         ("out",),
@@ -115,7 +116,7 @@ def _beside_name(own: str) -> re.Pattern[str]:
     name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
     return re.compile(
         rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
-        r"(?=\s?(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
+        r"(?=[ ]{0,5}(?:[:：=|→–-]|is\s(?:an?\s)?\d|\d))"
     )
 
 
@@ -155,14 +156,16 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
 # - 2: Fair. It has some errors.   Score 2 = fair
 _LEVEL = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
-    r"(?:[ \t]?[:：=]|[ \t]+[-–—])[ \t]*[^\W\d_][^\n]*$"
+    rf"(?mi)^[ \t]*(?:[-•|][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
+    r"(?:[ \t]?[:：=|]|[ \t]+[-–—|])[ \t]*[^\W\d_][^\n]*$"
 )
 
 
 def _without_levels(plain: str, scale: tuple[float, float]) -> str:
     """Return the text without a list of what the levels of the scale mean, from end to end."""
     levels = list(_LEVEL.finditer(plain)) if "\n" in plain else []
+    rows = [level for level in levels if "|" in level[0]]
+    levels = rows if len(rows) > 2 else [level for level in levels if level not in rows]
     numbers = [float(level["level"]) for level in levels]
     in_order = sorted(set(numbers))
     ends = (in_order[0], in_order[-1]) if len(in_order) > 2 else ()

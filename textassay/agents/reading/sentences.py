@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.values import (
     WINDOW,
@@ -20,7 +20,15 @@ from textassay.agents.reading.values import (
     ranges_of,
     value_pattern,
 )
-from textassay.agents.reading.words import FOREIGN, JUDGES, LETTER, NOUN, REASONS, TEXTS
+from textassay.agents.reading.words import (
+    FOREIGN,
+    JUDGES,
+    LETTER,
+    NOUN,
+    QUALITY,
+    REASONS,
+    TEXTS,
+)
 from textassay.lazy import lazy_pattern
 
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
@@ -55,6 +63,17 @@ class Sentence(NamedTuple):
     def names_aspect(self, text: str) -> bool:
         """Return whether a part of the answer has the aspect's name."""
         return bool(self.own) and _name_pattern(self.own).search(text) is not None
+
+    @property
+    def topic(self) -> Literal["aspect", "other", ""]:
+        """Whether it begins with the aspect's name, or with the name of another quality."""
+        opening = _TOPIC.match(self.text) if self.own else None
+        if opening is None:
+            return ""
+        if self.names_aspect(opening["name"]):
+            return "aspect"
+        is_other = QUALITY_NAME.search(opening["name"]) and not _TEXT_NAME.search(opening["name"])
+        return "other" if is_other else ""
 
     def without_aspect(self, text: str) -> str:
         return _name_pattern(self.own).sub(" it ", text) if self.own else text
@@ -106,7 +125,7 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
     found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
-    if not found or text.lstrip().startswith(">") or text.rstrip(" \"”').").endswith(("?", "？")):
+    if not found or text.rstrip(" \"”').").endswith(("?", "？")):
         return []
     if _EXAMPLE.search(f"{sentence.above}\n{text}") or REPORTS_BELOW.search(sentence.above):
         return []
@@ -116,10 +135,29 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
         for match in found
         if match not in ranges
         and is_bare(plain, match, form)
-        # the answer "4" is no quotation
-        and (text.strip(' "“”.') == match[0] or not is_quoted(plain, sentence.line, match.start()))
-        and not _is_value_of_other(sentence, match)
+        and not _is_quotation(sentence, match)
     ]
+
+
+# "4" - it reads well   the rating is "4"
+_ALONE_IN_QUOTES = lazy_pattern(r"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z")
+# > **Score: 4**, with its emphasis as spaces
+_CALLOUT = lazy_pattern(r"\s*>[ ]{3,}(?:(?P<name>[^:：=>\n]{1,40}?)\s*[:：=–—-])?\s*\Z")
+
+
+def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
+    """Return whether a number is quoted: not alone, as in `"4"`, nor beside its name in a block."""
+    plain, start = sentence.plain, match.start()
+    lead = plain[sentence.line : start]
+    if lead.lstrip().startswith(">") and lead.strip() != ">>>":
+        block = _CALLOUT.match(lead)
+        name = (block["name"] or sentence.above.strip("#* ")) if block else ""
+        is_named = _names_rating(name) or sentence.names_aspect(name)
+        return not name or not is_named
+    return is_quoted(plain, sentence.line, start) and not (
+        plain[match.end() : match.end() + 1] in ('"', "”")
+        and _ALONE_IN_QUOTES.match(plain[:start] if sentence.is_first else lead)
+    )
 
 
 # - Fluency (1-5): 4
@@ -143,15 +181,29 @@ _OTHER_NAME = lazy_pattern(
 # names of a rating, and words before one that name no aspect
 _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
-    r"|hence|number|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
+    r"|hence|number|points|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
+)
+# All in all: 4   Near the top: 4
+_ADVERBIAL = lazy_pattern(
+    r"(?i)(?:all|in|on\s(?:balance|the\swhole)|taken|to\ssum|near|right|somewhere|that|this|it|there"
+    r"|giving|just|still)\b.*"
 )
 # Bewertung   Kohärenznote   puntuación   得分
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
+QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
+_TEXT_NAME = lazy_pattern(rf"(?i)\b{TEXTS}\b")
+# Clarity first: ...   As for its clarity, ...   Clarity is another matter
+_TOPIC = lazy_pattern(
+    r"(?i)\W*(?:[a-z]+,\s)?"
+    r"(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
+    r"(?:(?:its|the|their|this|his|her)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
+    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|receives)\b)"
+)
 
 
-def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
+def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
     name = _name_of(sentence, match) if sentence.start == sentence.line else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
@@ -159,7 +211,7 @@ def _is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     words = len(name.split())
     if words <= 4 and _OTHER_NAME.fullmatch(name):
         return True
-    is_name = words <= 3 and not JUDGE.search(name)
+    is_name = words <= 3 and not JUDGE.search(name) and not _ADVERBIAL.fullmatch(name)
     return bool(sentence.own) and is_name and not _names_rating(name)
 
 

@@ -101,13 +101,13 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 # 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d))"
+    r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:[$€£#§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
@@ -115,7 +115,7 @@ _NUMBERED = lazy_pattern(
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
     r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
-    r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
+    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s)\Z"
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
@@ -123,20 +123,24 @@ _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
+_DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
+_ARTICLE = lazy_pattern(r"(?i)\ban?\s+\Z")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
     rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
-    r"|goes\sto|requires?|needs?|demands?"
+    r"|goes\sto|requires?|needs?|demands?|was|were|describes"
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
     r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"
     r"|where|what)\b))"
 )
 # where 1 is not helpful and 5 is very helpful
 _OF_SCALE = lazy_pattern(
-    r"(?i)\bwhere(?:\sa)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
+    r"(?i)\bwhere(?:as)?(?:\sa)?(?:\s(?:score|level|rating)(?:\sof)?)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
+# [4] It reads well
+_MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
 _LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
@@ -144,19 +148,42 @@ _CLOSING = lazy_pattern(r"[)\]\"”]*")
 # 3 to 4   3 bis 4   1 (bad) to 5   1 2 3
 _RANGE = lazy_pattern(
     r"(?i)(?:\s?(?:points?|分|점|点))?(?:\s?\([^()\n]{1,40}\))?"
-    r"\s?(?:\s|,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–])\s?"
-    r"(?:an?\s|eine?\s|a\sscore\sof\s)?"
+    r"(?:\s{1,2}|\s?(?:,?\s(?:or\s)?(?:maybe|perhaps|possibly|even)|\((?:or\s)?(?:maybe|perhaps|possibly)|to|or|and|bis|à|a|до|到|至|et|und|oder|ou|y|o|e|at[ée]|～|~|[-–]|[|,/]|\]\s?\[)\s?"
+    r"(?:an?\s|eine?\s|a\sscore\sof\s)?)"
 )
+
+
+# I raise it from 4 to 5: a new rating, and no range
+_CHANGE = lazy_pattern(
+    r"(?i)\b(?:rais|lower|mov|chang|bump|revis|increas|decreas|reduc|upgrad|downgrad|drop|adjust|go)"
+    r"(?:e|es|ing)?\s(?:\w+\s){0,4}from\s(?:an?\s)?\Z"
+)
+_LISTED = lazy_pattern(r"\s[-–]\s(?!\d)|[|,]")
 
 
 def ranges_of(text: str, values: Sequence[re.Match[str]]) -> set[re.Match[str]]:
     """Return the values of a sentence that are the ends of a range, such as `3 to 4`."""
-    return {
-        end
-        for low, high in pairwise(values)
-        if _RANGE.fullmatch(text, low.end(), high.start())
-        for end in (low, high)
-    }
+    found = set[re.Match[str]]()
+    for low, high in pairwise([one for one in values if not _is_pronoun(text, one)]):
+        if not _RANGE.fullmatch(text, low.end(), high.start()):
+            continue
+        # 4 - two slips   4, 2 slips
+        listed = _LISTED.search(text, low.end(), high.start() + 1)
+        if listed and _COUNTS.match(text, high.end()):
+            continue
+        found.add(low)
+        if not _CHANGE.search(text, max(0, low.start() - 80), low.start()):
+            found.add(high)
+    return found
+
+
+def _is_pronoun(text: str, match: re.Match[str]) -> bool:
+    """Return whether `one` is no number: `the best one`, `one that is better`."""
+    if (match["value"] or "").lower() != "one":
+        return False
+    before = text[max(0, match.start() - 80) : match.start()]
+    is_number = match["top"] or (_VALUED.search(before) and not _DETERMINER.search(before))
+    return not is_number or _PRONOUN.match(text, match.end()) is not None
 
 
 def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
@@ -169,15 +196,18 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
         return False
     if match.groupdict().get("glyphs"):
         return True
-    if _COUNTS.match(text, end) or _NUMBERED.search(before):
+    is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
+    if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
         return False
-    if not match["top"] and (
-        _PROPER.search(before)
-        or re.fullmatch(r"[12]\d{3}", match[0])
-        or (match["value"].lower() == "one" and not _VALUED.search(before))
-    ):
+    if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
-    if _DEFINES.match(text, end) or (match["value"].lower() == "one" and _PRONOUN.match(text, end)):
+    # 4/5 would read again; fluency (4) is fine
+    is_set_apart = match["top"] and not text[:start].strip()
+    is_set_apart = is_set_apart or text.startswith((") is ", ") are "), match.end())
+    if (not is_set_apart and _DEFINES.match(text, end)) or _is_pronoun(text, match):
+        return False
+    # 1 that I did not like
+    if not _ARTICLE.search(before) and text.startswith((" that ", " who "), match.end()):
         return False
     if _OF_SCALE.search(before) and re.match(r"\s(?:is|being|means)\s", text[end : end + 9]):
         return False

@@ -37,7 +37,7 @@ NUMBER = (
 _UNITS = any_of(
     "points? stars? marks? Punkten? Sternen? étoiles? puntos? punti pontos? 分 点 點 점"
 )
-UNIT = rf"(?:[ \t-]?{_UNITS})?"
+UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
     rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
@@ -47,7 +47,7 @@ TOP = (
 NOUN = (
     any_of(
         "(?:the)?score rating grade mark verdict result answer value judge?ment assessment"
-        " evaluation decision conclusion choice level"
+        " evaluation decision conclusion choice level label"
     )
     + "s?"
 )
@@ -60,7 +60,7 @@ FOREIGN = (
     "(?:"
     + any_of(
         # German, French, Spanish, Portuguese, Italian, Russian
-        "(?:gesamt|end)?(?:note|bewertung|punktzahl|wertung|urteil|ergebnis|einstufung)"
+        "(?:gesamt|end)?(?:(?<!foot)note|bewertung|punktzahl|wertung|urteil|ergebnis|einstufung)"
         " [ée]valuation r[ée]sultat"
         " puntuaci[óo]n puntaje calificaci[óo]n valoraci[óo]n evaluaci[óo]n nota"
         " pontua[çc][ãa]o avalia[çc][ãa]o classifica[çc][ãa]o"
@@ -102,7 +102,7 @@ TEXTS = any_of(
 )
 """Names of the judged text."""
 OTHERS = any_of(
-    "age star customer guest visitor human mean median"
+    r"average(?!\s?\Z) age star customer guest visitor human mean median"
     " (?:the|an|on)_average typical usual common original previous prior former initial"
     " last default expected required possible draft pre-final tentative preliminary"
     " provisional reference gold target public official published stated quoted claimed reported"
@@ -111,11 +111,13 @@ OTHERS = any_of(
 NOT_ASSERTED = any_of(
     # negated, compared, bounded
     r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
-    " without than between below above over beyond under at_least at_most almost nearly up_to"
+    " than between below above over beyond under at_least at_most almost nearly up_to"
     " short_of as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
-    " were had could might may ought perhaps maybe possibly potentially would_have"
-    r" considered considering thought wonder\w* hesitat\w* torn tempted debat\w* argu\w+ lean\w*"
+    r" were had could might may ought perhaps maybe possibly potentially"
+    r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
+    r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
+    r" debat\w* argu\w+ lean\w*"
     r" initially first earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
@@ -125,7 +127,7 @@ NOT_ASSERTED = any_of(
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
     " mentions? you he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? instructions"
-    " other source second third half"
+    " other competing rival source second third half"
 )
 """Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
@@ -137,8 +139,13 @@ NO_NOUN = any_of(
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
     " für auf en pour à au para por per voor op för za за на w we v i und et y e weil da car"
     " parce porque omdat perché denn aber bewerten geben"
-    " where given although though based considering indicating reflecting meaning showing"
-    " suggesting fair right appropriate justified warranted reasonable with mainly primarily imh?o"
+    r" where given although though based considering indicating reflecting meaning showing"
+    r" suggesting captures reflects suits bc no possible(?!\s\w)"
+    " fair right appropriate justified warranted reasonable with mainly primarily imh?o"
+    # further prepositions, adverbs and verbs that follow a rating
+    " after before despite until among along either just alone altogether there applies my also"
+    r" even still indeed really obviously please nothing no under"
+    r" without(?=\s(?:\w+\s)?(?:hesita|doubt|reserv|question))"
 )
 """Words behind a number that is no count: never the noun that would be counted."""
 
@@ -176,12 +183,12 @@ GIVING = any_of(
     "rat(?:e[ds]?|ing) scor(?:e[ds]?|ing) grade[ds]? giv(?:e[sn]?|ing) gave assign(?:s|ed|ing)?"
     " award(?:s|ed|ing)? receiv(?:es?|ed|ing) gets? got earn(?:s|ed|ing)? deserv(?:es?|ing)"
     " merit(?:s|ing)? warrant(?:s|ing)? justif(?:y|ies) judged? land(?:s|ing)? puts? brings?"
-    " places? leaves?"
+    " places? leaves? calls?_for"
 )
 """Verbs of giving and getting a rating."""
 REPORTING = any_of(
-    "says said states claims tells asks calls describes writes cites quotes prints contains begins"
-    " ends number_of"
+    r"says said states claims tells asks calls(?!\sfor) describes writes cites quotes prints"
+    " contains begins ends number_of"
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(

@@ -79,7 +79,7 @@ def fit(
     return _execute(*flags.with_config(typed, known), as_json=as_json)
 
 
-def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
+def _execute(typed: dict[str, Any], set_values: dict[str, Any], *, as_json: bool = False) -> int:
     """Run `fit` with its flags and `--set` pairs, and return the exit status."""
     from textassay.fitting.api import learn_recorded
 
@@ -92,7 +92,7 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         typed = {**typed, "scores": [*typed["scores"], *typed["more"]]}  # --scores A B
     if typed.get("ratings"):
         typed = _with_ratings(typed)
-    request = _request_from(typed, chosen)
+    request = _request_from(typed, set_values)
     if typed.get("out") is None and not typed.get("dry_run"):
         raise ConfigurationError(
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
@@ -123,15 +123,15 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
     return {**{name: given for name, given in typed.items() if name not in reading}, "data": rated}
 
 
-def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
+def _request_from(typed: dict[str, Any], set_values: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
     parameters = {"method", *(name for one in KINDS.values() for name in one.model_fields)}
     given = {name: value for name, value in typed.items() if name in parameters}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:
-        if chosen:
-            raise UnknownName("setting of fit without a model", next(iter(chosen)))
+        if set_values:
+            raise UnknownName("setting of fit without a model", next(iter(set_values)))
         # beside those of `fit_request`
         for name in ("dry_run", "n", "temperature", "max_cost"):
             if name in typed:
@@ -140,7 +140,7 @@ def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
                     " are learned from without a model"
                 )
         return fit_request(**given)
-    runtime, options = split_settings(chosen)
+    runtime, options = split_settings(set_values)
     options |= {name: typed[name] for name in ("n", "temperature") if name in typed}
     settings = Settings(**runtime | settings_in(typed))
     return fit_request(**given, options=options, settings=settings)

@@ -254,7 +254,11 @@ def tree(
 
 
 async def _write_tree(
-    method: str, out: Path, typed: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
+    method: str,
+    out: Path,
+    typed: Mapping[str, Any],
+    set_values: Mapping[str, Any],
+    settings: Settings,
 ) -> None:
     """Grow the tree, write it, and print it; unusable lines go to standard error."""
     from textassay.methods.by_name import METHODS
@@ -272,7 +276,7 @@ async def _write_tree(
     if method not in growers:
         raise UnknownName("method with a tree", method, list(growers))
     check_new_file(out, "tree")
-    options = METHODS[method].Options.read(chosen)
+    options = METHODS[method].Options.read(set_values)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     async with open_models(typed["model"], settings) as models:
         grown = await growers[method](models, task, options)
@@ -317,7 +321,7 @@ def plan(
 
 
 async def _write_plan(
-    out: Path, typed: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
+    out: Path, typed: Mapping[str, Any], set_values: Mapping[str, Any], settings: Settings
 ) -> None:
     """Have the plan written, save it, and print it."""
     from textassay.methods.by_name import tools_for
@@ -327,7 +331,7 @@ async def _write_plan(
     from textassay.tools import ToolScorer
 
     check_new_file(out, "plan")
-    options = FusionEvalOptions.read(chosen)
+    options = FusionEvalOptions.read(set_values)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     async with open_models(typed["model"], settings) as models:
         made = tools_for(FusionEval.name, typed.get("tools") or (), models)

@@ -75,15 +75,15 @@ def score(
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
         **given,
     }  # fmt: skip
-    read, chosen = flags.with_config(typed)
+    merged, set_values = flags.with_config(typed)
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
         # as a dry run, so that prompts can be shown without --out and without a key
-        request = build_command({**read, "dry_run": True}, chosen).request
+        request = build_command({**merged, "dry_run": True}, set_values).request
         run_async(show(request, show_prompts))
         return 0
-    return run_async(execute(build_command(read, chosen), as_json=as_json))
+    return run_async(execute(build_command(merged, set_values), as_json=as_json))
 
 
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=Heading.SCORING)
@@ -134,8 +134,8 @@ def tools_score(
     """
     typed = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    read, chosen = flags.with_config(typed, known)
-    parsed = build_command({**read, "method": "tools"}, chosen)
+    merged, set_values = flags.with_config(typed, known)
+    parsed = build_command({**merged, "method": "tools"}, set_values)
     return run_async(execute(parsed, as_json=as_json))
 
 
@@ -162,14 +162,17 @@ class ScoreCommand:
     progress: Style = "auto"
     workers: Processes | Cluster | None = None
     """The workers that judge; `None` to judge in this process."""
-    names_folder: bool = False
-    """Whether the folder was chosen automatically, so that its name is printed first."""
+    is_default_folder: bool = False
+    """Whether the run folder has its default name, which is then printed first."""
 
 
 def build_command(
-    typed: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
+    typed: dict[str, Any], set_values: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
-    """Make the command from its flags and `--set` pairs; `command` is its name in messages."""
+    """Make the command from flags and `--set` values, as `flags.with_config` returns both.
+
+    `command` is its name in messages.
+    """
     from textassay.evaluation.defaults import (
         check_keys,
         default_folder,
@@ -187,14 +190,14 @@ def build_command(
         find(method)
     models = with_default_model(typed.get("model") or {}, method)
     method = method or default_method(models)
-    out, is_new = typed.get("out"), "out" not in typed and not is_dry
-    if is_new:
+    out, is_default_folder = typed.get("out"), "out" not in typed and not is_dry
+    if is_default_folder:
         if "shard" in typed:
             raise ConfigurationError(
                 "--shard needs --out RUN/shard-I, beside the folders of the other shards"
             )
         out = default_folder(str(typed["data"]))
-    runtime, options = split_settings(chosen)
+    runtime, options = split_settings(set_values)
     # flags such as --n are options of the method, which the manifest must record
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: typed[name] for name in OPTION_FLAGS if name in typed}
@@ -217,7 +220,7 @@ def build_command(
     )
     if not is_dry:
         check_keys(request.models, request.settings)
-    return replace(to_command(request, typed), names_folder=is_new)
+    return replace(to_command(request, typed), is_default_folder=is_default_folder)
 
 
 def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
@@ -269,8 +272,6 @@ def _style(typed: Mapping[str, Any]) -> Style:
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
     """Execute the command, print the result and return the exit status."""
-    if command.names_folder:
-        say(f"run folder: {command.request.out}")
     with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
         if command.dry:
             await _dry_run(command, as_json=as_json)
@@ -289,6 +290,8 @@ async def _run(command: ScoreCommand) -> Run:
     began = False
     with as_stopped(command.request.out, lambda: began):
         async with _open_command(command) as session:
+            # a command that is refused makes no folder, and so names none
+            _say_folder(command)
             _say_before(session, command)
             began = True
             async with show_progress(lambda: session.engine.progress, command.progress):
@@ -298,6 +301,7 @@ async def _run(command: ScoreCommand) -> Run:
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
     from textassay.workers.driver import Followed, run_with_workers  # most runs need none
 
+    _say_folder(command)
     request, followed = command.request, Followed()
     with as_stopped(request.out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, command.progress):
@@ -310,6 +314,11 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 notify=print_notice,
                 notice=print_notice,
             )
+
+
+def _say_folder(command: ScoreCommand) -> None:
+    if command.is_default_folder:
+        say(f"run folder: {command.request.out}")
 
 
 def print_notice(line: str) -> None:

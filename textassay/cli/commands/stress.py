@@ -71,9 +71,9 @@ def stress(
 
     typed = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
-    read, chosen = flags.with_config(typed)
+    merged, set_values = flags.with_config(typed)
     flags.check_confidence(confidence)
-    parsed = build_command(read, chosen, command="stress")
+    parsed = build_command(merged, set_values, command="stress")
     if parsed.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(

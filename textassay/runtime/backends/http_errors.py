@@ -85,8 +85,9 @@ def parse_json(raw: bytes, server: ServerName) -> Any:
     """Return the JSON value of an answer.
 
     Raises:
-        PageAnswered: It is a web page.
-        MalformedResponse: It is no JSON.
+        PageAnswered: It is a web page, a stream of events or another text that is not meant as
+            JSON.
+        MalformedResponse: It is broken JSON, or nothing.
     """
     try:
         return orjson.loads(raw)
@@ -102,6 +103,9 @@ def parse_json(raw: bytes, server: ServerName) -> Any:
             with contextlib.suppress(ValueError):
                 return json.loads(raw)
         quoted = quote(raw, server.secrets, limit=120) or "(nothing)"
+        # no JSON value that a model's answer can be, wherever it was cut
+        if (beginning := as_text(raw[:4096]).lstrip()) and beginning[0] not in '{["':
+            raise _text_answered(beginning, quoted, server) from error
         raise MalformedResponse(f"{server.where} answered no valid JSON: {quoted}") from error
 
 
@@ -116,6 +120,17 @@ def page_answered(body: bytes | str, server: ServerName) -> PageAnswered:
         f"{server.where} answered with a web page in place of a model's answer: "
         f"{quote(_page_title(body), server.secrets)} (check api_base=: most often it ends in /v1)"
     )
+
+
+def _text_answered(text: str, quoted: str, server: ServerName) -> PageAnswered:
+    what, advice = (
+        "a text in place of a model's answer",
+        "check api_base=: most often it ends in /v1",
+    )
+    if text.startswith(("data:", "event:", ":", "id:", "retry:")):
+        what = "a stream of events, which no request asks for"
+        advice = "switch streaming off at the server or the proxy"
+    return PageAnswered(f"{server.where} answered with {what}: {quoted} ({advice})")
 
 
 def _page_title(body: bytes | str) -> str:
@@ -305,7 +320,8 @@ def _of_status(
         # redirects are never followed
         target = quote(headers.get("location", "elsewhere"), secrets)
         return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
-    if status == 404 or (status == 400 and FAULTS["model"].search(both)):
+    # 405 and 501: sites of files alone take no POST
+    if status in (404, 405, 501) or (status == 400 and FAULTS["model"].search(both)):
         return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
     if status == 408:
         return TimedOut(message)
@@ -324,8 +340,9 @@ def _of_status(
     if status == 500 and re.search(bad_field, both):
         return RequestRefused(message)
     # Clients of OpenAI and Anthropic repeat 409 and 425: a model that is being loaded, a request
-    # that came too early. Proxies answer 499 if the connection to the model was closed.
-    if status >= 500 or status in (409, 425, 499):
+    # that came too early. Proxies answer 499 if the connection to the model was closed, and servers
+    # of Hugging Face and SageMaker 424 if the model failed behind them.
+    if status >= 500 or status in (409, 424, 425, 499):
         return ServerFailed(message, status=status, retry_after=wait)
     refused.is_vague = status in (400, 422)
     return refused

@@ -29,6 +29,7 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
     NoLogprobs,
+    PageAnswered,
     Refusal,
     RequestRefused,
 )
@@ -55,15 +56,21 @@ UNUSABLE = (
 )
 """Errors of reading an answer that is not usable: its parts may be of any type."""
 
-FINISH: dict[str | None, FinishReason] = {
-    "stop": "stop",
-    "eos_token": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "content_filter": "filtered",
-}
+
+def finish_of(reason: object) -> FinishReason:
+    """Return why an answer ended, by the word of its server, which Gemini writes in capitals."""
+    # content_filter: RECITATION
+    word = str(reason).lower().partition(":")[0]
+    if word in ("stop", "eos_token"):
+        return "stop"
+    if word in ("length", "max_tokens", "max_output_tokens", "model_length"):
+        return "length"
+    # OpenAI; Gemini; Bedrock
+    filters = (
+        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
+        *("guardrail_intervened", "content_filtered"),
+    )
+    return "filtered" if word in filters else "other"
 
 
 def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
@@ -182,6 +189,11 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
     usage = read_usage(payload, price)
     try:
         choices = payload.get("choices") if is_object(payload) else None
+        if is_object(payload) and "choices" not in payload:
+            raise PageAnswered(
+                "the answer is not one of a model: it has no choices (check api_base=: most often"
+                " it ends in /v1)"
+            )
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
         read = [_sample(choice, request, usage) for choice in drop_broken_off(choices[: request.n])]
@@ -221,16 +233,17 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     message = choice["message"] if request.messages else choice
     text, thought = read_parts(message.get("content" if request.messages else "text"))
     called = message.get("tool_calls") if request.functions else None
-    if not text and not called and (reason == "content_filter" or _refusal_in(message)):
+    finish = finish_of(reason)
+    if not text and not called and (finish == "filtered" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
-    answer = read_answer(text, thought, FINISH.get(reason, "other"), request, usage)
+    answer = read_answer(text, thought, finish, request, usage)
     if called:
         # before the text, which may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
-            finish_reason="stop" if reason == "tool_calls" else FINISH.get(reason, "other"),
+            finish_reason="stop" if reason == "tool_calls" else finish,
             thought=answer.thought if answer else None,
             native=_native(message),
         )
@@ -298,7 +311,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
     refusals = [_refusal_in(choice.get("message") or {}) for choice in choices]
     if any(refusals):
         return declined(next(filter(None, refusals)))
-    if any(c.get("finish_reason") == "content_filter" for c in choices):
+    if any(finish_of(c.get("finish_reason")) == "filtered" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
         f"the answer contains no text (finish_reason {choices[0].get('finish_reason')!a})"
@@ -349,9 +362,11 @@ def read_logprobs(
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
-    # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity
+    # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways
+    # from Protobuf put in quotes
+    impossible = ("None", "-inf", "-Infinity")
     checked = (
-        (token, -9999.0 if value in (None, -math.inf) else check_logprob(value))
+        (token, -9999.0 if str(value) in impossible else check_logprob(value))
         for token, value in alternatives
     )
     return tuple(sorted(checked, key=lambda pair: -pair[1]))

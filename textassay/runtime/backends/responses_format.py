@@ -12,9 +12,9 @@ from typing import Any
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
-    FINISH,
     UNUSABLE,
     declined,
+    finish_of,
     merge_bodies,
     prefix_fields,
     put_images,
@@ -142,5 +142,5 @@ def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _finish_of(payload: Mapping[str, Any]) -> FinishReason:
     if payload.get("status") == "incomplete":
-        return FINISH.get((payload.get("incomplete_details") or {}).get("reason"), "other")
+        return finish_of((payload.get("incomplete_details") or {}).get("reason"))
     return "stop" if payload.get("status") in ("completed", None) else "other"

@@ -84,8 +84,8 @@ class Adaptation:
         """Whether an answer with log-probabilities has come."""
         self.has_probed = False
         """Whether probes have looked for a refused parameter, which they do once."""
-        self._answered_as: list[str] = []
-        """Names of the models that answers report, in order."""
+        self.answered_as: list[str] = []
+        """Names of the models that answers report, in order; a resumed run begins with its own."""
         self._omitted: set[str] = set()
         """Optional parameters that calls had and that were not sent."""
         self._tried: set[tuple[object, ...]] = set()
@@ -162,7 +162,7 @@ class Adaptation:
 
     def note_answer(self, call: Call, answer: AnyResponse) -> None:
         """Learn the model's name, and whether it thinks and sends log-probabilities."""
-        names = self._answered_as
+        names = self.answered_as
         if answer.model is not None and answer.model not in names:
             names.append(answer.model)
             if len(names) == 2:
@@ -221,8 +221,8 @@ class Adaptation:
         learned = self.learned.model_dump(
             include=RECORDED_TRAITS, exclude_defaults=True, mode="json"
         )
-        if len(self._answered_as) > 1:
-            learned["answered_as"] = list(self._answered_as)
+        if self.answered_as:
+            learned["answered_as"] = list(self.answered_as)
         return learned | ({"omitted": sorted(self._omitted)} if self._omitted else {})
 
     @cached_property

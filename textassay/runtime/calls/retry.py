@@ -201,7 +201,7 @@ class RetryingModel(Wrapper):
         def wait(state: tenacity.RetryCallState) -> float:
             nonlocal limited
             error = _error_of(state)
-            names_no_time = isinstance(error, RateLimited) and error.retry_after is None
+            names_no_time = isinstance(error, RateLimited) and not error.retry_after
             limited = limited + 1 if names_no_time else 0
             return self.wait_after(error, state.attempt_number, limited)
 
@@ -251,7 +251,8 @@ class RetryingModel(Wrapper):
 
         The last `limited` attempts came to a rate limit whose server names no time.
         """
-        if error.retry_after is not None:
+        # 0 is no time either: some limits are said in whole seconds, or end when a minute does
+        if error.retry_after:
             # spread, as all callers were given the same Retry-After
             return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
         if limited > 1:

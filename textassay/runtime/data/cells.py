@@ -201,6 +201,9 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
         FieldError: The cell looks like a list and is not readable as one.
     """
     stripped = text.strip()
+    if stripped[:1] == "<" and "Array>\n[" in stripped[:40]:
+        # <ArrowStringArray>\n['a', 'b']\nLength: 2, dtype: str, as pandas prints unique()
+        stripped = stripped.partition(">\n")[2].rpartition("\nLength: ")[0]
     begins_list = bool(_BEGINS_LIST.match(stripped))
     # "[1] says so [2]" is a text
     is_bracketed = stripped[:1] == "[" and stripped.find("]") == len(stripped) - 1

@@ -42,6 +42,7 @@ from textassay.runtime.data.material import (
     is_running_text,
     is_shown,
     meaning_of,
+    read_other_output,
     refuse_images_as_text,
     unread_names,
 )
@@ -241,6 +242,7 @@ class FieldReader:
         elif "output" not in fields and "output" not in layout.key_of:
             raise _no_output(row)
         if layout.is_pair:
+            read_other_output(fields, ImageReader(self._folder))
             self._read_preferences(fields, layout)
         return _validate(fields, layout, self._labels)
 

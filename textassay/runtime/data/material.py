@@ -325,10 +325,22 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     if answers is not None:
         fields.pop("output")
         messages = _in_order(messages, answers)
-        texts = (m.content for m in reversed(answers) if m.content.strip())
-        fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
+        fields["output"] = _text_of(answers)
     if messages:
         fields["messages"] = messages
+
+
+def _text_of(answers: Sequence[ConversationMessage]) -> str | None:
+    """Return the text of an output that is a list of messages."""
+    texts = (m.content for m in reversed(answers) if m.content.strip())
+    return last_answer(answers) or calls_as_text(answers) or next(texts, None)
+
+
+def read_other_output(fields: dict[str, Any], images: ImageReader) -> None:
+    """Take the text of a second output that is a list of messages, as for the first."""
+    meta = fields.get("meta") or {}
+    if (answers := _answer_messages(meta.get(OTHER_OUTPUT), images)) is not None:
+        fields["meta"] = {**meta, OTHER_OUTPUT: _text_of(answers)}
 
 
 def _is_chat(context: Any) -> bool:
