@@ -200,7 +200,7 @@ def build_command(
     runtime, options = split_settings(set_values)
     # flags such as --n are options of the method, which the manifest must record
     conversation_chars = options.pop("conversation_chars", None)
-    options |= {name: typed[name] for name in ("n", "temperature", "seed") if name in typed}
+    options |= {name: typed[name] for name in OPTION_FLAGS if name in typed}
     runtime |= settings_in(typed)
     given = {
         name: typed[flag.name or name]
@@ -325,6 +325,10 @@ def print_notice(line: str) -> None:
     say(with_flags(line))
 
 
+OPTION_FLAGS = ("n", "temperature", "seed")
+"""Flags of options that some methods have."""
+
+
 @contextmanager
 def settings_in_errors() -> Iterator[None]:
     """Name options and settings in the same way in errors: on the command line, both use --set."""
@@ -337,6 +341,9 @@ def settings_in_errors() -> Iterator[None]:
             raise ConfigurationError(
                 f"{error.name} is not set with --set; give {error.name}="
             ) from None
+        if error.name in OPTION_FLAGS:
+            message = f"this method takes no {error.name}; leave out {error.name}="
+            raise ConfigurationError(message) from None
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
