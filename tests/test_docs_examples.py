@@ -111,7 +111,7 @@ async def test_the_graph_of_the_readme_takes_the_median_and_passes_on_what_is_mi
 
 def test_a_sentence_is_scored_by_any_model_and_by_a_decision_model(tmp_path, monkeypatch) -> None:
     """Against servers on this machine in place of the providers."""
-    chat, decisions = (
+    decisions, chat = (
         shlex.split(line.removeprefix("$ ")) for line in readme_blocks("console")[0].splitlines()
     )
     monkeypatch.chdir(tmp_path)
