@@ -195,7 +195,7 @@ def test_python_takes_the_same_criteria(server, monkeypatch, name):
         return [score.aspect async for score in scores]
 
     assert asyncio.run(stream()) == [name]
-    with pytest.raises(ConfigurationError, match="scale= is of criteria"):
+    with pytest.raises(ConfigurationError, match="scale= needs criteria"):
         package.evaluate_sync(rows, scale="yes-no", model="direct/mock", settings=settings)
 
 
