@@ -195,7 +195,7 @@ def test_python_takes_the_same_criteria(server, monkeypatch, name):
         return [score.aspect async for score in scores]
 
     assert asyncio.run(stream()) == [name]
-    with pytest.raises(ConfigurationError, match="scale= is of criteria"):
+    with pytest.raises(ConfigurationError, match="scale= needs criteria"):
         package.evaluate_sync(rows, scale="yes-no", model="direct/mock", settings=settings)
 
 
@@ -291,7 +291,7 @@ def test_a_jury_of_the_file_gives_way_to_a_model_that_is_typed(data, server):
         ("--jury direct/a", "--jury takes two models or more"),
         ("--jury direct/a direct/b -m direct/c", "--jury names the models; leave out --model"),
         ("--jury direct/a direct/b --method g-eval", "--jury asks by the method jury"),
-        ("-m direct/a --scale yes-no", "--scale is of criteria, which are not given"),
+        ("-m direct/a --scale yes-no", "--scale needs criteria"),
         ("-m direct/a --criterion x --scale 5-1", "--scale must go up, such as 1-5"),
     ],
 )

@@ -115,7 +115,7 @@ def test_a_gate_hears_no_ratings_of_texts_that_were_not_judged(run, change):
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_no_score_is_exported_for_a_text_that_was_not_judged(run, tmp_path, form, change):
     data = Examples(changed(change))
-    with pytest.raises(DataError, match="another text than was judged under the id 'q0'"):
+    with pytest.raises(DataError, match="a different text from the judged one under the id 'q0'"):
         export_scores(run, form, tmp_path / "scores.js", data=data)
 
 

@@ -203,7 +203,7 @@ def test_criteria_that_depend_on_each_other_are_reported_once() -> None:
     ]
     info = Examples([{"output": "x", "rubric": rubric}, {"output": "y", "rubric": ["a"]}]).check()
     (told,) = info.notices
-    assert "in 1 of 2 rubrics criteria depend on each other in a circle (" in told
+    assert "in 1 of 2 rubrics, criteria depend on each other in a circle (" in told
     assert set(info.circle) == {"b", "c"}
     assert with_prerequisites(read_rubric(rubric), [True, True, False]) == [True, False, False]
     assert Examples([{"output": "x", "rubric": ["a"]}]).check().notices == ()

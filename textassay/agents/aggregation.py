@@ -1,4 +1,4 @@
-"""Makes scores: of one written rating, of several samples, or of parts that are scores themselves.
+"""Makes scores from one written rating, from several samples, or from other scores.
 
 Ratings are averaged; labels without an order are voted on, as their numbers have no mean; verdicts
 on a rubric add up to its share of points. A missing part is never a number: it is left out and
@@ -78,13 +78,13 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
         fields: The score's other fields.
     """
     text = sample.text.strip()
-    # An explanation that is nothing but the rating explains nothing.
+    # The rating alone is not an explanation.
     only_rating = text == sample.text[slice(*rating.span)]
     return Score(value=rating.value, explanation=None if only_rating else text, **fields)
 
 
 def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Score:
-    """Return the score for the label with most votes, named first as evidence; none in a tie."""
+    """Return the score for the label with most votes and the votes; a tie has no value."""
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
     if winner is None:
@@ -112,10 +112,10 @@ def from_samples(
         ratings: The rating that was read in each of them, or why there is none.
         evidence: Pieces before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
-        required: Share of the samples that must be usable, as of the parts of an average: the mean
-            of a minority says little, since recorded judges write longer where their rating cannot
-            be read, and rate otherwise.
-        fields: The score's other fields; they win over those that are made here.
+        required: Share of the samples that must be usable. The mean of a minority is biased:
+            recorded judges write longer answers, and rate differently, where their rating cannot be
+            read.
+        fields: The score's other fields, which replace equal ones made here.
     """
     values = [rating.value for rating in ratings if isinstance(rating, Rating)]
     summary = _summary(samples, ratings)
@@ -129,8 +129,8 @@ def from_samples(
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
     if len(values) < required * len(samples):
         message = (
-            f"only {len(values)} of {len(samples)} samples contain a usable rating, and those that"
-            " contain none may differ from them"
+            f"only {len(values)} of {len(samples)} samples contain a usable rating, and the "
+            "others may differ from them"
         )
         return Score.unscored("TooFewSamples", message, **fields)
     if labels:
@@ -167,7 +167,7 @@ class Average:
     signature: str = ""
     """Signature of the fused scores."""
     required: float = 0.5
-    """Share of the parts that must have a value, above 0 and at most 1."""
+    """Share of the parts that must have a value, in (0, 1]."""
 
     def __post_init__(self) -> None:
         if not 0 < self.required <= 1:
@@ -183,7 +183,7 @@ class Average:
         weights: Sequence[float] = (),
         evidence: Iterable[Json] = (),
     ) -> Score:
-        """Return the mean; its usage is that of its parts.
+        """Return the mean, with the usage of all parts.
 
         Args:
             example: The example.
@@ -200,7 +200,7 @@ class Average:
         about = common_fields(example, aspect, how="fused", signature=self.signature)
         about["usage"] = usage_of(parts)
         about["evidence"] = tuple(evidence) or tuple(map(as_evidence, parts))
-        # Before anything is averaged: an error may go away, and a mean without this part would be
+        # An error may go away when the run is resumed, but a mean without this part would be
         # kept.
         if error := broken_part(parts):
             return Score.unscored(error.type, error.message, outcome="error", **about)
@@ -216,7 +216,7 @@ class Average:
         if not total:
             raise ConfigurationError(f"all parts of {aspect.name!r} with a value have weight 0")
         mean = math.fsum(value * weight for value, weight in weighted) / total
-        # The rounding of a weighted sum can leave the range of its parts by a hair.
+        # Rounding can move a weighted sum slightly outside the range of its parts.
         mean = min(max(mean, min(values)), max(values))
         return Score(value=mean, **about)
 
@@ -251,7 +251,7 @@ def answer_evidence(
     kept: Iterable[str],
     without: Iterable[str] = ("explanation", "scale"),
 ) -> Json:
-    """Return the answer to a question as evidence, with what its own evidence says of it.
+    """Return the answer to a question as evidence, with the entries of its own evidence.
 
     Args:
         part: The answer.
@@ -278,7 +278,7 @@ def _map_value(part: Score, aspect: Aspect) -> float:
 
 
 def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
-    """Return why a part could not be asked for; `None` if all could."""
+    """Return the error of the first part that failed; `None` if no part failed."""
     for part in parts:
         if isinstance(part, Failure):
             return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
@@ -292,7 +292,8 @@ def _too_few(parts: Iterable[Score | Failure], message: str, about: dict[str, An
     missing = [part for part in parts if isinstance(part, Score) and part.value is None]
     kinds = {part.error.type for part in missing if part.error}
     kind = kinds.pop() if len(kinds) == 1 else "PartsMissing"
-    # all abstentions: the judge's evidence or opinion is missing, not its form
+    # all abstentions: the judge's evidence or opinion is missing, but its answers have the right
+    # form
     abstained = all(part.outcome == "abstained" for part in missing)
     outcome: Outcome = "abstained" if abstained else "invalid"
     return Score.unscored(kind, message, outcome=outcome, **about)
@@ -300,10 +301,10 @@ def _too_few(parts: Iterable[Score | Failure], message: str, about: dict[str, An
 
 @dataclass(frozen=True)
 class RubricTotal:
-    """The points of the criteria that are met, by the sum of the points above zero.
+    """The points of the criteria that are met, divided by the sum of the positive points.
 
-    A criterion counts as met only if those that it depends on are. A verdict that could not be
-    asked for makes the whole an error, so that a resumed run asks again.
+    A criterion counts as met only if its prerequisites are met. A failed request for a verdict
+    makes the whole an error, so that a resumed run asks again.
 
     """
 
@@ -312,8 +313,9 @@ class RubricTotal:
     required: float = 1.0
     """Share of the criteria that must have a verdict; the others are left out of both sums."""
     total: Literal["clipped", "raw"] = "clipped"
-    """`clipped`: 0 where faults outweigh; `raw`: below 0 then, as HealthBench counts each text, and
-    without a scale."""
+    """`clipped`: at least 0; `raw`: negative if faults outweigh, as HealthBench counts each text,
+    and without a scale.
+    """
 
     async def __call__(
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
@@ -350,7 +352,7 @@ class RubricTotal:
         met: Sequence[bool | None],
         about: dict[str, Any],
     ) -> Score:
-        """Return the score where too many verdicts are missing, and what it could have been."""
+        """Return the score if too many verdicts are missing, with the range of possible totals."""
         pairs = list(zip(rubric, met, strict=True))
         names = [one.id for one, known in pairs if known is None]
         ends = []
@@ -393,7 +395,7 @@ def _as_evidence(
 
 
 def _sum(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> Json:
-    """Return the note on what the points add up to."""
+    """Return the note on the sum of the points."""
     counted = [
         (one.points, known) for one, known in zip(rubric, met, strict=True) if known is not None
     ]

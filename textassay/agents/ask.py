@@ -31,10 +31,11 @@ from textassay.runtime.questions import Question
 from textassay.version import __version__
 
 REMINDER = "form_again"
-"""Prompt that follows an unusable answer: it asks for the wanted form, and nothing else.
+"""Prompt that follows an unusable answer and asks only for the required form.
 
-It is no part of prompt digests, so that runs and evaluators that were made without it can be
-continued and applied."""
+It is not part of prompt digests, so that runs and evaluators made without it can be continued and
+applied.
+"""
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
 
@@ -42,28 +43,27 @@ R = TypeVar("R")
 
 
 def reached_limit(sample: Sample, read: object = None) -> bool:
-    """Return whether a sample ended only because it was too long."""
+    """Return whether a sample ended because it reached the token limit."""
     return sample.finish_reason == "length"
 
 
 class Parsed(NamedTuple, Generic[R]):
-    """What a model answered to one prompt."""
+    """A model's answer to one prompt."""
 
     samples: tuple[Sample, ...]
-    """As many as were asked for."""
+    """The requested number of samples."""
     read: tuple[R, ...]
-    """Result of reading each of them."""
+    """The reading of each sample."""
     usage: Usage
-    """Cost of all requests, also of those whose answers were cut off."""
+    """Cost of all requests, including repeated ones."""
     truncated_tokens: int
-    """Tokens of the source that the model was not shown."""
+    """Tokens of the source that did not fit the prompt."""
     max_tokens: int
-    """Longest answer that the last request allowed."""
+    """`max_tokens` of the last request."""
     cut: bool
-    """Whether the answer is cut off even so."""
+    """Whether the last answer is cut off as well."""
     server_limit: int = 0
-    """Tokens after which the server ended a cut answer although more were allowed; 0 if it did
-    not."""
+    """Tokens after which the server cut an answer although more were allowed; 0 if it did not."""
     earlier: tuple[Parsed[R], ...] = ()
     """Unusable answers before this one, whose cost is part of `usage`."""
 
@@ -79,8 +79,9 @@ class Ask:
 
     model: Model
     prompt: str
-    """Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material` and
-    whatever the agent adds."""
+    """Prompt file, as for `prompts.render`; it gets `task`, `layout`, `material` and the agent's
+    own values.
+    """
     task: Task
     """The kind of text that is judged."""
     layout: Layout = "paper"
@@ -92,23 +93,23 @@ class Ask:
     seed: int | None = None
     """Seed of the sampling."""
     max_tokens: int = 512
-    """Longest answer in tokens; if it is cut off, the model is asked once more with four times as
-    many."""
+    """Longest answer in tokens; if it is cut off, the request is repeated with four times as many.
+    """
     profile: Profile = NO_PROFILE
-    """How this model is asked if it does not follow the papers' prompts."""
+    """How to prompt a model that does not follow the papers' prompts."""
     required: tuple[str, ...] = ()
     """Names of the sampling parameters that the user set: a server that refuses one stops the
     run."""
     is_single: bool = False
-    """Whether an example is asked about once, so that no other prompt begins like this one."""
+    """Whether each example has only one prompt, so that no other prompt shares its beginning."""
 
     @cached_property
     def template(self) -> PromptTemplate:
-        """The prompt as this model is shown it."""
+        """The prompt in this model's form."""
         return PromptTemplate(self.prompt, self.task, self.layout, self.profile)
 
     def prepare(self, example: Example) -> Example:
-        """Return the example with its texts as this model is shown them."""
+        """Return the example with its texts in this model's form."""
         return self.template.prepare(example)
 
     def render(self, example: Example | None = None, **values: Any) -> Prompt:
@@ -116,7 +117,7 @@ class Ask:
         return self.template.render(example, **values)
 
     def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
-        """Return 6 hex digits for the words that are sent, see `PromptTemplate.digest`.
+        """Return 6 hex digits of the prompt's words, see `PromptTemplate.digest`.
 
         Raises:
             PromptError: A file is missing or not a valid template.
@@ -137,16 +138,16 @@ class Ask:
         functions: tuple[Function, ...] = (),
         dry_run_answer: str = "",
     ) -> Parsed[R]:
-        """Ask, and once more with more tokens if every sample was cut off.
+        """Ask, and ask again with more tokens if every sample was cut off.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            is_cut: Returns whether a sample needs more tokens, given what was read in it; by
-                default if the model did not come to an end.
+            is_cut: Returns whether a sample needs more tokens, given its reading; by default if it
+                was cut off.
             n: Number of samples.
-            repeat: Which repeat of an equal request this is, so that no cache answers it.
-            max_tokens: Longest answer in tokens, if not `self.max_tokens`.
+            repeat: Number of earlier equal requests, so that no cache answers it.
+            max_tokens: Longest answer in tokens; `self.max_tokens` by default.
             logprobs: Alternatives to return with log-probabilities for every token.
             json_schema: JSON schema that the answer must satisfy.
             functions: Functions that the model may call in its answer.
@@ -173,8 +174,7 @@ class Ask:
                 response = await fill_up(response, send, call)
             samples = response.samples
             usage += response.usage
-            # read before the decision to ask again: a rating early in an answer that was cut off
-            # is a rating, too
+            # read before the decision to ask again: an early rating in a cut answer is valid
             parsed = tuple(map(read, samples))
             cut = all(map(is_cut, samples, parsed))
             server_limit = _server_limit(response, limit) if cut else 0
@@ -196,18 +196,18 @@ class Ask:
         retries: int,
         **request: Any,
     ) -> Parsed[R]:
-        """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
+        """Ask for one sample, until it is usable, retries run out, or the judge declines.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
             problem: Returns the problem of an answer; `None` if it is usable.
             again: Returns the prompt after an unusable answer, such as `remind_of(form)`.
-            retries: How often an unusable answer is asked for again.
+            retries: How often an unusable answer is requested again.
             request: Further arguments of `answer`.
 
         Returns:
-            The last answer; the others are its `earlier` ones.
+            The last answer; `earlier` has the others.
         """
         answer = await self.answer(prompt, read, **request)
         for _ in range(retries):
@@ -229,11 +229,11 @@ class Ask:
         dry_run_answer: str = "",
         **reading: Any,
     ) -> QuestionWording:
-        """Return the wording by which a model that writes is asked a typed question.
+        """Return the words of a typed question for a chat model.
 
         Args:
-            question: The question, with its options.
-            prompt: The prompt that words it.
+            question: The question and its options.
+            prompt: The prompt with the question.
             forms: How an answer may spell the options, in their order, by label.
             dry_run_answer: A well-formed answer.
             reading: How written answers are read, as fields of `QuestionWording`.
@@ -251,7 +251,7 @@ class Ask:
     def with_samples(self, n: int) -> Ask:
         """Return a copy that samples written answers in place of probabilities.
 
-        At temperature 1, which asks for the model's own distribution, unless the user set another.
+        The temperature is 1, the model's own distribution, unless the user set another.
         """
         is_set = "temperature" in self.required
         return replace(self, n=n, temperature=self.temperature if is_set else 1.0)
@@ -287,7 +287,7 @@ class Ask:
 
         Args:
             method: Name of the method.
-            prompt_digest: The result of `digest`.
+            prompt_digest: Result of `digest`.
             facts: Further facts that distinguish scores, in order; `True` adds the name alone, and
                 `False` nothing.
         """
@@ -296,7 +296,7 @@ class Ask:
             for name, fact in facts.items()
             if fact is not False
         ]
-        # fields that settings add to every request, such as its effort
+        # fields that settings add to every request, such as `effort`
         added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
         settings = [f"{name}:{value}" for name, value in added.items()]
         return "|".join(
@@ -321,14 +321,14 @@ class Ask:
 def _server_limit(response: Response, limit: int) -> int:
     """Return the tokens, without thoughts, of answers that were cut before `limit`; else 0."""
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
-    # of cached answers it is not known where they were cut
+    # cached answers do not record where they were cut
     is_asked = response.usage.calls > 0 and response.usage.cached_calls == 0
     is_clipped = is_asked and 0 < written < limit * len(response.samples)
     return written // len(response.samples) if is_clipped else 0
 
 
 def remind_of(form: str, labels: tuple[str, ...] = ()) -> Callable[[Prompt, Parsed[Any]], Prompt]:
-    """Return how a chat goes on after an unusable answer: with a reminder of the wanted form.
+    """Return a function that continues a chat after an unusable answer with a reminder of the form.
 
     Args:
         form: `number`, `letters`, `stars`, `ratings`, `json` or `list`.
@@ -351,7 +351,7 @@ def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:
-    """Return as evidence that a local model was not shown the end of a source; empty for 0."""
+    """Return a note that the end of a source did not fit a local model's prompt; empty for 0."""
     if not tokens:
         return ()
     return (
@@ -367,7 +367,7 @@ AUTO = "|how:auto|"
 
 
 def signature_of_parts(signature: str, parts: Iterable[Score | Failure]) -> str:
-    """Return the signature of a score made of parts, whose own say how they were obtained."""
+    """Return the signature of a score made of parts, with the `how` of the parts."""
     if AUTO not in signature:
         return signature
     scores = [part for part in parts if isinstance(part, Score) and part.signature]

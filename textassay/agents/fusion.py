@@ -1,11 +1,11 @@
-"""Fusion-Eval's agents: assistant evaluators, the plan of their use, the fusion of their scores.
+"""Fusion-Eval's agents: assistant evaluators, the plan for them, the fusion of their scores.
 
 A planner writes which assistant evaluators serve which criterion, and the steps of judging
-(section 2); a plan that names something unknown is asked for again. A judge rates all aspects in
-one answer, given plan and scores; several answers are sampled and averaged. Or the scores
-themselves are averaged, each mapped from its own scale to 0-1 first: AVG, LLMSel and CorrW
-(section 3.2). With CorrW the weight of a scorer is its Pearson correlation with people's ratings;
-scores that fall as ratings rise are reversed.
+(section 2); a plan with unknown names is requested again. Given plan and scores, a judge rates all
+aspects in one answer; several answers are sampled and averaged. AVG, LLMSel and CorrW (section 3.2)
+average the scores themselves, each mapped from its own scale to 0-1. With CorrW the weight of a
+scorer is its Pearson correlation with people's ratings; scores that fall as ratings rise are
+reversed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AssistantDescription(Message):
     scale: Scale | None = None
     """Lowest and highest value; `None` if unbounded."""
     higher_is_better: bool = True
-    """Whether a high value speaks for the text."""
+    """Whether high values are good."""
     signature: str = ""
     """The tool's signature."""
 
@@ -81,7 +81,7 @@ class AssistantDescription(Message):
 
 
 def reading_of(score: Score) -> str:
-    """Return a tool's score as text for a prompt, or that it is missing and why."""
+    """Return a tool's score as text for a prompt, or the reason why it is missing."""
     if score.error:
         return f"missing ({score.error.type})"
     # four digits: more would suggest a precision that no tool has, and cost tokens
@@ -111,7 +111,7 @@ def as_assistance(score: Score, selected: bool | None) -> Json:
 
 AGAIN_PROMPT = "fusion_eval_plan_again"
 OVERALL = "overall"
-"""Name of the aspect that sums up the others; plans need not name evaluators for it."""
+"""Name of the aspect that summarizes the others; plans may omit evaluators for it."""
 _STEPS = (
     "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
     (
@@ -139,7 +139,7 @@ def criteria_of(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
 
 
 def is_overall(aspect: Aspect) -> bool:
-    """Return whether an aspect sums up the others."""
+    """Return whether an aspect summarizes the others."""
     return slug(aspect.name) == OVERALL
 
 
@@ -148,15 +148,15 @@ class Planner:
     """Asks a model for the plan of a task."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `criteria` and `tools` as well."""
+    """Model and prompt; the prompt also gets `criteria` and `tools`."""
     tools: tuple[AssistantDescription, ...]
     """The assistant evaluators."""
     repairs: int = 1
-    """How often an unusable plan is asked for again, with a word on what is wrong with it."""
+    """How often an unusable plan is requested again, with its faults."""
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for everything that shapes the plan, such as the model."""
+        """6 hex digits of everything that affects the plan, such as the model."""
         ask = self.ask
         tools = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
         names = tuple(aspect.name for aspect in ask.task.aspects)
@@ -164,9 +164,9 @@ class Planner:
         return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
     async def __call__(self) -> Plan | RefusedPlan:
-        """Return the plan, or why there is none.
+        """Return the plan, or the reason why it is refused.
 
-        The last attempt still names unknown tools then, or omits a criterion.
+        A refused plan names unknown tools or omits a criterion, even in the last attempt.
         """
         aspects = self.ask.task.aspects
         criteria = criteria_of(aspects)
@@ -240,12 +240,12 @@ DIRECT = "direct"
 
 @dataclass(frozen=True)
 class ToolAverage:
-    """Averages the scores of all tools, or of those that a plan names, and of a direct judgment."""
+    """Averages the scores of all tools, or of the plan's tools, and of a direct judgment."""
 
     assistants: tuple[AssistantDescription, ...]
     """The tools, in the order of their scores."""
     ranges: Mapping[str, Scale] = field(default_factory=dict)
-    """Values that count as 0 and 1, by tool, for tools whose scale has no ends."""
+    """Values that map to 0 and 1, by tool, for tools with an unbounded scale."""
     signature: str = ""
     """Signature of the fused scores."""
     required: float = 0.5
@@ -275,8 +275,8 @@ class ToolAverage:
             example: The example to judge.
             aspect: The aspect to judge it on.
             assistance: The tools' scores, in the order of `assistants`.
-            plan: The plan whose choice of tools counts (LLMSel); `None` for all of them (AVG).
-            direct: A judge's own score, which is averaged in.
+            plan: The plan that selects tools (LLMSel); `None` for all tools (AVG).
+            direct: A judge's own score, as one more scorer.
             weights: Correlation of each scorer with ratings (CorrW), whose size is its weight;
                 `None` for equal weights.
         """
@@ -298,7 +298,7 @@ class ToolAverage:
             for entry in entries:
                 entry["correlation"] = weights[entry["text"]]
             named = zip((entry["text"] for entry in entries), parts, strict=True)
-            # a scorer that does not vary with the ratings is not missed either
+            # scorers without a correlation are not needed
             used = [
                 (_reverse(part) if r < 0 else part, abs(r))
                 for name, part in named
@@ -323,7 +323,7 @@ class ToolAverage:
             if selected is not False:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
                 entries[-1]["mapped"] = mapped.value
-                # a tool's cost serves all aspects: none claims it
+                # a tool's cost serves all aspects, so it is not on any of them
                 parts.append(mapped.model_copy(update={"usage": NO_USAGE}))
         return entries, parts
 
@@ -339,7 +339,7 @@ def _reverse(part: Score | Failure) -> Score | Failure:
 def problem_before(
     example: Example, assistance: list[Score], plan: Plan | RefusedPlan | None
 ) -> dict[str, Any]:
-    """Return why no score is possible, as arguments of `Score.unscored`; empty if one is."""
+    """Return why there is no score, as arguments of `Score.unscored`; empty if there is one."""
     if not example.output.strip():
         return EMPTY.model_dump()
     if isinstance(plan, RefusedPlan):
@@ -359,15 +359,17 @@ class LLMFuser:
     """Rates one example on several aspects at once, given the assistant evaluators' scores."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `criteria`, `overall`, `assistants` and `plan` as well.
-    Every answer rates all aspects of its task."""
+    """Model and prompt; the prompt also gets `criteria`, `overall`, `assistants` and `plan`. Every
+    answer rates all aspects of its task.
+    """
     assistants: tuple[AssistantDescription, ...]
     """The tools, in the order of their scores."""
     method: str = "fusion-eval"
     """Name for signatures."""
     parse_retries: int = 1
-    """How often a single sample that omits an aspect is asked for again; of several samples the
-    others count."""
+    """How often a single sample that omits an aspect is requested again; if there are several
+    samples, the others are used.
+    """
     max_tokens: int | None = None
     """Longest answer in tokens; `None` to derive it from the number of aspects."""
     variant: str = ""
@@ -381,7 +383,7 @@ class LLMFuser:
 
     @cached_property
     def prompt_digest(self) -> str:
-        """6 hex digits for the words that are sent apart from the example's own."""
+        """6 hex digits of the prompt's words, without the example's texts."""
         task = self.ask.task
         tools = tuple((a.name, a.description, a.range, a.signature) for a in self.assistants)
         names = tuple(aspect.name for aspect in task.aspects)
@@ -389,7 +391,7 @@ class LLMFuser:
 
     @cached_property
     def signature(self) -> str:
-        """What makes scores comparable: method, model, words, tools, plan, sampling and version."""
+        """Signature of the scores: method, model, words, tools, plan, sampling and version."""
         facts = {"how": self.how, **self.ask.sampling}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
 
@@ -404,18 +406,18 @@ class LLMFuser:
 
         If no sample has a usable rating, the score has no value.
 
-        The judge is always asked about all aspects of the task, so that a score does not depend on
-        which of them are wanted. No score has the cost of the calls.
+        Every request is about all aspects of the task, so that a score does not depend on the
+        requested aspects. The scores do not include the cost of the calls.
 
         Args:
             example: The example to judge.
-            aspects: The aspects of the task that are wanted.
+            aspects: The requested aspects of the task.
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
         """
         example = self.ask.prepare(example)
         shared: Json = {"how": self.how, "signature": self.signature}
-        # before the judge is asked: its answer would be paid for and thrown away
+        # before the judge is called, whose answer would be wasted
         if problem := problem_before(example, assistance, plan):
             return leave_unscored(example, aspects, problem, **shared)
         assert not isinstance(plan, RefusedPlan)
@@ -439,12 +441,12 @@ class LLMFuser:
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
-        """The aspects whose ratings are read, with an overall one, which judges add unasked."""
+        """The aspects whose ratings are read, including an overall one, which judges often add."""
         aspects = self.ask.task.aspects
         if any(map(is_overall, aspects)):
             return aspects
-        # else it would be taken for the rating of the aspect before it
-        definition = "an overall rating that nobody asked for"
+        # otherwise it would be read as the rating of the preceding aspect
+        definition = "an overall rating that was not requested"
         return (*aspects, Aspect(name=OVERALL, definition=definition, scale=(-1e6, 1e6)))
 
     @cached_property
@@ -475,7 +477,7 @@ class LLMFuser:
         return "\n\n".join(lines)
 
     async def _ask(self, prompt: Prompt) -> Parsed[JointAnswer]:
-        """Ask for `n` samples; a single incomplete sample is asked for again."""
+        """Ask for `n` samples; a single incomplete sample is requested again."""
         request: dict[str, Any] = {
             # a rating with a few sentences for each aspect, and some words around them
             "max_tokens": self.max_tokens or 128 + 160 * len(self.ask.task.aspects),
@@ -489,10 +491,10 @@ class LLMFuser:
         )
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
-        """Return why a rating is missing, and that one was declined only if no other is missing."""
+        """Return the problem of an answer; "declined" only if no other rating is missing."""
         ratings = answer.read[0].ratings[: len(self.ask.task.aspects)]
         problems = [rating.reason for rating in ratings if isinstance(rating, NoRating)]
-        # only omissions are worth another call
+        # only for omissions another call may help
         return next((one for one in problems if one != DECLINED), DECLINED if problems else None)
 
     def _read(self, sample: Sample) -> JointAnswer:
@@ -509,7 +511,7 @@ class LLMFuser:
         read: Sequence[JointAnswer],
         evidence: tuple[Json, ...],
     ) -> Score:
-        """Return the score for the aspect at a place of the task's."""
+        """Return the score for the aspect at a position in the task."""
         found = (joint.ratings[place] for joint in read)
         ratings = [one if isinstance(one, NoRating) else Rating(one, (0, 0)) for one in found]
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
@@ -520,7 +522,7 @@ class LLMFuser:
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
         explained = [(at, text) for at in usable if (text := _explanation(read[at].texts[place]))]
-        # no single explanation explains the mean of several samples, so all become evidence
+        # a mean of several samples has all their explanations as evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]
             evidence = (*evidence, *entries)
@@ -573,7 +575,7 @@ class TypedFuser:
 
         Args:
             example: The example to judge.
-            aspects: The aspects of the task that are wanted.
+            aspects: The requested aspects of the task.
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
         """
@@ -606,7 +608,7 @@ def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
 
 
 def _explanation(text: str) -> str:
-    """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
+    """Return a judge's explanation of one aspect without `Score: 4 Explanation:`."""
     # "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
     rating = (
         r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
@@ -620,7 +622,7 @@ def _explanation(text: str) -> str:
 
 
 def _count_notes(notes: list[Json]) -> list[Json]:
-    """Return notes on several samples, each once with how often it came."""
+    """Return notes on several samples, each once with its count."""
     counts = Counter((note["text"], note["problem"]) for note in notes)
     return [{"text": text, "problem": why, "samples": n} for (text, why), n in counts.items()]
 

@@ -1,8 +1,8 @@
-"""Has a judge look things up before it decides: a bounded loop of typed messages.
+"""Lets a judge search the material before its verdict: a bounded loop of typed messages.
 
 In each step the judge lists, searches or reads a part of the material, or gives its verdict. Every
-finding of the verdict cites a passage, which `CitationCheck` looks up in the parts that the judge
-has read; it asks no model.
+finding of the verdict cites a passage. `CitationCheck` looks it up in the parts that the judge has
+read, without a model.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class FinalVerdict(Action):
 
 
 class Inquiry(Message):
-    """How a judge came to its verdict on one aspect, or why it came to none."""
+    """A judge's inquiry about one aspect, with its verdict or why there is none."""
 
     aspect: Aspect
     """The aspect that was judged."""
     verdict: FinalVerdict | None = None
     """The verdict, before its citations are looked up."""
     problem: ScoreError = EMPTY
-    """Why there is no verdict, if there is none."""
+    """Why there is no verdict, if it is missing."""
     excerpts: tuple[Excerpt, ...] = ()
     """Parts of the material that the judge was shown, word for word."""
     absent: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ def verify(
 
 @dataclass(frozen=True)
 class CitationCheck:
-    """Makes a score of a verdict, which has no value if it cites something that was not read."""
+    """Makes a score of a verdict; it has no value if the verdict cites a text that was not read."""
 
     signature: str = ""
     """Signature of the scores."""
@@ -331,12 +331,12 @@ class Investigator:
     max_steps: int = 12
     """Most requests, including the one for the verdict."""
     retries: int = 1
-    """How often in a row an answer that is not an action is asked for again."""
+    """How many consecutive answers without an action are answered with a reminder."""
     functions: bool = False
     """Whether the actions are offered as functions as well, which the model may call."""
 
     async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
-        """Return the verdict with all that was read, or why there is no verdict."""
+        """Return the verdict with everything that was read, or why there is no verdict."""
         if not material.sections or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect)
         loop = _Loop(self, material, aspect)
@@ -363,7 +363,7 @@ class Investigator:
 
 
 class _Loop:
-    """Actions of one judge so far, and the material that it has seen."""
+    """The previous actions of one judge, and the material that it has seen."""
 
     def __init__(self, judge: Investigator, material: SectionIndex, aspect: Aspect) -> None:
         self._judge, self._material, self._aspect = judge, material, aspect
@@ -372,10 +372,10 @@ class _Loop:
         self._steps: list[Json] = []
         self._usage = NO_USAGE
         self._unread = 0
-        """Answers in a row that are no action."""
+        """Number of consecutive answers without an action."""
 
     def opening(self) -> Prompt:
-        """Return the prompt: output and source as far as there is room, and a list of the rest."""
+        """Return the prompt: output and source up to the limit, and a list of the rest."""
         ask = self._judge.ask
         for name in ("source", OUTPUT):
             if self._material.within(name):
@@ -428,7 +428,7 @@ class _Loop:
         return self._end(answer, problem=ScoreError(type="NoVerdict", message=message))
 
     def _refuse(self, action: NoAction, answer: Parsed[Any], left: int) -> Found | Inquiry:
-        """Return the note on an answer that is no action, or the end of the inquiry."""
+        """Return the note on an answer without an action, or the end of the inquiry."""
         if answer.cut:
             note = f"Your answer was cut after {answer.max_tokens} tokens. Be brief."
             action = NoAction(problem="CutOff", note=note)
@@ -454,7 +454,7 @@ class _Loop:
         )
 
     def dry_run_answer(self, left: int) -> str:
-        """Return the answer that costs most: the longest section in each step, then a verdict."""
+        """Return the most expensive answer: the longest section in each step, then a verdict."""
         if left:
             longest = max(self._material.sections, key=lambda section: len(section.text))
             return json.dumps({"action": "read", "where": longest.name, "start": 0})
@@ -492,7 +492,7 @@ def _parse_action(fields: Json) -> Look | FinalVerdict | NoAction:
 
 
 def _fields_of(value: JsonObject) -> Json:
-    """Return the fields of an action, however the model wraps them; empty if there is no action."""
+    """Return the fields of an action, nested or not; empty without an action."""
     parts = [value]
     given = {normalize_key(key): held for key, held in value.items()}
     if isinstance(inner := given.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
@@ -508,7 +508,7 @@ def _fields_of(value: JsonObject) -> Json:
     if name not in ACTIONS:
         return {}
     if any("score" in part.contradicted for part in parts):
-        given["score"] = None  # a verdict that says two things says neither
+        given["score"] = None  # a verdict with two different values is unusable
     return {key: held for key, held in given.items() if held is not None} | {"action": name}
 
 

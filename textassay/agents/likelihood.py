@@ -1,9 +1,9 @@
-"""How likely a model finds a text (GPTScore): the prompts before the text, and the score.
+"""The likelihood of a text under a model (GPTScore): the prompts before the text, and the score.
 
 The words of GPTScore's tables (aspects in sentences; templates, directions and questions by kind of
 task) fill the template T(d, a, S) for an example and an aspect. An aspect that is not in the table,
-or that has a known name with another definition, is described by its definition. The score is the
-sum over tokens of w_t log p(h_t | h_<t, T) (section 3.2).
+or whose definition differs from the table's, is described by its definition. The score is the sum
+over tokens of w_t log p(h_t | h_<t, T) (section 3.2).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Qualities(Message):
     """Aspects in the words of prompts."""
 
     aspects: tuple[Quality, ...]
-    """Each under names that no other one has."""
+    """Qualities with distinct names."""
     definitions: frozenset[str] = frozenset()
-    """Definitions, besides their own, for which these words may be used."""
+    """Further definitions for which these words may be used."""
 
     def find(self, name: str) -> Quality | None:
         """Return the quality of this name, if there is one."""
@@ -73,7 +73,7 @@ class Qualities(Message):
         return next((quality for quality in self.aspects if folded in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
-        """Return the quality for an aspect; one of unknown definition is described by it."""
+        """Return the quality for an aspect; an unknown definition becomes its description."""
         known = self.find(aspect.name)
         # an aspect of a known name with a definition of its own means something else: published
         # words about that name would not ask for it
@@ -82,7 +82,7 @@ class Qualities(Message):
         return describe(aspect)
 
     def select(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
-        """Return the qualities of these names, which may also be names of the given aspects."""
+        """Return the qualities with these names, or of the given aspects with these names."""
         own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         qualities = []
         for name in names:
@@ -95,7 +95,7 @@ class Qualities(Message):
 
 
 def describe(aspect: Aspect) -> Quality:
-    """Return the quality of an aspect that is not in the table; high means much of it."""
+    """Return the quality of an aspect that is not in the table, in the direction of its scale."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
     clause = f"{does} {aspect.name} ({meaning})"
@@ -126,7 +126,7 @@ class Wording(Message):
     instruction: str = ""
     """Words before the text, with `{object}`."""
     afterwards: str = ""
-    """The same words, but for after the text."""
+    """The words after the text, if they differ."""
     cue: str
     """Words between the given text and the scored one."""
     between: str = "\n\n"
@@ -135,7 +135,7 @@ class Wording(Message):
     """By aspect, a published prompt word for word, with `{given}` and `{scored}`; replaces
     `instruction`."""
     printed: dict[str, str] = {}
-    """The same as a paper prints it, if its authors ran another; for the profile `paper`."""
+    """The prompt as printed, if the authors ran another; for the profile `paper`."""
 
     @model_validator(mode="after")
     def _has_places(self) -> Wording:
@@ -185,7 +185,7 @@ class TaskWords(Message):
     @model_validator(mode="before")
     @classmethod
     def _both_directions(cls, content: Any) -> Any:
-        """Take a template named `ref-both` for both directions between hypothesis and reference."""
+        """Use a template named `ref-both` for both directions between hypothesis and reference."""
         templates = dict(content.get("templates", {})) if isinstance(content, dict) else {}
         both = templates.pop("ref-both", None)
         if not both:
@@ -198,7 +198,7 @@ class Protocols(Message):
 
     tasks: dict[str, TaskWords] = {}
     default: TaskWords
-    """For other tasks, and for words that a task's own table lacks."""
+    """For other tasks, and for words missing in a task's own table."""
     conversation: str = ""
     """Words before a boolean question about a conversation."""
 
@@ -224,7 +224,7 @@ Scored = Literal["output", "yes"]
 
 
 class ScoredText(Message):
-    """A text whose probability is asked for, and the prompt before it."""
+    """A text to score, and the prompt before it."""
 
     direction: str
     """A direction, or `question`."""
@@ -235,13 +235,11 @@ class ScoredText(Message):
     scored: str = Field(min_length=1)
     """The scored text, with the space before it."""
     alone: str | None = None
-    """The prompt without the given text, if the text's probability by itself is to be
-    subtracted."""
+    """The prompt without the given text, if the unconditional probability is subtracted."""
     reference: int | None = None
-    """Which of the references that are not blank is used, from 0."""
+    """Index of the reference, from 0, among the references that are not blank."""
     source: str | None = None
-    """The part of the prompt that may be cut at its end if not all of it fits a local
-    model."""
+    """The part of the prompt that may be cut at its end if it does not fit a local model."""
 
 
 class Passages(Message):
@@ -249,7 +247,7 @@ class Passages(Message):
 
     items: tuple[ScoredText, ...] = ()
     missing: ScoreError | None = None
-    """Why there are none."""
+    """Why there are no passages."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +257,7 @@ class PassageWriter:
     template: PromptTemplate
     """The prompt file."""
     words: TaskWords
-    """How prompts of this task read."""
+    """The words of this task's prompts."""
     qualities: Qualities
     """Aspects in words."""
     direction: Directions = "default"
@@ -267,13 +265,13 @@ class PassageWriter:
     scored: Scored = "output"
     """Whether the text itself is scored or the answer to a question about it."""
     instruct: bool = True
-    """Whether task and aspect are described at all."""
+    """Whether the prompt describes task and aspect."""
     combined: tuple[Quality, ...] = ()
-    """Aspects whose definitions are added to the one of the judged aspect."""
+    """Aspects whose definitions are added to the judged aspect's."""
     demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
-    """Examples shown before, by aspect id; they are not judged themselves."""
+    """Demonstrations in the prompt, by aspect id; they are not judged."""
     alone: bool = False
-    """Whether to ask for the text's probability by itself as well."""
+    """Whether to request the text's unconditional probability as well."""
 
     @property
     def printed(self) -> bool:
@@ -281,12 +279,12 @@ class PassageWriter:
         return self.template.profile.printed
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
-        """Return the passages, or why there are none.
+        """Return the passages, or the reason why there are none.
 
         Raises:
-            ConfigurationError: A demonstration lacks what this aspect needs.
+            ConfigurationError: A demonstration lacks a text that this aspect needs.
         """
-        # the prompt contains its answer, so its likelihood would mean nothing
+        # the prompt contains its answer, so its likelihood would be meaningless
         if any(_same(example, shown) for shown in self._demonstrations(aspect)):
             message = "this example is shown as a demonstration, so it is not judged"
             return Passages(missing=ScoreError(type="Demonstration", message=message))
@@ -308,7 +306,9 @@ class PassageWriter:
         if self.direction != "default":
             return (cast(Direction, self.direction),)
         if self.template.takes_plain_texts and not self.printed:
-            return ("src-hypo",)  # a profile's own words: the table's choices are for the paper's
+            return (
+                "src-hypo",
+            )  # the table's directions belong to the paper's words, not to a profile's
         known = self.words.directions.get(self.qualities.of(aspect).name)
         return (known.direction if known else "src-hypo",)
 
@@ -384,7 +384,7 @@ class PassageWriter:
 
     def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
         asks = self.template.task.asks
-        # a response can only be asked about within its conversation
+        # a question about a response needs its conversation
         if asks == "response" and not (example.source or "").strip():
             return _missing("source")
         if quality.needs_context and not (example.context or "").strip():
@@ -407,7 +407,7 @@ class PassageWriter:
         return Passages(items=(passage,))
 
     def _question_text(self, aspect: Aspect, quality: Quality) -> str:
-        """Return the paper's boolean question (dialogue), else the aspect's, else a made one."""
+        """Return the paper's boolean question (dialogue), the aspect's own, or a template's."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         asks = self.template.task.asks
         if not others:
@@ -507,17 +507,17 @@ class Likelihood(Message):
     given: ContinuationResponse
     """The tokens of the text with their probabilities after the prompt."""
     alone: ContinuationResponse | None = None
-    """The same after the prompt without the given text, if asked for."""
+    """The tokens after the prompt without the given text, if requested."""
 
     @property
     def usage(self) -> Usage:
-        """What both answers cost."""
+        """Cost of both answers."""
         return self.given.usage + (self.alone.usage if self.alone else NO_USAGE)
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if it is known.
+        """Return the weighted sum of log-probabilities, minus the unconditional one if it is known.
 
-        If `normalized`, the weighted sum of each token's `surprise_reduction` in its place.
+        If `normalized`, return the weighted sum of each token's `surprise_reduction` instead.
         """
         if self.alone and normalized:
             return _sum_reduction(self.given, self.alone) / _count(self.given, weights)
@@ -531,7 +531,7 @@ def _count(answer: ContinuationResponse, weights: TokenWeights) -> int:
 
 @dataclass(frozen=True)
 class LikelihoodReader:
-    """Asks a model how likely passages are."""
+    """Requests the likelihoods of passages from a model."""
 
     model: Model
 
@@ -572,15 +572,16 @@ class LikelihoodScorer:
     signature: str = ""
     """Signature of the scores."""
     normalized: bool = False
-    """Whether a token counts by the share of its surprise that the given text removes, not by
-    nats."""
+    """Whether a token counts by the removed share of its surprise (`surprise_reduction`), not by
+    nats.
+    """
 
     async def __call__(
         self, example: Example, aspect: Aspect, passages: Passages, likelihoods: list[Likelihood]
     ) -> Score:
         """Return the score, a signed log-probability without a scale.
 
-        It has no value if there was no passage.
+        It has no value without passages.
         """
         about = common_fields(
             example, aspect, how="loglikelihood", signature=self.signature, scale=None
@@ -627,9 +628,9 @@ def surprise_reduction(given: float, alone: float) -> float:
     """Return the share of a token's surprise that the given text removes, from -1 to 1.
 
     The pointwise mutual information of token and given text in units of the token's own
-    information, which bounds it above (normalized PMI, Bouma 2009). The smallest unit is 1 nat: a
-    small gain on a token that the model expects anyway would be a large share. Unlike with nats, a
-    single rare token that was copied, or missed, cannot outweigh all the others.
+    information, which bounds it above (normalized PMI, Bouma 2009). The unit is at least 1 nat,
+    since otherwise a small gain on an expected token would be a large share. Unlike with nats, a
+    single rare token cannot outweigh all others.
     """
     return max(-1.0, (given - alone) / max(-alone, 1.0))
 

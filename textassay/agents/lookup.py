@@ -1,8 +1,8 @@
 """An example's material as sections and windows that can be listed, searched and read in parts.
 
-A judge that is shown a whole text sees a long one shortened. A judge that looks things up sees the
-parts that it asks for, word for word; one that checks a claim sees the windows closest to it, as
-FActScore retrieves passages (arXiv 2305.14251, section 4). Nothing here asks a model.
+Prompts shorten long texts. A judge that searches reads the requested parts word for word; a judge
+that checks a claim reads the windows closest to the claim, as FActScore retrieves passages (arXiv
+2305.14251, section 4). This module calls no model.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _windows(text: str, words: int) -> list[str]:
 def closest(claim: str, windows: Sequence[str], most: int) -> list[int]:
     """Return the indices of the windows closest to a claim by BM25, the closest first.
 
-    With the usual parameters (Robertson and Zaragoza 2009, section 3.2).
+    The parameters are the usual ones (Robertson and Zaragoza 2009, section 3.2).
     """
     k1, b = 1.2, 0.75
     counts = [Counter(_words(text)) for text in windows]
@@ -93,7 +93,7 @@ def _words(text: str) -> list[str]:
 OUTPUT = "output"
 """Name of the section with the text to judge."""
 MAX_PLACES = 10
-"""Places that a search shows."""
+"""Number of places that a search shows."""
 
 
 class Section(Message):
@@ -110,7 +110,7 @@ class Section(Message):
 
 
 class Excerpt(Message):
-    """A part of a section as a judge was shown it."""
+    """A part of a section that a judge has read."""
 
     section: str
     """Name of the section."""
@@ -119,7 +119,7 @@ class Excerpt(Message):
     text: str
     """The characters, unchanged."""
     length: int
-    """Characters of the whole section."""
+    """Length of the whole section in characters."""
 
     @property
     def end(self) -> int:
@@ -138,7 +138,7 @@ class Found(NamedTuple):
     """The result of a look into the material."""
 
     note: str
-    """Message to the judge, such as what is left to read."""
+    """Message to the judge, such as the remaining sections."""
     excerpts: tuple[Excerpt, ...] = ()
     """Parts of sections, word for word."""
     listing: str = ""
@@ -159,9 +159,9 @@ class SectionIndex(Message):
         return tuple(section.name for section in self.sections)
 
     def within(self, name: str) -> list[Section]:
-        """Return the section of a name and those below it: `turn 4` holds `turn 4, call 1`.
+        """Return the section of a name and its subsections: `turn 4` includes `turn 4, call 1`.
 
-        All of them for an empty name; `turn` and `passage` mean all turns and passages.
+        An empty name means all sections; `turn` and `passage` mean all turns and passages.
         """
         plain = _plain(name)
         if not plain:
@@ -174,7 +174,7 @@ class SectionIndex(Message):
         ]
 
     def unknown(self, name: str) -> Found:
-        """Return the answer to a name that no section has."""
+        """Return the message about an unknown name."""
         turns = max((section.turn for section in self.sections), default=0)
         known = [section.name for section in self.sections if not section.turn]
         known += [f"turn 1 to turn {turns} and what list shows of each"] if turns else []
@@ -183,7 +183,7 @@ class SectionIndex(Message):
     def list(self, within: str = "", start: str = "", *, chars: int) -> Found:
         """Return the names of sections with their sizes and beginnings.
 
-        Of a conversation that is too long for that, its turns in a line each.
+        If a conversation is too long for this, list its turns, each in one line.
 
         Args:
             within: Only the sections below this name.
@@ -211,11 +211,11 @@ class SectionIndex(Message):
         return Found("That is all.", listing="\n".join(shown))
 
     def read(self, where: str, start: int = 0, *, chars: int) -> Found:
-        """Return a section with those below it, or as much of them as may be shown.
+        """Return a section with its subsections, up to the limit.
 
         Args:
             where: Name of the section.
-            start: Character of the first one to begin with.
+            start: First character in the section.
             chars: Most characters.
         """
         sections = self.within(where)
@@ -241,7 +241,7 @@ class SectionIndex(Message):
 
         Args:
             text: The text to look for.
-            within: Only in the section of this name and those below it.
+            within: Only in the section of this name and its subsections.
             chars: Most characters.
         """
         words = text.split()
@@ -293,7 +293,7 @@ def lay_out(example: Example, task: Task | None = None) -> SectionIndex:
 
 
 def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:
-    """Return whether excerpts hold every character of a section."""
+    """Return whether excerpts cover every character of a section."""
     reached = 0
     own = (one for one in excerpts if one.section == section.name)
     for one in sorted(own, key=lambda one: one.start):
@@ -325,7 +325,7 @@ def _begins(text: str) -> str:
 
 
 def _by_turn(sections: Sequence[Section]) -> Iterable[tuple[str, str]]:
-    """Yield the name and the line of each turn, and of each section outside of turns."""
+    """Yield name and line of each turn, and of each section outside of turns."""
     for turn, group in groupby(sections, lambda section: section.turn):
         own = list(group)
         if not turn:

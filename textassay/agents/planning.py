@@ -1,8 +1,8 @@
-"""Has a model write an aspect's evaluation steps, or the parts of a criterion.
+"""Asks a model for an aspect's evaluation steps, or for the parts of a criterion.
 
 The steps are G-Eval's automatic chain of thought (section 2.2); the parts are HD-Eval's criteria,
-CoAScore's chain of relevant aspects, or a checklist's questions. If an answer has no list, or too
-short a one, it is asked for again. A tree grows layer by layer.
+CoAScore's chain of relevant aspects, or a checklist's questions. If an answer has no list, or a
+list that is too short, it is requested again. A tree grows layer by layer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StepsWriter:
     """Asks a model for the steps to judge an aspect."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `aspect` as well."""
+    """Model and prompt; the prompt also gets `aspect`."""
     labels_prompt: str = ""
     """Prompt for aspects with labels; empty for the prompt of `ask`."""
 
@@ -46,7 +46,7 @@ class StepsWriter:
         """Return the steps, as prompts show them.
 
         Raises:
-            MalformedResponse: The model wrote nothing, or did not come to an end.
+            MalformedResponse: The answer is empty or cut off.
         """
         ask = self.ask
         if aspect.labels and self.labels_prompt:
@@ -75,7 +75,7 @@ def _read(sample: Sample) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSteps:
-    """Takes the steps from the task's file."""
+    """Reads the steps from the task's file."""
 
     task: Task
 
@@ -88,7 +88,7 @@ class WrittenSteps:
             )
 
     async def __call__(self, aspect: Aspect) -> str:
-        """Return the steps as a numbered list; empty if the task says that there are none."""
+        """Return the steps as a numbered list; empty if the task's file has `steps = []`."""
         lines = enumerate(self.task.steps[aspect.name], start=1)
         return "\n".join(f"{number}. {line}" for number, line in lines)
 
@@ -110,8 +110,7 @@ class Decomposition(Message):
     aspects: tuple[Aspect, ...] = Field(min_length=1)
     """Its parts, in the order of the answer; each has the criterion as its parent."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for parts of answers that cannot be used: repeats, surplus, answers without
-    a list."""
+    """`{text, problem}` for unusable parts of answers: repeats, surplus, answers without a list."""
 
 
 class RelatedAspect(Message):
@@ -120,9 +119,9 @@ class RelatedAspect(Message):
     name: str
     """Its name."""
     definition: str
-    """What it means."""
+    """Its definition."""
     score: float | None = None
-    """The rating of the text on it, if it has one."""
+    """The rating of the text, if there is one."""
     scale: Scale
     """Lowest and highest rating."""
 
@@ -134,7 +133,7 @@ def related_aspects(
 
     Args:
         aspects: The chain.
-        scores: One for each aspect, in order; none to show definitions only.
+        scores: One for each aspect, in order; empty to show definitions only.
     """
     chain = tuple(aspects)
     values = [score.value for score in scores] or [None] * len(chain)
@@ -149,16 +148,17 @@ class Decomposer:
     """Divides one criterion into parts."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `aspect` and `count` as well."""
+    """Model and prompt; the prompt also gets `aspect` and `count`."""
     count: int
-    """Number of parts asked for; more are dropped."""
+    """Requested number of parts; further ones are dropped."""
     exact: bool = False
-    """Whether fewer parts than `count` are asked for again; fewer are used if the last answer still
-    has not enough."""
+    """Whether answers with fewer than `count` parts are requested again; the last answer is used
+    even so.
+    """
     scale: Scale | None = None
     """Scale of the parts; `None` for the criterion's own."""
     repairs: int = 1
-    """How often an unusable answer is asked for again, with its problem in words."""
+    """How often an unusable answer is requested again, with its problem."""
     questions: bool = False
     """Whether the parts are questions."""
 
@@ -168,7 +168,7 @@ class Decomposer:
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for everything that shapes the parts, such as the model."""
+        """6 hex digits of everything that affects the parts, such as the model."""
         ask = self.ask
         shape = (self.count, self.exact, self.scale, self.repairs)
         variants = (ask.task.digest, *shape, ask.seed, ask.model.name)
@@ -179,11 +179,11 @@ class Decomposer:
     ) -> Decomposition:
         """Return the parts.
 
-        At least one, at most `count`, without repeats and without the criterion itself.
+        They are 1 to `count`, without repeats and without the criterion itself.
 
         Args:
             aspect: The criterion.
-            known: Criteria that are no parts, such as earlier attempts; the prompt is given them as
+            known: Criteria that may not be parts, such as earlier attempts; the prompt gets them as
                 well.
             shown: Further values for the prompt.
 
@@ -231,7 +231,7 @@ class Decomposer:
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
         refuse_filtered(sample, f"the parts of {aspect.name!r}")
         listing = parse_listing(sample.text, most=self.count, unwanted=unwanted)
-        # a list that was cut off is used, too: only its last entry may be incomplete
+        # a cut list is used: only its last entry may be incomplete
         if sample.finish_reason != "length":
             return listing
         last = [

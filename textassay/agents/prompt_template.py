@@ -1,8 +1,8 @@
 """Renders prompts: a task's texts between delimiters, in the form of the model's profile.
 
-A task names the texts and lists the aspects. A profile changes how a judge is asked that does not
-follow the papers' prompts, never the meaning of a score; `methods/library/` reads the files of
-both.
+A task names the texts and lists the aspects. A profile changes the prompts for a judge that does
+not follow the papers' prompts, but never the meaning of a score; `methods/library/` reads both
+kinds of files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from textassay.runtime.messages import Aspect, Example, Message, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
 NEEDED = {"source": "MissingSource", "context": "MissingContext", "references": "MissingReferences"}
-"""Fields that an aspect may need, and the type of the error of an example that lacks one."""
+"""Fields that an aspect may need, and the error type if an example lacks the field."""
 
 
 class Task(Message):
@@ -50,7 +50,7 @@ class Task(Message):
     context_name: str = "Context"
     """Name of an example's `context` in prompts."""
     reference_name: str | None = None
-    """Name of an example's references in prompts; `None` if no judge is shown them."""
+    """Name of an example's references in prompts; `None` if prompts do not contain them."""
     output_name: str = "Text"
     """Name of an example's `output` in prompts."""
     aspects: tuple[Aspect, ...] = Field(min_length=1)
@@ -60,22 +60,23 @@ class Task(Message):
     optional: tuple[Aspect, ...] = ()
     """Aspects of the task's file that are judged only if they are named."""
     asks: Literal["response", "conversation"] | None = None
-    """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
-    (`response`), or the output itself (`conversation`)."""
+    """If GPTScore asks a yes/no question: `response` if the output ends the conversation,
+    `conversation` if it is the conversation.
+    """
     steps: dict[str, tuple[Annotated[str, Field(pattern=r"\S")], ...]] = {}
-    """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
+    """Evaluation steps by aspect name, for aspects with defined steps; `()` means no steps."""
     needs: dict[str, tuple[Literal["source", "context", "references"], ...]] = {}
-    """Fields of an example without which an aspect cannot be judged, of `NEEDED`, by aspect
-    name."""
+    """Required fields of an example (keys of `NEEDED`), by aspect name."""
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
     measured: str = ""
     """Measured agreement with people, and the data."""
     digest: str = ""
-    """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
+    """6 hex digits that change with any word of the task's file, independent of the chosen aspects.
+    """
 
     def with_members(self) -> Task:
-        """Return the task with one aspect for each label of which several may apply."""
+        """Return the task with one aspect for each label of aspects with multiple labels."""
         members = tuple(member for aspect in self.aspects for member in aspect.members)
         return self if members == self.aspects else self.model_copy(update={"aspects": members})
 
@@ -97,7 +98,7 @@ KINDS = ("source", "context", "output")
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
-    """Return the texts of an example as prompts take them: `{label, text}` each, delimited."""
+    """Return the texts of an example for prompts: `{label, text}` each, delimited."""
     return fence_texts(material_texts(task, example))
 
 
@@ -131,7 +132,7 @@ def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]
 
 
 def fence_texts(texts: Sequence[tuple[str, str, str]], number: str = "") -> list[dict[str, str]]:
-    """Return texts as prompts take them: `{label, text}` each, between their delimiters.
+    """Return texts for prompts: `{label, text}` each, between their delimiters.
 
     Args:
         texts: Kind (`source`, `output`, ...), label and text of each.
@@ -142,14 +143,15 @@ def fence_texts(texts: Sequence[tuple[str, str, str]], number: str = "") -> list
 
 
 def plain_texts(example: Example, kinds: Iterable[str] = KINDS) -> dict[str, str]:
-    """Return the texts of an example by kind, stripped and without delimiters; no blank ones."""
+    """Return the nonblank texts of an example by kind, stripped and without delimiters."""
     texts = {kind: (getattr(example, kind) or "").strip() for kind in kinds}
     return {kind: text for kind, text in texts.items() if text}
 
 
 Asking = Literal["chat", "plain"]
-"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and
-completion servers."""
+"""Send messages, for instruction-tuned models, or a plain prompt, for base models and completion
+servers.
+"""
 Text = Literal["as-is", "simplify"]
 """Texts as they are, or in lower case with plain typography (`prompts.simplify`)."""
 Lines = Literal["kept", "joined"]
@@ -160,17 +162,17 @@ _SPEAKER = lazy_pattern(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
 
 
 class Profile(Message):
-    """How a model, or models of one kind, are asked.
+    """How to prompt a model, or models of one kind.
 
     The default is for models that follow the papers' prompts.
     """
 
     name: str = ""
-    """Name or folder; empty for none."""
+    """Name or folder; empty without a profile."""
     digest: str = ""
-    """6 hex digits that change with the file; empty for none."""
+    """6 hex digits that change with the file; empty without a profile."""
     prompts: dict[str, str] = {}
-    """Path of the prompt file that takes the place of a built-in one, by that one's name."""
+    """Paths of prompt files by the name of the built-in prompt that they replace."""
     text: Text = "as-is"
     """How texts are prepared."""
     lines: Lines = "kept"
@@ -179,33 +181,36 @@ class Profile(Message):
     """Tasks whose source is a conversation, shown one turn a line, `- ...`, without speakers'
     labels."""
     ask: Asking = "chat"
-    """How judges are asked."""
+    """How judges are prompted."""
     ratings: Literal["written", "choices"] = "written"
     """Ratings are read from the text that a judge writes, or from the probabilities of the labels
     as the next token."""
     scale: Scale | None = None
-    """Scale on which ratings are requested, if not the aspect's own; they are mapped onto that."""
+    """Scale of the requested ratings, if not the aspect's own; ratings are mapped to the aspect's
+    scale.
+    """
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of all labels together below which there is no rating; only with
     `ratings="choices"`."""
     methods: tuple[str, ...] = ()
     """Methods that may use it; all of them if empty."""
     others: str = ""
-    """Why the other methods may not use it."""
+    """Why other methods may not use it."""
     printed: bool = False
     """Whether prompts equal the paper's byte by byte, with texts without delimiters; methods whose
     paper publishes no prompts refuse it."""
     writes: bool = True
-    """Whether the model can be asked for lists, steps and plans."""
+    """Whether the model can write lists, steps and plans."""
     options: dict[str, dict[str, Any]] = {}
     """Defaults of methods' options, by method."""
     refused: dict[str, dict[str, str]] = {}
-    """Why an option, or a value of it (`variant=no-scores`), has no effect, by method; `method` is
-    the method itself, and `*` means every method."""
+    """Reasons why an option, or one of its values (`variant=no-scores`), has no effect, by method;
+    `method` is the method itself, and `*` means every method.
+    """
 
     @property
     def digest_parts(self) -> tuple[str, ...]:
-        """The parts of a digest that distinguish its scores; empty without a profile."""
+        """The profile's part of digests; empty without a profile."""
         return (self.digest,) if self.digest else ()
 
     def prompt(self, name: str) -> str:
@@ -213,7 +218,7 @@ class Profile(Message):
         return self.prompts.get(name, name)
 
     def prepare(self, example: Example, task: Task) -> Example:
-        """Return the example with its texts as the model is shown them."""
+        """Return the example with its texts in the model's form."""
         talk = task.name in self.conversations
         if self.text == "as-is" and self.lines == "kept" and not talk:
             return example
@@ -234,7 +239,7 @@ class Profile(Message):
         )
 
     def prepare_text(self, text: str) -> str:
-        """Return one text as the model is shown it."""
+        """Return one text in the model's form."""
         return _prepare(text, self.text, self.lines)
 
 
@@ -244,16 +249,16 @@ NO_PROFILE = Profile()
 
 @lru_cache(maxsize=1024)
 def _prepare(text: str, how: Text, lines: Lines) -> str:
-    """Remembered, since every aspect of an example is asked about with the same texts."""
+    """The results are cached, since all aspects of an example share the same texts."""
     plain = simplify(text) if how == "simplify" else text
     return " ".join(plain.split()) if lines == "joined" else plain
 
 
 def _drop_speakers(source: str, output: str) -> tuple[str, str]:
-    """Return a conversation and its answer without speakers' labels, if every turn has one."""
+    """Return a conversation and its answer without speakers' labels, if every turn has a label."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [label for turn in turns if (label := _SPEAKER.match(turn))]
-    # nothing is removed if a line has no label: it is the rest of a turn, or the text no dialogue
+    # if a line has no label, it continues a turn, or the text is not a dialogue
     if not turns or len(labels) < len(turns):
         return source, output
     named = _SPEAKER.match(output)
@@ -270,8 +275,9 @@ IN_SENTENCES = (
     "llm_score", "llm_score_cot", "llm_score_labels", "pairwise", "coascore",
     "coascore_aspects", "hd_eval", "hd_eval_decompose", "typed_comparison", "typed_rating",
 )  # fmt: skip
-"""Prompts that name an aspect inside a sentence (`rate the ... of the response`), rather than as a
-heading."""
+"""Prompts that name an aspect in a sentence (`rate the ... of the response`) rather than in a
+heading.
+"""
 
 
 class Prompt(NamedTuple):
@@ -280,7 +286,7 @@ class Prompt(NamedTuple):
     messages: tuple[ChatMessage, ...]
     """The messages of the chat."""
     truncatable: str | None = None
-    """The part of them that a local model may cut at its end if the prompt does not fit."""
+    """The part that a local model may cut at its end if the prompt does not fit."""
     images: tuple[Image, ...] = ()
     """The images that the texts name by number."""
 
@@ -321,18 +327,18 @@ class PromptTemplate:
     layout: Layout = "paper"
     """Order of the prompt."""
     profile: Profile = NO_PROFILE
-    """How the model is asked if it does not follow the papers' prompts."""
+    """How to prompt a model that does not follow the papers' prompts."""
     _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """The example that was rendered last, and its texts: aspects are mostly asked in a row."""
+    """The last rendered example and its texts, since aspects are mostly asked consecutively."""
 
     def prepare(self, example: Example) -> Example:
-        """Return the example with its texts as this model is shown them."""
+        """Return the example with its texts in this model's form."""
         return self.profile.prepare(example, self.task)
 
     def prepare_text(self, text: str) -> str:
-        """Return one text as this model is shown it."""
+        """Return one text in this model's form."""
         return self.profile.prepare_text(text)
 
     @property
@@ -388,7 +394,7 @@ class PromptTemplate:
         return lru_cache(maxsize=1024)(lambda items: BoundPrompt(self, dict(items)))
 
     def texts_of(self, example: Example) -> list[dict[str, str]]:
-        """Return the texts of an example as prompts take them, see `material`."""
+        """Return the texts of an example for prompts, see `material`."""
         latest = self._latest.get("last")
         if not latest or latest[0] is not example:
             # one tuple, so that no other thread sees an example with the texts of another
@@ -415,16 +421,16 @@ class PromptTemplate:
         return join_messages(self.render_messages(plain, **values))
 
     def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
-        """Return the prompt as messages, for agents that put the texts into `values` themselves."""
+        """Return the prompt as messages, for agents whose `values` contain the texts."""
         if self.takes_plain_texts:
             values["bare"] = plain
         return self.chat(**values)
 
     def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
-        """Return 6 hex digits for the words that are sent apart from the examples' own.
+        """Return 6 hex digits of the prompt's words, without the examples' texts.
 
         Args:
-            variants: Further facts that shape the request, such as the layout.
+            variants: Further facts that affect the request, such as the layout.
             also: Prompts that follow up on the first one.
 
         Raises:
@@ -439,8 +445,8 @@ class PromptTemplate:
 class BoundPrompt:
     """A prompt with all values but the texts of an example.
 
-    Rendering takes ten times as long as filling in texts, and prompts of one aspect differ in
-    nothing else, so a prompt is rendered once for all examples with the same labels.
+    Rendering takes ten times as long as filling in texts, and prompts of one aspect differ only in
+    their texts, so a prompt is rendered once for all examples with the same labels.
     """
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
@@ -458,9 +464,9 @@ class BoundPrompt:
             bare = plain_texts(example)
             messages = template.chat(material=texts, bare=bare, **self._values)
             return Prompt(messages, example.source, example.images)
-        # labels belong to the key: an example without a source has another prompt than one with it
+        # the key includes labels: an example without a source has a different prompt
         frame = self._frame(tuple([text["label"] for text in texts]))
-        if not frame:  # the prompt changes its texts (by a filter, say): rendered for each example
+        if not frame:  # the prompt changes its texts (by a filter): rendered for each example
             messages = template.chat(material=texts, **self._values)
             return Prompt(messages, example.source, example.images)
         turns = frame.fill([text["text"] for text in texts])
@@ -509,7 +515,7 @@ def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
-    """Return 6 hex digits for the words that are sent, see `prompts.digest`."""
+    """Return 6 hex digits of the prompt's words, see `prompts.digest`."""
     with _own_errors():
         return digest(prompts, *variants)
 

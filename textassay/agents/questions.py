@@ -50,7 +50,7 @@ from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
 PARTS = ("source", "context", "output", "reference")
-"""In the order in which a shared prefix shows them; the first three are shown for every aspect."""
+"""In the order of a shared prefix, which always has the first three."""
 
 
 class QuestionForm(Message):
@@ -86,13 +86,13 @@ class QuestionForm(Message):
         return [part for part in self.inputs if not part.endswith("?") and part not in texts]
 
     def labels(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the name of each text that it uses, in its order."""
+        """Return the name of each text of the form, in order."""
         named = {part.removesuffix("?"): label for part, label in self.inputs.items()}
         return {part: label for part, label in named.items() if part in texts}
 
 
 class QuestionTable(Message):
-    """The words of DecompEval's prompts, which a file of this form may replace."""
+    """The words of DecompEval's prompts; a file of the same form may replace them."""
 
     instruction: str = "Answer the following yes/no question."
     """Instruction before or after the inputs."""
@@ -106,13 +106,14 @@ class QuestionTable(Message):
     """Form for aspects that are not in the table, with `{noun}` and `{aspect}`; by default a
     template of ours or the aspect's own question."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
-    """By task and aspect; of several forms the first one is used whose inputs an example has."""
+    """By task and aspect; the first form is used whose inputs an example has."""
     overrides: bool = True
-    """Whether these questions replace an aspect's own; else they are for aspects with the same
-    question."""
+    """Whether these questions replace an aspect's own; otherwise they apply to aspects with an
+    equal question.
+    """
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the table's forms for an aspect, if they override or ask its own question."""
+        """Return the table's forms for an aspect, if they override its own question or equal it."""
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         questions = {form.question for form in written}
         return written if self.overrides or aspect.question in questions else ()
@@ -155,7 +156,7 @@ def default_form(task: Task, aspect: Aspect) -> QuestionForm:
 
 
 def for_sentence(question: str, noun: str) -> str:
-    """Return the sub-question of a question, as DecompEval words them in its tables."""
+    """Return the sub-question of a question, in the words of DecompEval's tables."""
     sentence = "sentence {number} {sentence}"
     subject = sentence if noun == "sentence" else f"{noun} {sentence}"
     opening = re.search(r"(?i)\b(this)\s+", question)
@@ -176,7 +177,7 @@ class QuestionSet(Message):
     id: str = ""
     """The example."""
     texts: tuple[dict[str, str], ...] = ()
-    """Texts that the model is shown, `{label, text}` each, in order, between delimiters."""
+    """Texts of the prompt, `{label, text}` each, in order, between delimiters."""
     bare: dict[str, str] = {}
     """The example's texts without delimiters, by part, for prompts of profiles."""
     names: tuple[dict[str, str], ...] = ()
@@ -188,15 +189,15 @@ class QuestionSet(Message):
     images: tuple[Image, ...] = ()
     """The images that the source names."""
     source: str | None = None
-    """The source, if it is among the texts: it may be cut if the prompt does not fit a local
-    model."""
+    """The source, if it is among the texts; it may be cut if the prompt does not fit a local model.
+    """
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
     missing: ScoreError | None = None
     """Why no question can be asked."""
     parts: tuple[QuestionSet, ...] = ()
-    """Questions about each sentence as if it were the whole output, if the score is the average or
-    sum of the sentences' own (section 4.2); no other questions are asked then."""
+    """Questions about each sentence as if it were the whole output, if the score is the
+    average or sum over sentences (section 4.2); then there are no other questions."""
 
     @property
     def definition(self) -> str:
@@ -213,7 +214,7 @@ class QuestionSet(Message):
     def questions(self) -> tuple[SubQuestion, ...]:
         """All questions, in order.
 
-        The question about the whole comes last; it is left out if the score is made of the
+        The question about the whole comes last; it is omitted if the score is computed from the
         sentences' answers.
         """
         if not self.form:
@@ -227,16 +228,17 @@ class SentenceQuestions:
     """Asks about an output sentence by sentence."""
 
     template: PromptTemplate
-    """The prompt of the questions; with a shared prefix, all aspects are shown the same texts."""
+    """The prompt of the questions; with a shared prefix, all aspects have the same texts."""
     book: QuestionTable = field(default_factory=QuestionTable)
-    """The questions by task and aspect; other aspects are asked about by a template."""
+    """The questions by task and aspect; other aspects use a template."""
     decompose: bool = True
-    """Whether there are sub-questions at all (DecompEval's table 6 has a variant without)."""
+    """Whether there are sub-questions (DecompEval's table 6 has a variant without them)."""
     splitter: SentenceSplitter = DEFAULT_SPLITTER
     """Cuts the output into sentences."""
     alone: bool = False
-    """Whether averages and sums are over sentences that are judged by themselves, each as if it
-    were the whole output, rather than over the answers to the sub-questions."""
+    """Whether averages and sums are over separately judged sentences, each as if it were the whole
+    output, rather than over the answers to the sub-questions.
+    """
     delimited: bool = True
     """Whether texts are between delimiters; a decision model gets them apart from the questions."""
 
@@ -272,7 +274,7 @@ class SentenceQuestions:
         labels = form.labels(texts)
         shared = self._shared_material(texts, labels)
         shown = labels if self.template.layout == "paper" else shared
-        # published questions name no passages, messages and images, which must be shown even so
+        # published questions do not name passages, messages and images, which must be shown as well
         in_source = example.messages or example.images
         material = {"context"} if example.passages else set[str]()
         material |= {"source"} if in_source else set()
@@ -300,7 +302,7 @@ class SentenceQuestions:
     def _shared_material(
         self, texts: Mapping[str, str], labels: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return the texts that all aspects are shown, under the same names for all of them."""
+        """Return the texts that the prompts of all aspects show, under the same names."""
         task = self.template.task
         names = {part: getattr(task, f"{part}_name").lower() for part in KINDS}
         shown = {part: names.get(part) or labels.get(part) for part in PARTS if part in texts}
@@ -318,14 +320,14 @@ class SentenceQuestions:
         return tuple(questions)
 
     def _about(self, subquestion: str, index: int, sentence: str, number: str) -> str:
-        """Return the sub-question about a sentence, which is put on one line.
+        """Return the sub-question about a sentence, in one line.
 
-        The sentence is between quotation marks as in the paper's tables 11 and 12, between
-        delimiters that it cannot forge if it contains a quotation mark itself, or bare.
+        The sentence is between quotation marks, as in the paper's tables 11 and 12, between
+        delimiters if it contains a quotation mark, or bare.
         """
         text = " ".join(sentence.split())
         if self.book.quoted:
-            # a sentence with a quotation mark could close the quotation and go on as a question
+            # a sentence with a quotation mark could close the quotation and continue as a question
             if '"' in text and not self.template.profile.printed:
                 text = fence("sentence", text, number).replace("\n", " ")
             else:
@@ -334,7 +336,7 @@ class SentenceQuestions:
 
 
 def _texts(example: Example) -> dict[str, str]:
-    """Return the texts of an example that are not blank, by part; of references the first."""
+    """Return the texts of an example that are not blank, by part; only the first reference."""
     parts = {
         "source": example.source or "",
         "context": example.context or "",
@@ -352,20 +354,20 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
 
 
 class Replies(Message):
-    """Answers to the first questions of a set, in order; after a problem no more are asked."""
+    """Answers to the first questions of a set, in order, up to the first problem."""
 
     items: tuple[TypedAnswer, ...] = ()
     parts: tuple[Replies, ...] = ()
-    """Replies about each sentence judged by itself, if any; `items` has all of them."""
+    """Replies about each separately judged sentence, if any; `items` has all replies."""
 
     @property
     def unanswered(self) -> QuestionAnswer | None:
-        """The first reading without an answer, which says why; `None` if all have one."""
+        """The first reading without an answer, with the reason; `None` if all have one."""
         return next((reply.answer for reply in self.items if reply.answer.problem), None)
 
     @property
     def way(self) -> Way:
-        """How the answers were obtained; by log-probabilities if nothing was asked."""
+        """How the answers were obtained; by log-probabilities if there was no request."""
         return self.items[0].way if self.items else Way(how="logprob")
 
 
@@ -373,7 +375,7 @@ class Replies(Message):
 class Answerer:
     """Answers one yes/no question about an example.
 
-    A decision model is asked a typed question about the texts, any other by the prompt.
+    A decision model gets a typed question about the texts, any other model the prompt.
     """
 
     ask: Ask
@@ -381,10 +383,9 @@ class Answerer:
     book: QuestionTable = field(default_factory=QuestionTable)
     """Instruction and spellings of yes and no in prompts."""
     question_first: bool = False
-    """Whether the question about the whole output precedes the inputs (table 6)."""
+    """Whether the question about the output precedes the inputs (table 6)."""
     reading: ProbabilityReading = "auto"
-    """Whether written answers are read in place of log-probabilities that the model does not
-    send."""
+    """Whether written answers are read if the model sends no log-probabilities."""
 
     def __post_init__(self) -> None:
         if self.reading == "logprob":
@@ -415,12 +416,12 @@ class Answerer:
         Args:
             question: A sub-question of the set, or its question.
             question_set: The texts for the answer.
-            earlier: Answers to the first questions of the set, to show before it; a decision model
-                is shown none.
+            earlier: Answers to the first questions of the set, to show before it; not to a decision
+                model.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices, and written
-                answers may not replace them.
+                answers are not allowed.
         """
         if self.ask.model.capabilities.only_decides:
             return await self._decided(question, question_set)
@@ -467,13 +468,13 @@ class Answerer:
         )
 
     def _read_written(self, sample: Sample) -> int | None:
-        """Return 0 if an answer says yes and 1 if no, as its first word or its last."""
+        """Return 0 if the first or last word of an answer is yes, and 1 if it is no."""
         words = [word.casefold() for word in re.findall(r"[^\W\d_]+", sample.text)]
         either = {word.casefold() for word in (*self.book.yes, *self.book.no)}
         ends = words[:1]
         # an answer that was cut off may have ended otherwise
         if not reached_limit(sample) and words and words[-1] in either:
-            # `I cannot say yes or no` says both
+            # `I cannot say yes or no` has both
             ends += [words[-1], *words[-3:-2]]
         yes = any(word.casefold() in ends for word in self.book.yes)
         no = any(word.casefold() in ends for word in self.book.no)
@@ -491,14 +492,14 @@ class AnswersInOrder:
     """Answers yes/no questions: the sub-questions first, the question about the whole last."""
 
     answerer: Callable[..., Awaitable[TypedAnswer]]
-    """An `Answerer`, or what is called like one."""
+    """An `Answerer`, or a callable with the same arguments."""
     order: AnswerOrder = "chain"
     """Which questions wait for the answers to others."""
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; no question is asked after one without an answer.
+        """Return the replies, up to the first question without an answer.
 
-        Sentences that are judged by themselves do not wait for each other.
+        Separately judged sentences do not wait for each other.
         """
         if question_set.parts:
             parts = await gather([self(part) for part in question_set.parts])
@@ -528,7 +529,7 @@ class AnswersInOrder:
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words, each with and without the space with which many tokens begin."""
+    """Return the words, each with and without a leading space, as many tokens have one."""
     return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
 
 
@@ -567,7 +568,7 @@ class YesNoAggregator:
         if problem := replies.unanswered:
             return unanswered(problem, **about)
         answers = [reply.answer for reply in replies.items]
-        if replies.parts:  # each sentence's own question counts, which follows its sub-question
+        if replies.parts:  # the question about each sentence counts, which follows its sub-question
             answers = [part.items[-1].answer for part in replies.parts]
         elif question_set.questions[-1] == question_set.question:
             answers = answers[-1:]
@@ -588,8 +589,8 @@ def _word_of(answer: QuestionAnswer) -> str:
 
 
 def _evidence(question_set: QuestionSet, replies: Replies) -> tuple[Json, ...]:
-    """Return all replies as evidence, each with its sentence if it was judged by itself."""
-    # the notes of the last answer, which counts most
+    """Return all replies as evidence, each with its sentence if it was judged separately."""
+    # the notes of the last answer, which has the largest weight
     notes = replies.items[-1].answer.notes if replies.items else ()
     parts = zip(question_set.parts or (question_set,), replies.parts or (replies,), strict=True)
     pieces = [

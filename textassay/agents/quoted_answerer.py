@@ -1,8 +1,8 @@
-"""Answers yes/no questions in words, each with a quotation; another agent looks the quotation up.
+"""Answers yes/no questions in words, each with a quotation, which another agent looks up.
 
-`QuotedAnswerer` asks a model one question, or several at once. `score_quoted` asks no
-model: an answer whose quotation is not in the texts is abstained (RULERS, arXiv 2601.08654:
-verdicts are bound to evidence that can be checked).
+`QuotedAnswerer` asks a model one question, or several at once. `score_quoted` calls no model: an
+answer whose quotation is not in the texts is abstained, so that all verdicts have verifiable
+evidence (RULERS, arXiv 2601.08654).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DRY_RUN_ANSWER = (
     ' twenty of them in all", "answer": "yes"}'
 )
 MAX_TOKENS = 256
-"""Longest answer to one question; an answer to several has as many for each."""
+"""Longest answer in tokens to one question; an answer to several questions has as many for each."""
 
 _VERDICTS: dict[str, AnswerVerdict] = {
     "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",
@@ -63,7 +63,7 @@ class QuotedAnswer(Message):
 
     @property
     def complaint(self) -> str:
-        """Why there is no answer, for people."""
+        """The reason for a missing answer, as a message."""
         cut = " (the answer was cut at max_tokens)" if self.problem == "CutOff" else ""
         return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
@@ -77,19 +77,19 @@ class _QuotedReading(NamedTuple):
 
 @dataclass(frozen=True)
 class QuotedAnswerer:
-    """Asks yes/no questions about an example, and for the passage that decides each."""
+    """Asks yes/no questions about an example, each with the decisive passage."""
 
     ask: Ask
-    """Model and prompt, which is given `question`, or `items` (the questions) and `is_rubric`."""
+    """Model and prompt, which gets `question`, or `items` (the questions) and `is_rubric`."""
     retries: int = 1
-    """How often unusable or missing answers are asked for again."""
+    """How often unusable or missing answers are requested again."""
     question_counts: bool = True
     """Whether the source is evidence even where there are passages."""
     is_rubric: bool = False
-    """Whether questions that are asked together are criteria, which are met or not."""
+    """Whether joint questions are criteria, which are met or not."""
 
     def _schema(self, schema: Json) -> Json | None:
-        """Return the schema if the model is known to follow one; else lines are read."""
+        """Return the schema if the model is known to follow schemas; otherwise lines are read."""
         return schema if self.ask.model.capabilities.json_schema is True else None
 
     def _ask_about(self, example: Example) -> Ask:
@@ -137,10 +137,9 @@ class QuotedAnswerer:
     async def answer_all(
         self, example: Example, questions: tuple[Aspect, ...]
     ) -> tuple[QuotedAnswer, ...]:
-        """Ask several questions at once, for a reason and a passage each.
+        """Ask several questions in one request, each with a reason and a passage.
 
-        Questions without an answer are asked again, without the others. Answers are read by their
-        numbers.
+        Only questions without an answer are asked again. Answers are matched by their numbers.
 
         Returns:
             An answer to each question, or why it cannot be read; the first has the usage.
@@ -169,7 +168,8 @@ class QuotedAnswerer:
             asked, left = left, [at for at in left if found[at].problem]
             if not left or any(found[at].problem == DECLINED for at in left):
                 break
-            # if no question was answered, the form was the problem; else only those left are asked
+            # without any answer, the form was the problem; otherwise only the missing ones are
+            # asked again
             prompt = remind_of("json")(prompt, answer) if left == asked else None
         items = [found[at] for at in range(len(questions))]
         # cost and thoughts belong to all questions together, so only the first answer has them
@@ -186,7 +186,7 @@ def score_quoted(
     place: str = "any of the texts",
     **about: Any,
 ) -> Score:
-    """Return 1 for yes and 0 for no; `abstained` if the passage that it must quote is not there."""
+    """Return 1 for yes and 0 for no; `abstained` if a required quotation is not in the texts."""
     about |= {"scale": (0.0, 1.0), "usage": answer.usage, "evidence": answer.notes}
     if answer.problem or not answer.verdict:
         return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
@@ -194,7 +194,7 @@ def score_quoted(
     piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
     piece |= {"quote": answer.quote, "found_in": found_in}
     piece |= {"reason": answer.reason} if answer.reason else {}
-    # an abstention, too, shows the quotation that was not found
+    # an abstention also shows the missing quotation
     about["evidence"] = (piece, *answer.notes)
     if answer.verdict == "unsure":
         return Score.unscored("Unsure", "the judge could not tell", outcome="abstained", **about)
@@ -212,14 +212,14 @@ def question_of(aspect: Aspect) -> str:
 def read_quoted(sample: Sample) -> _QuotedReading:
     """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`."""
     read = _read(_fields(sample.text))
-    # an answer that a filter cut off after its verdict is an answer
+    # an answer that a filter cut off after its verdict is usable
     return read if read.verdict else _QuotedReading(problem=_unread(sample))
 
 
 def read_several(sample: Sample, *, count: int) -> tuple[_QuotedReading, ...]:
     """Read the answers to numbered questions from JSON objects, each by its own number.
 
-    A single answer needs no number. A question with two different answers has none.
+    A single answer needs no number. Two different answers to a question count as a missing one.
     """
     found: dict[int, list[_QuotedReading]] = {}
     for number, fields in _iter_numbered([part.value for part in find_json(sample.text)], 0):
@@ -236,7 +236,7 @@ def read_several(sample: Sample, *, count: int) -> tuple[_QuotedReading, ...]:
 
 
 def _iter_numbered(held: object, number: int) -> Iterator[tuple[int, Json]]:
-    """Yield the objects with an answer below a JSON value, and the number of each, 0 if unknown."""
+    """Yield the objects with an answer in a JSON value, and the number of each, 0 if unknown."""
     if isinstance(held, list):
         for item in held:
             yield from _iter_numbered(item, 0)

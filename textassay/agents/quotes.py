@@ -1,7 +1,7 @@
 """Finds a quotation in the texts of an example: by rules, without a model.
 
-Typography does not matter (`tokens`), nor does punctuation around the quotation; every word, number
-and mark inside does, and so does their order. A part of a word or number is not found, and an
+Typography (`tokens`) and punctuation around the quotation do not matter; every word, number and
+mark inside it does, and so does their order. A part of a word or number is not found, and an
 ellipsis may not omit a negation of the words that it joins.
 """
 
@@ -60,10 +60,10 @@ BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
 
 
 def plain(text: str) -> str:
-    """Return a text as it is compared."""
+    """Return a text in the form that is compared."""
     text = text.translate(_PLAIN)
     if not text.isascii():
-        # 10\u00b2 is not 102, and 5\u00bd is not 51/2, which is what NFKC makes of them
+        # NFKC would make 102 of 10\u00b2 and 51/2 of 5\u00bd
         text = re.sub(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])", "^", text)
         text = re.sub(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])", " ", text)
         # Translated twice: NFKC itself yields such marks (primes out of a quadruple prime).
@@ -75,7 +75,7 @@ def plain(text: str) -> str:
 
 
 def spellings(text: str) -> Iterator[str]:
-    """Yield a text, and again with the words put together that line breaks divide."""
+    """Yield a text, and the same text with words joined that line breaks divide."""
     yield text
     whole = re.sub(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])", "", text)
     if whole != text:
@@ -88,7 +88,7 @@ def tokens(text: str) -> list[str]:
 
 
 def mark_joined(text: str) -> list[bool]:
-    """Return whether each token is part of a longer word, where no quotation ends or begins."""
+    """Return for each token whether it is part of a longer word, where no quotation ends."""
     spans = [match.span() for match in _pattern(text).finditer(text)]
     found = [False] * len(spans)
     for left, ((start, end), (after, stop)) in enumerate(pairwise(spans)):
@@ -98,13 +98,13 @@ def mark_joined(text: str) -> list[bool]:
             found[left] = _SHORT_NOT.match(text, after) is not None
             continue
         pair = text[start:end], text[after:stop]
-        # where words have no spaces between them, one may begin anywhere
+        # in scripts without spaces, a word may begin anywhere
         found[left] = all(is_word(one) and not _UNSPACED_WORD.match(one) for one in pair)
     return found
 
 
 def words_in(found: Sequence[str]) -> float:
-    """Return how many words tokens have; a sign of a script without spaces is half a word."""
+    """Return the number of words in tokens; a sign of a script without spaces is half a word."""
     return sum(0.5 if _UNSPACED_WORD.match(token) else 1.0 for token in found if is_word(token))
 
 
@@ -114,7 +114,7 @@ def is_word(token: str) -> bool:
 
 
 def strip_punctuation(found: list[str]) -> list[str]:
-    """Return tokens without punctuation around them, but for currencies, `%`, comparisons."""
+    """Return tokens without punctuation around them, except currencies, `%`, comparisons."""
     kept = [
         at for at, token in enumerate(found)
         if is_word(token) or _counts(token, found[at - 1 : at] + found[at + 1 : at + 2])
@@ -129,7 +129,7 @@ def _counts(token: str, beside: list[str]) -> bool:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    # marks that combine with letters are no letters for `re`, and listing them takes a while
+    # `re` does not treat combining marks as letters, and listing them is slow
     return _ASCII if text.isascii() else _unicode_pattern()
 
 
@@ -158,7 +158,7 @@ _NEGATIONS = frozenset(
 
 
 def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
-    """Return the name of the text that holds a quotation word for word; `None` if none does.
+    """Return the name of the text that contains a quotation word for word; `None` if no text does.
 
     A quotation with an ellipsis is found if one text has all of its parts, in order, and no word
     that the ellipsis omits from their sentences negates them.
@@ -173,7 +173,7 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
     other = BESIDE_NUMBERS - {">"} if _compares(quote) else frozenset[str]()
     for where, text in texts.items():
         for spelling in _read(text):
-            # as a whole first: an ellipsis may be the text's own
+            # first as a whole: the text may contain the ellipsis
             if _holds([whole], *spelling, other) or (
                 len(parts) > 1 and _holds(parts, *spelling, other)
             ):
@@ -186,7 +186,7 @@ def quotable(
 ) -> dict[str, str]:
     """Return the texts of an example that can be quoted, the output first.
 
-    Of passages and conversations, each by its number. Blank ones are left out.
+    Passages and turns are separate texts with numbers. Blank texts are left out.
     """
     texts = {"output": example.output}
     for piece in evidence_pieces(example, question_counts=question_counts):
@@ -200,10 +200,10 @@ def quotable(
 
 
 def is_only_asked(example: Example) -> bool:
-    """Return whether the source is a question, which only the context may answer.
+    """Return whether the source is only a question about the context.
 
-    With passages and conversations it is. Beside a context that is one text, the source may be an
-    article, and is a question if it ends in a question mark.
+    With passages and conversations it is. Beside a context that is one text, it is if it ends in a
+    question mark; otherwise it may be an article.
     """
     if not (example.context or "").strip():
         return False
@@ -243,14 +243,14 @@ def _holds(
 ) -> bool:
     """Return whether the text has all parts, in order.
 
-    The first part does not count after a token of `not_after`, also with signs of a number between
-    them.
+    A match of the first part after a token of `not_after` is ignored, even with signs of a number
+    between them.
     """
-    # fewer than three words are in nearly every text by chance, unless the text has no more
+    # nearly every text contains fewer than three given words by chance, unless it is shorter
     needed = min(3, words_in(source))
     if any(words_in(part) < needed for part in parts):
         return False
-    ends = list[int]()  # every place where the parts so far may end
+    ends = list[int]()  # every place where the previous parts may end
     for number, part in enumerate(parts):
         found = list[int]()
         for start in _positions(part, source):
@@ -291,7 +291,7 @@ def _stands_after(source: Sequence[str], at: int, marks: frozenset[str]) -> bool
 
 
 def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
-    """Yield the places where the tokens follow each other."""
+    """Yield the places where the tokens occur consecutively."""
     for at in range(len(source) - len(part) + 1):
         # comparing one token first keeps this linear for nearly all texts
         if source[at] == part[0] and list(source[at : at + len(part)]) == list(part):

@@ -3,7 +3,7 @@
 On one aspect, the rating is read from the text that the judge writes (`Scorer`), or from the
 probabilities of label tokens (`LabelScorer`). Several aspects are rated in a single answer
 (`JointScorer`) or with one call each (`IndividualScorer`); aspects that a joint answer leaves out
-are asked for again, without the others, and have no value if they are left out again. Errors of the
+are requested again, without the others, and have no value if they are missing again. Errors of the
 model pass through: the graph that runs the agent turns them into failures.
 """
 
@@ -66,23 +66,25 @@ from textassay.runtime.model import Json, Model, Sample, scoring, thought_note
 from textassay.runtime.questions import Question
 
 RatingReading = Literal["text", "sampled", "logprob", "auto"]
-"""One answer read as text, the mean of several, the mean over label tokens, or the latter if the
-model sends usable log-probabilities and else the mean of several."""
+"""One answer read as text, the mean of several, the mean over label tokens, or the last if the
+model sends usable log-probabilities and otherwise the mean of several.
+"""
 
 TOP_LOGPROBS = 20
-"""Alternatives that are asked for, and most ratings that are distinguished by the probabilities of
-their labels: the most that OpenAI sends."""
+"""Number of requested alternatives, and so of ratings with distinguishable probabilities: OpenAI's
+maximum.
+"""
 
 
 class _Constants(NamedTuple):
-    """Parts of requests and scores that are equal for all examples rated on an aspect."""
+    """Parts of requests and scores that are equal for all examples on an aspect."""
 
     prompt: BoundPrompt
-    """For prompts that are given nothing else."""
+    """The prompt, if it has no further values."""
     request: Mapping[str, Any]
     """Fields of requests besides the prompt."""
     reminder: Mapping[str, Any]
-    """Form of the reminder after an unusable answer, and the ratings that may be given."""
+    """Form of the reminder after an unusable answer, and the valid ratings."""
     fields: dict[str, Any]
     """Fields of scores besides the example's id."""
     read: Callable[[Sample], Rating | NoRating]
@@ -93,21 +95,22 @@ class Scorer:
     """Rates one example on one aspect."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and `structured` as
-    well."""
+    """Model and prompt; the prompt also gets `aspect`, `points`, `whole`, `form` and `structured`.
+    """
     method: str = "llm-score"
     """Name for signatures."""
     how: RatingReading = "text"
-    """How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of `auto`
-    say which of the two ways was taken."""
+    """How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. With `auto`, the
+    scores record which of the two ways was used.
+    """
     form: RatingForm = "number"
-    """How the rating is asked for."""
+    """How the rating is requested."""
     parse_retries: int = 1
-    """How often an unusable answer is asked for again; each of several samples once at most, unless
-    this is 0."""
+    """How often an unusable answer is requested again; each of several samples at most once."""
     structured: bool = True
-    """Whether to ask for JSON by a schema, if the model is known to follow one and `how` is
-    `text`."""
+    """Whether to request JSON by a schema, if the model is known to follow schemas and `how` is
+    `text`.
+    """
     labels_prompt: str = ""
     """Prompt for aspects with labels; empty for the prompt of `ask`."""
     variant: str = ""
@@ -115,7 +118,7 @@ class Scorer:
     digest."""
 
     def __post_init__(self) -> None:
-        # here rather than in __call__, so that a run fails before it has cost anything
+        # here rather than in __call__, so that a run fails before the first request
         self._check_reading()
         for aspect in self.ask.task.aspects:
             self._check_labels(aspect, self._points(aspect))
@@ -137,18 +140,18 @@ class Scorer:
             )
 
     def _points(self, aspect: Aspect) -> tuple[ScalePoint, ...]:
-        """Return the answers that the prompt offers."""
+        """Return the ratings that the prompt offers."""
         if aspect.labels:
             return points_for(aspect, self.form)
         return points_of(self._asked_scale(aspect), self.form)
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
-        """Return the scale that the prompt names."""
+        """Return the scale in the prompt."""
         return aspect.scale
 
     @cached_property
     def signature(self) -> str:
-        """What makes scores comparable: method, model, words, sampling and version."""
+        """Signature of the scores: method, model, words, sampling and version."""
         return self.signature_as(self.how)
 
     @property
@@ -172,7 +175,7 @@ class Scorer:
 
     @cached_property
     def prompt_digest(self) -> str:
-        """6 hex digits for the words that are sent apart from the example's own."""
+        """6 hex digits of the prompt's words, without the example's texts."""
         task = self.ask.task
         labeled = any(aspect.labels for aspect in task.aspects)
         also = (self.labels_prompt,) if labeled and self.labels_prompt else ()
@@ -196,11 +199,11 @@ class Scorer:
             shown: Further values for the prompt, such as `steps`; `None` is left out.
 
         Raises:
-            CapabilityError: Token probabilities are wanted and the server sends none.
+            CapabilityError: Token probabilities are required and the server sends none.
         """
         if self.how == "auto":
             return await self._rate_either_way(example, aspect, shown)
-        # before the test for an empty text, as preparing can leave nothing of it
+        # before the test for an empty text, since the prepared text may be empty
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
         about: dict[str, Any] = {"id": example.id, **constants.fields}
@@ -216,7 +219,7 @@ class Scorer:
     async def _rate_either_way(
         self, example: Example, aspect: Aspect, shown: dict[str, Any]
     ) -> Score:
-        """Return the score from log-probabilities, or from samples of a model that sends none."""
+        """Return the score from log-probabilities, or from samples if the model sends none."""
         score = await self._choice.first(
             lambda: self._by_logprobs(example, aspect, **shown), lambda score: score.error != EMPTY
         )
@@ -329,7 +332,7 @@ class Scorer:
         )
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        """Read one of several samples; a rating at which it was cut may not be whole."""
+        """Read one of several samples; a rating at the place of a cut may be incomplete."""
         rating = self._rating(sample, aspect)
         if isinstance(rating, Rating) and (
             self._is_cut(sample, rating)
@@ -376,7 +379,7 @@ class Scorer:
             refuse_filtered(answer.samples[0], "every sample before its rating")
         samples, ratings = list(answer.samples), list(answer.read)
         usage, notes = answer.usage, list[Json]()
-        # samples that cannot be read differ from the rest: leaving them out would shift the mean
+        # unreadable samples differ from the rest: leaving them out would bias the mean
         unread = [
             at
             for at, rating in enumerate(ratings)
@@ -384,7 +387,7 @@ class Scorer:
         ]
         texts = [samples[at].text.strip() for at in unread]
         chats = [prompt.append_turn(text, REMINDER, **constants.reminder) for text in texts]
-        # equal samples are asked for again one by one: a cache must not answer for both
+        # equal samples are requested again one by one, so that a cache does not answer both
         pairs = zip(chats, unread, strict=True)
         calls = [ask(chat, read, repeat=at, **request) for chat, at in pairs]
         for at, text, again in zip(unread, texts, await gather(calls), strict=True):
@@ -436,7 +439,7 @@ def _no_logprobs(model: Model) -> str:
 
 @dataclass(frozen=True)
 class LabelScorer(Scorer):
-    """Rates one example on one aspect in one call, on the scale that the profile sets."""
+    """Rates one example on one aspect in one call, on the profile's scale."""
 
     def _check_reading(self) -> None:
         profile = self.ask.profile
@@ -468,7 +471,7 @@ class LabelScorer(Scorer):
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
         labels = [point.label for point in points]
-        # with and without a space before it: tokenizers and prompts differ in which is one token
+        # with and without a leading space: it depends on tokenizer and prompt which one is a token
         forms = {label: (f" {label}", label) for label in labels}
         wording = self.ask.wording(Question.rating(aspect.name, labels), prompt, forms)
         result = await self._batcher.ask_in_words(wording, may_sample=False)
@@ -494,11 +497,11 @@ class LabelScorer(Scorer):
 
 
 AspectScorer = Scorer | QuestionScorer
-"""Rates one example on one aspect, by a prompt or by a typed question."""
+"""Rates one example on one aspect, by a prompt or a typed question."""
 
 
 def scorer_of_profile(ask: Ask, **fields: Any) -> Scorer:
-    """Return the scorer that reads ratings as the model's profile says."""
+    """Return the scorer for the `ratings` of the model's profile."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
     return kind(ask, **fields)
 
@@ -513,12 +516,12 @@ class JointScores(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 
     scores: tuple[Score, ...]
-    """One for each aspect, in order; their usage is zero."""
+    """A score for each aspect, in order, without usage."""
     notes: tuple[dict[str, Any], ...] = ()
     """`{text, problem}` for answers that left out an aspect, and for aspects that were not
     requested."""
     usage: Usage = NO_USAGE
-    """Cost of all of them."""
+    """Cost of all ratings."""
 
 
 @dataclass(frozen=True)
@@ -526,23 +529,24 @@ class JointScorer:
     """Rates one example on several aspects at once."""
 
     ask: Ask
-    """Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
-    `highest` each), `form` and `structured` as well."""
+    """Model and prompt; the prompt also gets `aspects` (`key`, `name`, `definition`, `lowest`,
+    `highest` each), `form` and `structured`.
+    """
     form: RatingForm = "number"
-    """How the ratings are asked for."""
+    """How the ratings are requested."""
     parse_retries: int = 1
-    """How often aspects that an answer leaves out are asked for again."""
+    """How often missing aspects are requested again."""
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for the words that are sent and the model's name."""
+        """6 hex digits of the prompt's words and the model's name."""
         ask = self.ask
         shape = (ask.layout, self.form, self.asks_for_json)
         return ask.digest(*shape, ask.task.digest, ask.model.name)
 
     @property
     def asks_for_json(self) -> bool:
-        """Whether answers are requested as JSON by a schema: if the model is known to follow it."""
+        """Whether answers are requested as JSON by a schema, which the model is known to follow."""
         return self.ask.model.capabilities.json_schema is True
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
@@ -564,7 +568,7 @@ class JointScorer:
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
-            # only missing ratings are asked for again, so no rating is replaced
+            # only missing ratings are requested again, so no rating is replaced
             ratings |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
             # names that were not requested often mean that the judge renamed an aspect
             notes += joint.invented
@@ -573,7 +577,7 @@ class JointScorer:
             if not left:
                 break
             notes.append(_incomplete(answer, left))
-            # A refusal is an answer, and is not asked for again.
+            # A refusal is an answer, so there is no further request.
             if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
             # only the aspects that are left: a prompt with all of them would invite all ratings
@@ -621,9 +625,9 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without its end if it was cut: `4` may have become `4.5`.
+    """Return an answer without its end if it was cut: `4` may be the beginning of `4.5`.
 
-    The end is the last line if the answer was too long, the last word if a filter ended it.
+    The end is the last line if the answer was too long, or the last word if a filter cut it.
     """
     if sample.finish_reason == "filtered":
         return re.sub(r"[^\s:]*\s*\Z", "", sample.text)
@@ -654,7 +658,7 @@ def _key(aspect: Aspect) -> str:
 
 
 def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
-    """Return the note on an answer that leaves ratings out."""
+    """Return the note on an answer with missing ratings."""
     names = ", ".join(aspect.name for aspect in left)
     text = whole_lines(answer.samples[0]).strip()
     return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
@@ -676,7 +680,7 @@ class IndividualScorer:
 
     @property
     def digest(self) -> str:
-        """6 hex digits for the words that are sent, with the model's name."""
+        """6 hex digits of the prompt's words, with the model's name."""
         return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
@@ -685,6 +689,6 @@ class IndividualScorer:
         usage = sum((score.usage for score in scores), NO_USAGE)
         pieces = (piece for score in scores for piece in score.evidence)
         cut = max((piece.get("truncated_tokens", 0) for piece in pieces), default=0)
-        # only the whole has the cost; with costs of the scores as well, sums would count it twice
+        # only the whole has the cost, since costs of the scores would count twice in sums
         freed = tuple(score.model_copy(update={"usage": NO_USAGE}) for score in scores)
         return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

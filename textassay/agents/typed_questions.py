@@ -1,8 +1,8 @@
 """Asks typed questions about one example, and turns the probabilities of their options into scores.
 
-Agents ask one question at a time. Those that are asked about the same texts in one turn of the
-event loop are sent in one request (`QuestionBatcher`), so that a method whose graph has a node for
-each aspect still sends one request for each text.
+Agents ask one question at a time. Questions about the same texts in one turn of the event loop are
+sent in one request (`QuestionBatcher`), so that a method whose graph has a node for each aspect
+still sends one request for each text.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class _QuestionMaterial(NamedTuple):
 
 
 class QuestionBatcher:
-    """Sends questions about the same material that are asked at the same time in one request."""
+    """Sends simultaneous questions about the same material in one request."""
 
     def __init__(self, model: Model) -> None:
         self._given = model
         self._waiting: dict[_QuestionMaterial, list[dict[Question, None]]] = {}
-        """The questions about a material that each caller waits for."""
+        """The questions about a material, by waiting caller."""
         self._shared: SharedCalls[tuple[dict[Question, QuestionAnswer], DecisionResponse]]
         self._shared = SharedCalls()
 
@@ -121,7 +121,7 @@ class QuestionBatcher:
                 (answers, response), is_first = joined
                 if is_first:
                     paid += response.usage
-                # questions that come while a request is under way wait for the next one
+                # questions during a request wait for the next request
                 for question in [question for question in left if question in answers]:
                     del left[question]
                     found[question] = answers[question], response
@@ -138,11 +138,10 @@ class QuestionBatcher:
     async def ask_in_words(
         self, wording: QuestionWording, *, may_sample: bool = True
     ) -> TypedAnswer:
-        """Return the answer of a model that writes to a question in words of its asker.
+        """Return a chat model's answer to a question, in the words of the agent's prompt.
 
         Raises:
-            CapabilityError: It sends no probabilities, and written answers may not take their
-                place.
+            CapabilityError: It sends no probabilities, and written answers are not allowed.
             ModelError: The model could not be asked.
         """
         response = await self._model.ask(wording, may_sample=may_sample)
@@ -151,7 +150,7 @@ class QuestionBatcher:
 
     @property
     def reading(self) -> LogprobsOrSamples:
-        """The choice between log-probabilities and samples, for a model that is asked in words."""
+        """The choice between log-probabilities and samples, for a chat model."""
         model: DecidingModel = vars(self).get("_model") or decider(self._given)
         return model.reading
 
@@ -171,7 +170,7 @@ class QuestionBatcher:
 
 
 def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
-    """Return the task in words, and texts by their names."""
+    """Return the description of the task, and texts by their names."""
     named = {"Task": task.intro, **texts}
     return tuple(NamedText(name=name, text=text) for name, text in named.items())
 
@@ -179,7 +178,8 @@ def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
 def levels_of(aspect: Aspect) -> tuple[str, ...]:
     """Return the levels of a rating, lowest first, evenly spaced on the aspect's scale.
 
-    All whole ratings, if there are at most 10, which is OpenAI's and TypeSafe's limit; else 5.
+    They are all whole ratings, if there are at most 10 (OpenAI's and TypeSafe's limit), and 5
+    otherwise.
     """
     low, high = aspect.scale
     steps = int(high - low)
@@ -294,9 +294,9 @@ class QuestionScorer:
 
     @cached_property
     def _sample_score(self) -> Callable[[Aspect, How, str], Score]:
-        """Returns a valid score on an aspect, which others are copies of.
+        """Returns a valid score on an aspect, as a template for copies.
 
-        A copy is not validated, which the engine does with every score.
+        Copies are not validated here, since the engine validates every score.
         """
 
         def sample(aspect: Aspect, how: How, signature: str) -> Score:

@@ -5,9 +5,9 @@ Every answer is on the disk before it is acknowledged. The journal is a file of 
 answer replaces the earlier; both stay in the journal.
 
 The data have one line per rated example, with `annotators`. Raters come in a fixed order, `null` if
-one did not rate an example. Besides `human` and `annotators` a line carries what a later analysis
-needs: time spent, revisions, second ratings of repeated items, and the probability with which the
-example was sampled.
+one did not rate an example. Besides `human` and `annotators` a line has data for later analysis:
+time spent, revisions, second ratings of repeated items, and the probability with which the example
+was sampled.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Answers:
     """All answers at one moment."""
 
     study: Study
-    """What is rated."""
+    """The rated texts."""
     raters: tuple[str, ...]
     """Pseudonyms, in the order of the columns of `annotators`."""
     answers: Mapping[Visit, RaterAnswer]
@@ -288,13 +288,13 @@ def to_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
     if "messages" in row:
         # without a content, some would not be read as messages
         row["messages"] = [{"content": "", **message} for message in row["messages"]]
-    # not among the row's own fields: names such as `policy` would be read as something else there
+    # not among the row's own fields, where names such as `policy` have another meaning
     meta = {name: value for name, value in row.pop("meta", {}).items() if name not in rated}
     return {**row, **({"meta": meta} if meta else {}), **rated}
 
 
 def write_ratings(ratings: Answers, path: Path) -> int:
-    """Replace the file of ratings by what is rated so far; return the number of rated examples."""
+    """Replace the file of ratings by the present ratings; return the number of rated examples."""
     lines = [encode(row).decode("utf-8") for row in rating_rows(ratings)]
     write_text(path, "".join(f"{line}\n" for line in lines))
     return len(lines)
@@ -365,7 +365,7 @@ def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict
 
 
 def read_sampled(path: str | Path) -> dict[str, float]:
-    """Return the sampling probability of what a plan says to rate, by id, in its order."""
+    """Return the sampling probabilities of a label plan, by id, in its order."""
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
         name = row.get("id")

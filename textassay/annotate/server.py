@@ -1,12 +1,12 @@
-"""Serves the page on which people rate, chooses what a rater sees next, and takes the answers.
+"""Serves the page for raters, chooses their next items, and stores their answers.
 
 Raters need a personal link; there are no passwords. Requests are refused unless they name
 this server in Host (a page elsewhere could otherwise reach it by a name that resolves to the
 loopback) and, if they change something, come from its own page (Origin).
 
 Items come least rated first, balanced by system within a source, some of them twice. A shown item
-is leased to its rater. A lease that runs out returns the item to the others, so that nothing waits
-for a rater who went away; an answer that comes later still counts.
+is leased to its rater. A lease that runs out returns the item to the others, so that no item waits
+for a rater who left; a later answer still counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REPEAT_DISTANCE = 8
 """Other items between the two showings of a repeated one, so that it is not simply remembered."""
 PAGE = Path(__file__).parent / "page"
 SHARED = Path(__file__).parents[1] / "assets"
-"""What the page shares with the report."""
+"""Files that the page shares with the report."""
 ASSETS = {
     "page.js": (PAGE, "text/javascript"),
     "page.css": (PAGE, "text/css"),
@@ -49,8 +49,8 @@ ASSETS = {
     "material.css": (SHARED, "text/css"),
 }
 HEADERS = {
-    # texts to rate come from models and the web: even if one broke out of its element, nothing but
-    # the page's own files could run or be reached
+    # texts to rate come from models and the web: even if one broke out of its element, only the
+    # page's own files could run or be reached
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -102,7 +102,7 @@ class Allocation:
             if visit is None:
                 break
             held.append(_Lease(visit, len(rater.visits) + len(held), now + self._lease_seconds))
-        # asking again renews all leases: a browser that still asks is still there
+        # a new request renews all leases, since the browser is still open
         for lease in held:
             lease.until = now + self._lease_seconds
         return [(lease.visit, lease.position) for lease in held[:count]]
@@ -143,12 +143,12 @@ class Allocation:
         return Visit(rater.name, chosen)
 
     def _open(self, rater: Rater, key: str, counts: Counter[str]) -> bool:
-        """Return whether the item still wants a rating that this rater may give."""
+        """Return whether the item still needs a rating that this rater may give."""
         answered = Visit(rater.name, key) in self._ratings.answers
         return not answered and counts[key] < self._study.per_item
 
     def _counts(self, rater: Rater, now: float) -> Counter[str]:
-        """Count ratings by item, including items that other raters hold a lease for."""
+        """Count ratings by item, including other raters' leases."""
         # second showings measure the rater, not the item, so they do not fill its quota
         counts = Counter(visit.key for visit in self._ratings.answers if not visit.repeat)
         for name, leases in self._leases.items():
@@ -237,14 +237,12 @@ class AnnotationServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: AnnotationHandler) -> web.StreamResponse:
-        # before anything else, and so before the token is looked at
+        # before anything else, even the token
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # proxies pass the name on with or without a port
         is_public = self.public is not None and host_name(host) == host_name(self.public)
         if not is_public and not answers_to(host, self.host):
-            return _refusal(
-                403, "this server does not answer to that host name; it has to be told its own"
-            )
+            return _refusal(403, "this server does not accept that host name; give it its own")
         # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
         if origin not in (None, f"http://{host}", f"https://{host}", self.public):
             return _refusal(403, "only this server's own page may send requests")
@@ -372,9 +370,9 @@ class AnnotationServer:
         }
 
     async def _keep_writing(self) -> None:
-        """Write the file of ratings whenever answers came; until that is possible if it fails.
+        """Write the file of ratings after new answers, and try again if that fails.
 
-        One task does it all: two writers would take each other's unfinished file away.
+        There is only one such task, since two writers would remove each other's unfinished file.
         """
         is_warned = False
         while True:

@@ -28,24 +28,25 @@ MOST_OF_PIECE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RatingQuestion:
-    """One aspect as a rater is asked for it."""
+    """The question about one aspect for a rater."""
 
     aspect: str
     definition: str
-    """What to look at, in the task's words."""
+    """The aspect's definition, in the task's words."""
     kind: Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
     """How it is answered."""
     values: tuple[float, ...]
-    """Ratings that may be given, lowest first; the two ends of the scale for `number`."""
+    """Valid ratings, lowest first; the two ends of the scale for `number`."""
     # the digest of the task covers the fields that follow
 
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """What each label is called and means, in the order of `values`, for `labels`; the labels of
-    which several may apply, for `several`."""
+    """Name and definition of each label, in the order of `values`, for `labels`; the possible
+    labels, for `several`.
+    """
     ordered: bool = field(default=False, repr=False)
     """Whether labels are ordered."""
     names: tuple[str, ...] = field(default=(), repr=False)
-    """What the ratings are called: the aspect, or each of its labels for `several`."""
+    """Names of the ratings: the aspect, or each of its labels for `several`."""
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -76,7 +77,7 @@ class RatingQuestion:
         return cls(aspect.label, aspect.definition, "buttons", points)
 
     def accepts(self, value: object) -> bool:
-        """Return whether a rater may give this rating; `None` says that it cannot be judged."""
+        """Return whether a rating is valid; `None` means that the text cannot be judged."""
         if value is None:
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -86,7 +87,7 @@ class RatingQuestion:
         return value in self.values
 
     def given(self, ratings: Mapping[str, float | None]) -> float | str | list[str] | None:
-        """Return what a rater answered: a number, a label by its name, or several labels.
+        """Return a rater's answer: a number, a label by its name, or several labels.
 
         `None` if the rater could not judge it, or did not.
         """
@@ -106,7 +107,7 @@ class Guidelines:
     name: str
     """Name of their file, without its folder."""
     text: str
-    """The text, shown as it is."""
+    """The text, shown unchanged."""
 
     @classmethod
     def read(cls, path: Path) -> Guidelines:
@@ -125,12 +126,12 @@ class Guidelines:
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()[:16]
 
     def as_dict(self) -> dict[str, str]:
-        """Return what ratings keep of them: name and digest."""
+        """Return name and digest, for the file of ratings."""
         return {"name": self.name, "digest": self.digest}
 
 
 class Study:
-    """The items that are rated, and what a browser is given of each."""
+    """The items to rate, and their views for a browser."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class Study:
             self.task.digest,
             repr(self.questions),
             f"{self.per_item} {self.repeat_share} {self.seed}",
-            # ratings and other fields may change; what raters see may not
+            # ratings and other fields may change, but not the texts that raters see
             # ratings of one file are given under one text; journals without one stay valid
             *([] if self.guidelines is None else [self.guidelines.digest]),
             *(
@@ -204,7 +205,7 @@ class Study:
         }
 
     def browser_item(self, key: str, *, swapped: bool = False) -> dict[str, Any]:
-        """Return what a browser may see of an item: texts with their labels, and nothing else."""
+        """Return the browser's view of an item: texts with their labels, and nothing else."""
         example = self.by_key[key]
         labels = {"conversation": "Conversation", "source": self.task.source_name}
         given = readable_parts(

@@ -8,7 +8,7 @@ __all__ = ["BUNDLED_TASKS", "data_file"]
 
 FOLDER = Path(__file__).parent / "data"
 BUNDLED_TASKS = ("summarization", "dialogue", "data-to-text", "translation")
-"""Tasks that there are examples of: texts with ratings that we gave."""
+"""Tasks with bundled examples: texts with our ratings."""
 
 
 def data_file(task: str) -> Path:

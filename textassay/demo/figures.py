@@ -1,6 +1,6 @@
 """The demo's first part: five recorded judges checked by three experts, without any model.
 
-`data/summeval-figures.csv.gz` holds figures alone, by id and without a text: for each of the 1,600
+`data/summeval-figures.csv.gz` contains only figures by id, without texts: for each of the 1,600
 summaries of SummEval three experts' ratings, the recorded ratings of five judges, ROUGE and the
 number of words.
 """
@@ -15,7 +15,7 @@ from textassay.demo import FOLDER
 
 FIGURES = FOLDER / "summeval-figures.csv.gz"
 ASPECT = "consistency"
-"""What they judged; the file also has coherence, fluency and relevance."""
+"""The judged aspect; the file also has coherence, fluency and relevance."""
 
 
 def check_figures() -> Check:
@@ -30,5 +30,5 @@ def check_figures() -> Check:
         ))
         for row in found.rows
     )  # fmt: skip
-    # what is typed next is about the reader's own data, not about these
+    # the next commands are about the reader's own data, not about these
     return replace(found, rows=rows, next=())

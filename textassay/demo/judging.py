@@ -1,7 +1,7 @@
 """The demo's second part: a small local model judges the bundled summaries, beside counting words.
 
-GPTScore asks only how likely a model finds a text, which so small a model can say. `judge` leaves
-what `textassay score` and `textassay tools score` leave, and the page of `textassay report`.
+GPTScore needs only the likelihood of a text, for which such a small model is enough. `judge` writes
+the folders of `textassay score` and `textassay tools score`, and the page of `textassay report`.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from textassay.runtime.model import Model
 DATA = data_file("summarization")
 METHOD = "gptscore"
 ASPECTS = ("coherence", "fluency")
-"""What the model's scores follow; for consistency and relevance counting words does better."""
+"""The aspects with which the model's scores agree; for consistency and relevance counting words is
+better.
+"""
 COUNTING = {
     "length": "number of words", "novelty": "word pairs not in the article",
     "rougeL": "ROUGE-L with a reference",
 }  # fmt: skip
-"""Tools that look at the surface alone, which a judge must beat."""
+"""Surface tools, which a judge must beat."""
 SHOWN = "bridge-garbled"
-"""The summary whose evidence is shown: its words are out of order."""
+"""The summary with the shown evidence: its words are out of order."""
 ALTERATIONS = {
     "lead": "faithful", "short": "true, but too little", "wrong": "facts turned round",
     "shuffled": "sentences out of order", "drift": "about something else",
     "garbled": "words out of order",
 }  # fmt: skip
-"""What was done to the summaries, by the name of their system."""
+"""The alterations of the summaries, by the name of their system."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureAgreement:
-    """How one way of scoring agrees with the ratings."""
+    """The agreement of one way of scoring with the ratings."""
 
     name: str
     spearman: Mapping[str, float | None]
@@ -69,7 +71,7 @@ class ShownText:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What came out of the second part."""
+    """Results of the second part."""
 
     run: Path
     texts: int
@@ -81,12 +83,12 @@ class DemoResult:
     unscored: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON takes it."""
+        """Return everything as JSON values."""
         return {**asdict(self), "run": str(self.run)}
 
 
 async def judge(folder: Path, model: Model, progress: OnProgress = None) -> DemoResult:
-    """Score the summaries, or go on in the folder of an earlier demo, and compare with the ratings.
+    """Score the summaries, or continue an earlier demo, and compare with the ratings.
 
     Args:
         folder: Gets a run folder of the judge and one of the tools.

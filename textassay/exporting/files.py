@@ -1,4 +1,4 @@
-"""Files that other tools read scores from."""
+"""Writes files with scores for other tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.files import storage_errors, write_text
 
 Format = Literal["inspect", "mlflow", "langfuse", "promptfoo"]
-"""The tools that scores are written for."""
+"""The supported tools."""
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -47,16 +47,16 @@ def export_scores(
         form: The tool.
         out: The file to write.
         data: What was judged; the data of the run by default.
-        trace: Where an example has the id of its trace, for MLflow and Langfuse: `id`, `group` or
-            the name of a column that is kept in `meta`.
+        trace: Field with the id of an example's trace, for MLflow and Langfuse: `id`, `group` or
+            the name of a column in `meta`.
 
     Returns:
         The number of records in the file.
 
     Raises:
         UnknownName: There is no such tool.
-        ConfigurationError: The run or its data cannot be read, lack texts or traces, or the file's
-            name does not fit.
+        ConfigurationError: The run or its data cannot be read, or lack texts or traces, or the
+            file's name does not fit.
         StorageError: The file cannot be written.
     """
     if form not in FORMATS:
@@ -70,7 +70,7 @@ def export_scores(
     rows = list(rows_for(form, opened, judged_texts(opened, data), trace))
     if form == "promptfoo":
         template = (Path(__file__).parent / "promptfoo.js").read_text(encoding="utf-8")
-        # the only place for them: the rest of the file is the same for every run
+        # the only variable part: the rest of the file is equal for every run
         text = template.replace("/* entries */", ",\n".join(map(_json, rows)), 1)
     elif out.suffix == ".jsonl":
         text = "".join(f"{_json(row)}\n" for row in rows)

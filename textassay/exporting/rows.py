@@ -25,7 +25,7 @@ _DETAILS = (
     "outcome", "scale", "how", "samples", "spread", "mass", "calibrated", "low", "high", "outside",
     "signature", "text_digest", "error",
 )  # fmt: skip
-"""Fields of a score that go as metadata."""
+"""Fields of a score that become metadata."""
 
 
 class JudgedText(NamedTuple):
@@ -39,9 +39,9 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
     """Yield the texts of a run that have scores, in the order of the data.
 
     Raises:
-        DataError: The data lack texts that have scores, have other texts under the ids of these,
-            or cannot be read.
-        ConfigurationError: The run's data came from memory and are gone.
+        DataError: The data lack scored texts, have different texts under their ids, or cannot be
+            read.
+        ConfigurationError: The run's data came from memory and are not kept.
     """
     by_id: dict[str, dict[str, Score]] = {}
     for score in run:
@@ -52,7 +52,7 @@ def judged_texts(run: Run, data: Iterable[Example] | None = None) -> Iterator[Ju
         text = text_digest(example)
         if not all(may_be_one_text(text, score.text_digest) for score in scores.values()):
             raise DataError(
-                f"the data have another text than was judged under the id {example.id!r};"
+                f"the data have a different text from the judged one under the id {example.id!r};"
                 " name the data that were judged with data="
             )
         yield JudgedText(example, scores)
@@ -82,7 +82,7 @@ def details_of(score: Score, labels: LabelSets) -> Row:
 
 
 def value_of(score: Score, labels: LabelSets) -> float | str | None:
-    """Return the number of a score, of labels without an order the label; `None` if it is missing.
+    """Return the number of a score, or the label if labels have no order; `None` if it is missing.
 
     Labels with an order stay numbers: a judge's probability of `yes` is one between them.
     """
@@ -97,8 +97,8 @@ def value_of(score: Score, labels: LabelSets) -> float | str | None:
 def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row]:
     """Yield a record for each sample.
 
-    Several aspects make a value by aspect. A missing score is NaN, which Inspect takes for unscored
-    (`Score.unscored`) and leaves out of its metrics.
+    With several aspects, the value is a mapping by aspect. A missing score is NaN, which Inspect
+    treats as unscored (`Score.unscored`) and leaves out of its metrics.
     """
     for example, scores in texts:
         # as `textassay import inspect` names the samples of further epochs
@@ -108,7 +108,7 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
         if epoch:
             place = {"id": example.group, "epoch": int(epoch[1])}
         else:
-            # a score of the first epoch does not count for the others
+            # a score of the first epoch does not apply to the others
             is_sample = example.group == example.id
             place = {"id": example.id, **({"epoch": 1} if is_sample else {})}
         values = {
@@ -133,7 +133,7 @@ def _reason(score: Score) -> str | None:
 # --- MLflow and Langfuse
 
 IDENTITY = "textassay_id"
-"""Metadata of MLflow by which a score that was sent before is found again."""
+"""MLflow metadata that identify a score that was sent before."""
 
 
 def trace_of(example: Example, field: str) -> str:
@@ -191,7 +191,7 @@ def mlflow_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> I
 
 
 def langfuse_rows(texts: Iterable[JudgedText], labels: LabelSets, trace: str) -> Iterator[Row]:
-    """Yield a score of Langfuse for each one that has a value: it has no missing ones."""
+    """Yield a Langfuse score for each score with a value, since Langfuse has no missing scores."""
     for example, scores in texts:
         place = trace_of(example, trace)
         for score in scores.values():
@@ -254,7 +254,7 @@ def promptfoo_rows(
 
 
 def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
-    """Return a score for which more is better: from 0 to 1, or unchanged without a scale."""
+    """Return a score of which high values are good: from 0 to 1, or unchanged without a scale."""
     about = details_of(score, labels)
     if score.value is None:
         return {"missing": _reason(score), "metadata": about}
@@ -267,9 +267,9 @@ def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
 
 
 def text_key(text: str) -> str:
-    """Return 16 hex digits of a text; the written script computes the same of an output.
+    """Return 16 hex digits of a text; the written script computes the same digits.
 
-    White space counts once, and a JSON text as its value, as promptfoo parses answers.
+    White space is collapsed, and JSON texts are normalized, since promptfoo parses answers.
     """
     content = _plain_json(text)
     plain = re.sub(r"[ \t\r\n\f\v]+", " ", text if content is None else content).strip(" ")

@@ -24,7 +24,7 @@ from textassay.runtime.errors import ConfigurationError, StorageError, UnknownNa
 from textassay.runtime.messages import Example
 
 Server = Literal["mlflow", "langfuse"]
-"""The tools that have a server which takes scores."""
+"""The tools with a server for scores."""
 
 
 async def send_scores(
@@ -37,18 +37,18 @@ async def send_scores(
 ) -> int:
     """Send the scores of a run to a server; sending them again changes nothing.
 
-    Langfuse replaces a score by one with the same id; of MLflow, the assessments of each trace are
-    read first, and known scores are left out. Keys are read from the environment, as the
-    tools' own packages do: `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`;
-    `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or none.
+    Langfuse replaces a score with an equal id; for MLflow, the assessments of each trace are read
+    first, and known scores are left out. Keys are read from the environment, as the tools' own
+    packages do: `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`; `MLFLOW_TRACKING_TOKEN`, or
+    `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or none.
 
     Args:
         run: The run, or its folder.
         server: The tool.
         url: Address of its server, such as `https://cloud.langfuse.com`.
         data: What was judged; the data of the run by default.
-        trace: Where an example has the id of its trace: `id`, `group` or the name of a column that
-            is kept in `meta`.
+        trace: Field with the id of an example's trace: `id`, `group` or the name of a column in
+            `meta`.
 
     Returns:
         The number of scores that were sent.
@@ -56,7 +56,7 @@ async def send_scores(
     Raises:
         UnknownName: There is no such server.
         ConfigurationError: Keys are not set, or the run or its data cannot be read.
-        StorageError: The server does not take a score; those before it are kept there.
+        StorageError: The server refuses a score; it keeps the earlier ones.
     """
     if server not in get_args(Server):
         raise UnknownName("server", server, get_args(Server))
@@ -95,7 +95,7 @@ async def _send_to_mlflow(client: HttpClient, rows: Iterable[Row]) -> int:
 
 
 async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
-    """Return the ids of the scores of ours that a trace has."""
+    """Return the ids of our scores in a trace."""
     found = json.loads(await _ask(client, "GET", trace, b""))
     assessments = found["trace"]["trace_info"].get("assessments") or ()
     ids = ((one.get("metadata") or {}).get(IDENTITY) for one in assessments)
@@ -104,7 +104,7 @@ async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
 
 async def _send_all(rows: Iterable[Row], send: Callable[[Row], Awaitable[object]]) -> int:
     left, count = iter(rows), 0
-    # in flight at once: as many as a server with a few worker processes answers in parallel
+    # calls in flight: the number that a server with a few worker processes answers in parallel
     while part := list(islice(left, 8)):
         await asyncio.gather(*map(send, part))
         count += len(part)
@@ -129,7 +129,7 @@ async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes
 
 
 def _login(server: Server) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the header that says who sends, and what must never be shown."""
+    """Return the header with the login, and its secrets."""
     if server == "langfuse":
         public, secret = (os.environ.get(f"LANGFUSE_{n}_KEY", "") for n in ("PUBLIC", "SECRET"))
         keys = {"LANGFUSE_PUBLIC_KEY": public, "LANGFUSE_SECRET_KEY": secret}

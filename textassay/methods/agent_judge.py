@@ -1,4 +1,4 @@
-"""Agent judge: a judge that looks things up in the material before it decides."""
+"""Agent judge: a judge that searches the material before its verdict."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class AgentJudgeOptions(SamplingOptions):
     max_steps: int = Field(default=12, ge=1, le=100)
     """Most requests for one score: each looks something up, and the last gives the verdict."""
     asking: Literal["auto", "words"] = "auto"
-    """`auto`: steps are offered as functions as well, unless the model is known to take none;
-    `words`: a step is one JSON object in the answer."""
+    """`auto`: steps are offered as functions as well, unless the model is known not to support
+    functions; `words`: a step is one JSON object in the answer.
+    """
 
 
 class AgentJudge(PromptMethod):
-    """A judge that looks things up (Agent-as-a-Judge, Zhuge et al. 2024, arXiv 2410.10934).
+    """A judge that searches the material (Agent-as-a-Judge, Zhuge et al. 2024, arXiv 2410.10934).
 
     1. The material is laid out in sections: output, source, turns, calls and results, passages.
     2. The judge sees the output and a list of the sections. In each step it lists sections,
@@ -37,7 +38,7 @@ class AgentJudge(PromptMethod):
 
     Deviations: the paper's judge works on a folder of files, in a fixed order of modules (graph,
     locate, read, retrieve, ask) of which ablations keep some; this one works on the example, and
-    chooses the steps itself. Citations are ours, after RULERS (arXiv 2601.08654), as are all words.
+    chooses the steps itself. Citations, after RULERS (arXiv 2601.08654), and all words are ours.
     """
 
     name = "agent-judge"
@@ -51,7 +52,7 @@ class AgentJudge(PromptMethod):
     options: AgentJudgeOptions
 
     def prepare(self) -> None:
-        """Settle how the judge is asked."""
+        """Prepare the judge."""
         options = self.options
         self.most_calls = options.max_steps
         self.chain = (
@@ -82,7 +83,7 @@ class AgentJudge(PromptMethod):
         )
 
     def nodes(self) -> list[Node]:
-        """Lay the material out, have the judge look things up, and check what it cites."""
+        """Lay the material out, let the judge search it, and check the citations."""
         check = CitationCheck(self.signature)
         example = "input.example"
         return [

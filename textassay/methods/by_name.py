@@ -1,6 +1,6 @@
 """Builds a method by its name: a built-in one, one of another package, or a fitted evaluator.
 
-A method's module is imported when its name is used, so that a run starts without the others.
+A method's module is imported when its name is used, so that a run does not import the others.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ METHODS = _Methods(
 """Classes of the built-in methods by name: `METHODS[name](models, task, options)`, with `options`
 of the class's own `Options`. A method is registered nowhere else.
 
-Classes with `default_tools` take `tools` as well; their `optional_tools` join the default where the
-extra of the package that each needs is installed.
+Classes with `default_tools` also take `tools`; their `optional_tools` are added to the default if
+the package's extra for them is installed.
 """
 
 TOOLS = "tools"
-"""Name of the method that reports what tools measure, `ToolScores`; it asks no model."""
+"""Name of the method that reports tools' scores, `ToolScores`; it calls no model."""
 
 
 def build(
@@ -68,7 +68,7 @@ def build(
     options: Mapping[str, Any] | None = None,
     tools: Iterable[str | Tool] = (),
 ) -> Method:
-    """Return a method that is ready to run.
+    """Return a method, ready to run.
 
     Args:
         name: Name of a method, or path of an evaluator folder.
@@ -82,7 +82,7 @@ def build(
         UnknownName: There is no such method, task, aspect, option or tool.
         ConfigurationError: Something does not fit together.
     """
-    # refuses tools that the method does not take before anything else is read
+    # first, so that tools for a method without tools are refused before files are read
     assistants = tools_for(name, tools, models)
     if _is_folder(name):
         return _build_fitted(name, models, task, aspects, options or {})
@@ -96,13 +96,13 @@ def build(
 def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[Tool, ...]:
     """Return a method's assistant evaluators, ready to use.
 
-    The caller closes the tools that are made here.
+    The caller closes the returned tools.
 
     Args:
         name: Name of a method.
         tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; if empty, the method's
             own default.
-        models: What `lm_prob` asks if its spec names no model: the role `tools`.
+        models: The role `tools` is the model of `lm_prob` if its spec names no model.
 
     Raises:
         UnknownName: There is no such method or tool.
@@ -126,7 +126,7 @@ def takes_tools(name: str) -> bool:
 
 
 def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the tools of a method if none are named, by what is installed."""
+    """Return the default tools of a method that are installed."""
     if not takes_tools(name):
         return (), {}
     method = find(name)
@@ -140,7 +140,7 @@ def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods, other packages' last, without importing these."""
+    """Return the names of all methods, other packages' last, without importing those packages."""
     return (*METHODS, TOOLS, *sorted(_points().keys() - METHODS.keys()))
 
 
@@ -162,7 +162,7 @@ def find(name: str) -> Any:
     package = point.dist.name if point.dist else "another package"
     try:
         loaded = point.load()
-    except Exception as error:  # a module of another package may raise anything
+    except Exception as error:  # a module of another package may raise any exception
         raise ConfigurationError(
             f"the method {name!r} of {package} cannot be loaded from {point.value!r}:"
             f" {type(error).__name__}: {error}"
@@ -177,12 +177,12 @@ def find(name: str) -> Any:
 
 
 def _points() -> dict[str, EntryPoint]:
-    """Return the method classes of other packages, which are looked at if `METHODS` has no such."""
+    """Return the entry points of other packages' methods, for names that are not in `METHODS`."""
     return {point.name: point for point in entry_points(group="textassay.methods")}
 
 
 def _is_folder(name: str) -> bool:
-    # last, as the names of other packages' methods need a look at all installed packages
+    # last, as finding other packages' methods scans all installed packages
     return name not in METHODS and Path(name).is_dir() and name not in method_names()
 
 

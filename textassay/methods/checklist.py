@@ -43,9 +43,10 @@ class ChecklistOptions(SourcedOptions):
     """Options of the checklist."""
 
     checklist: str = PUBLISHED
-    """File (TOML or JSON) or name of a published checklist; `published`: the one of the task, and
-    the model's own questions on aspects that have none; `model`: the model's own for all; `rubric`:
-    the criteria that each row has."""
+    """File (TOML or JSON) or name of a published checklist; `published`: the task's checklist, and
+    the model's own questions on aspects without questions; `model`: the model's own questions on
+    all aspects; `rubric`: the criteria of each row.
+    """
     answers: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the decisive passage; an answer whose
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
@@ -55,11 +56,13 @@ class ChecklistOptions(SourcedOptions):
     """One request for each question, or one for all questions of an aspect (or all criteria of a
     rubric)."""
     total: Literal["clipped", "raw"] = "clipped"
-    """Total of the points of a rubric: `clipped` is 0 where faults outweigh, `raw` may be below 0
-    (as in HealthBench, which clips the mean over all texts)."""
+    """Total of the points of a rubric: `clipped` is at least 0, `raw` may be below 0 (as in
+    HealthBench, which clips the mean over all texts).
+    """
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer; below it the aspect has no score.
-    For a rubric the default is all of its criteria."""
+    """Share of an aspect's questions that must have an answer, or the aspect has no score. For a
+    rubric the default is all of its criteria.
+    """
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
@@ -71,15 +74,12 @@ class Checklist(PromptMethod):
 
     1. Each aspect has yes/no questions: from a file, or written once by the model (TICK, arXiv
     2410.03608).
-    2. Each question is answered by itself: yes or no with a passage quoted word for word, or
-    P(yes).
-    3. A node without a model looks the passage up in output, source and context; an answer whose
-    passage is not there is abstained.
-    4. An aspect's score is the mean of its answers, if at least `required` of them
-    count.
-    5. An aspect with two labels is one question, its own, and the answer is the label.
-    6. With `checklist=rubric` the criteria are from the row, and the score is the share of
-    their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
+    2. Each question is answered separately: yes or no with a passage quoted word for word, or
+    P(yes). 3. A node without a model looks the passage up in output, source and context; an answer
+    whose passage is not there is abstained. 4. An aspect's score is the mean of its answers, if at
+    least `required` of them are usable. 5. An aspect with two labels is one question, its own, and
+    the answer is the label. 6. With `checklist=rubric` the criteria are from the row, and the score
+    is the share of their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
     quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to
@@ -95,7 +95,7 @@ class Checklist(PromptMethod):
     options: ChecklistOptions
 
     def prepare(self) -> None:
-        """Find the questions that are known, and the agent that writes the others."""
+        """Find the known questions, and the agent that writes the others."""
         if self.decides:
             if self.options.answers == "quoted":
                 judge = model_for(self.models, self.judge)
@@ -108,7 +108,7 @@ class Checklist(PromptMethod):
         self._task = self._task.model_copy(update={"aspects": roots})
         if self._writing:
             self._writer = writer_for(self.models, self._task, self.options)
-        # written once per run: every example must get the same questions
+        # written once per run, so that every example gets the same questions
         self._write = once(self._write_questions)
         self._question_counts = self.options.question_counts(self._task)
         self._ask = self._make_ask()
@@ -121,7 +121,7 @@ class Checklist(PromptMethod):
             known, roots = trees.find_parts(
                 "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
             )
-            # two labels are a question by themselves, and its answer is the label
+            # an aspect with two labels is one question, and its answer is the label
             return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
         if options.output == "questions":
             raise ConfigurationError(
@@ -163,7 +163,7 @@ class Checklist(PromptMethod):
         )
 
     def nodes(self) -> list[Node]:
-        """Ask every question, look quotations up, and average, or score the questions."""
+        """Ask every question, look up quotations, and average or score the answers."""
         if self.reads_rubrics:
             return [
                 Node("criteria", self._criteria, example="input.example"),
@@ -227,7 +227,7 @@ class Checklist(PromptMethod):
         )
 
     async def _batches(self, questions: tuple[Aspect, ...]) -> list[tuple[Aspect, ...]]:
-        """Return the questions of each aspect together, or each by itself."""
+        """Return the questions of each aspect together, or separately."""
         groups: dict[Any, list[Aspect]] = {}
         for at, question in enumerate(questions):
             key = question.parent if self.options.calls == "joint" else at
@@ -244,7 +244,7 @@ class Checklist(PromptMethod):
         return score_quoted(
             answer,
             texts,
-            # something absent may decide a criterion of a rubric
+            # a criterion of a rubric may be decided by something absent
             must_quote=not self.reads_rubrics or bool(answer.quote.strip()),
             **common_fields(example, answer.question, how="text", signature=self.signature),
             explanation=answer.text or None,
@@ -256,7 +256,7 @@ class Checklist(PromptMethod):
         batches: list[tuple[Aspect, ...]],
         answers: list[tuple[QuotedAnswer, ...] | Failure],
     ) -> list[Score | Failure]:
-        """Look up the quotations of all batches; a batch that failed fails for each question."""
+        """Look up the quotations of all batches; a failed batch is a failure of each question."""
         checked: list[Score | Failure] = []
         for batch, answered in zip(batches, answers, strict=True):
             if isinstance(answered, Failure):
@@ -282,7 +282,7 @@ class Checklist(PromptMethod):
         )
 
     async def _questions(self, aspect: Aspect) -> Decomposition:
-        """Return the questions on an aspect, written once per run if no file gives them."""
+        """Return the questions on an aspect, written once per run if no file has them."""
         if aspect.id in self._given:
             return Decomposition(of=aspect, aspects=self._given[aspect.id])
         return await self._write(aspect)
@@ -329,17 +329,17 @@ class Checklist(PromptMethod):
 
     @property
     def reads_rubrics(self) -> bool:  # type: ignore[override]  # the options say it
-        """Whether the criteria are those of the rows."""
+        """Whether each row has its own criteria."""
         return self.options.checklist == "rubric"
 
     @property
     def _asks_jointly(self) -> bool:
-        # a single criterion is asked for in the words for several, which ask for a reason, too
+        # a single criterion uses the prompt for several, which also asks for a reason
         return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions known before the run; empty without any."""
+        """6 hex digits of all words of the questions known before the run; empty without any."""
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)
@@ -363,7 +363,7 @@ class Checklist(PromptMethod):
         return self.answerer.how if self.answerer else "text"
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the questions that are known before the run."""
+        """Return options, task, prompt digest and the questions known before the run."""
         content = {
             root: {question.id: question_of(question) for question in items}
             for root, items in self._given.items()
@@ -377,14 +377,14 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         models, "decomposer", "checklist_questions", task, options, seed=options.seed,
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
-    # at most as many as are published on the relevance of summaries
+    # at most the number of published questions on the relevance of summaries
     return Decomposer(ask, count=5, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True)
 
 
 async def write_checklist(
     models: Models, task: Task, options: ChecklistOptions | None = None
 ) -> GrownTree:
-    """Have a model write questions on a task's aspects, to be saved with `trees.save`."""
+    """Let a model write questions on a task's aspects, for `trees.save`."""
     options = options or ChecklistOptions()
     roots = tuple(map(with_unit_scale, task.aspects))
     grown = await grow(writer_for(models, task, options), roots, 2)
@@ -421,7 +421,7 @@ def _own_question(aspect: Aspect) -> Aspect:
 
 
 def _judged_aspect(task: Task) -> Aspect:
-    """Return the aspect that is judged by rubrics: the one that was named, or their own."""
+    """Return the aspect that is judged by rubrics: the named one, or `rubric`."""
     if task.aspects == task.family:
         definition = "how far the text does what its criteria ask for."
         return Aspect(name="rubric", definition=definition, scale=(0.0, 1.0))

@@ -65,8 +65,9 @@ class ClaimsOptions(SourcedOptions):
     """`fraction`: the share of claims that are supported with a probability above 0.5 (FActScore);
     `probability`: the mean of the probabilities."""
     gamma: int = Field(default=0, ge=0)
-    """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
-    FActScore takes 10, and 0 is no penalty."""
+    """Number of claims below which a text is penalized, by exp(1 - gamma / claims); FActScore uses
+    10, and 0 means no penalty.
+    """
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """Question of `verify=p-yes`; `{output}` and `{source}` are the task's names for its texts."""
 
@@ -78,7 +79,7 @@ class ClaimCheck(PromptMethod):
     2. Each claim is verified against the windows of the source that are closest to it: by the judge
     with a quotation that is looked up, by P(yes), or by a tool such as `nli` or `minicheck`
     (MiniCheck, Tang et al. 2024, arXiv 2404.10774).
-    3. The score is the share of supported claims, with a penalty for few of them if wanted.
+    3. The score is the share of supported claims, with an optional penalty for few claims.
 
     Deviations: FActScore retrieves from Wikipedia, this method reads the example's own source; it
     splits sentence by sentence with demonstrations, this method splits the output in one request.
@@ -91,7 +92,7 @@ class ClaimCheck(PromptMethod):
     prompt = "claims"
     shows_source = False  # only the closest windows of a conversation
     default_tools: tuple[str, ...] = ()
-    """No tool: the judge verifies unless one is named."""
+    """No tool: the judge verifies unless a tool is named."""
     Options = ClaimsOptions
     options: ClaimsOptions
 
@@ -99,7 +100,7 @@ class ClaimCheck(PromptMethod):
         """Choose the aspects, and the agents that split and verify."""
         self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
         self._splitter, options = self._make_splitter(), self.options
-        asks = list[Ask]()  # tools and the sentences of a text ask no model
+        asks = list[Ask]()  # tools and `split=sentences` call no model
         if self.tools:
             self._tool = self._only_tool()
             self._verify = self._measure
@@ -141,7 +142,7 @@ class ClaimCheck(PromptMethod):
         ]  # fmt: skip
 
     async def _split(self, example: Example) -> Claims:
-        # before anything is paid for: without a source nothing can be verified
+        # before any request: without a source nothing can be verified
         if example.output.strip() and not premise(example):
             message = (
                 "claims are verified against a source or context, which this example does not have"
@@ -156,7 +157,7 @@ class ClaimCheck(PromptMethod):
         claims: Claims,
         verdicts: list[Score | Failure],
     ) -> list[Score]:
-        """Return one score for each aspect, all of the same value; the first one has the usage."""
+        """Return a score for each aspect, all with the same value; the first has the usage."""
         scores = [await self._score_on(example, aspect, claims, verdicts) for aspect in aspects]
         return [
             score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
@@ -258,10 +259,10 @@ class ClaimCheck(PromptMethod):
         )
 
     async def _verify_by_quotation(self, example: Example, claim: str) -> Score:
-        """Return 1 for a claim that the judge supports with a quotation, and 0 for any other.
+        """Return 1 for a claim that the judge supports with a quotation, and 0 otherwise.
 
-        `abstained` with `QuoteNotFound` if the passage that is quoted for the claim does not
-        exist. A claim that is not supported needs no passage: there may be none about it.
+        The score is `abstained` with `QuoteNotFound` if the quoted passage does not exist. An
+        unsupported claim needs no passage, since the source may not mention it.
         """
         answer = await self._quoter(self._near(example, claim), ASPECT)
         # not in the output, which always has the claim
@@ -279,11 +280,11 @@ class ClaimCheck(PromptMethod):
     async def _ask_yes_or_no(self, example: Example, claim: str) -> Score:
         """Return P(yes) / (P(yes) + P(no)) that the claim is supported.
 
-        A decision model is asked about all claims of an output beside the whole source, so that one
-        request has all of them; any other about each claim in the place of the output.
+        A decision model gets all claims of an output with the whole source in one request; any
+        other model gets one request for each claim, in place of the output.
         """
         task, answerer = self._task, self.answerer
-        assert answerer  # else claims are verified in another way
+        assert answerer  # otherwise claims are verified in another way
         words = {"{output}": task.output_name.lower(), "{source}": task.source_name.lower()}
         question = fill_placeholders(self.options.pattern, words)
         aspect = ASPECT.model_copy(update={"question": question})
@@ -352,8 +353,8 @@ def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
     if not chosen:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
-            f"claims judges whether a text keeps to its source, and none of {names} is about that;"
-            " give aspects=consistency, or one aspect alone"
+            f"claims judges whether a text agrees with its source, and none of {names} is about"
+            " that; give aspects=consistency, or one aspect alone"
         )
     return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)
 
@@ -362,23 +363,23 @@ class Claims(Message):
     """The claims of an output."""
 
     items: tuple[str, ...] = ()
-    """Statements that can be understood by themselves, in the order of the output."""
+    """Self-contained statements, in the order of the output."""
     problem: ScoreError | None = None
     """Why there are no claims."""
     dropped: int = 0
-    """Claims beyond the most that were asked for."""
+    """Number of claims beyond the requested maximum."""
     usage: Usage = NO_USAGE
     """Cost of splitting."""
 
 
 @dataclass(frozen=True)
 class ClaimSplitter:
-    """Has a model list an output's claims (FActScore, arXiv 2305.14251, section 3)."""
+    """Asks a model for an output's claims (FActScore, arXiv 2305.14251, section 3)."""
 
     ask: Ask
-    """Model and prompt, which is given `count` as well."""
+    """Model and prompt, which also gets `count`."""
     retries: int = 1
-    """How often an answer that is not a list is asked for again."""
+    """How often an answer without a list is requested again."""
 
     async def __call__(self, example: Example) -> Claims:
         """Return at most three claims for each sentence, or why there are none."""
@@ -412,7 +413,7 @@ class ClaimSplitter:
 
 
 async def sentence_claims(example: Example) -> Claims:
-    """Return every sentence of an output as a claim, without repeats; no model is asked."""
+    """Return every sentence of an output as a claim, without repeats and without a model."""
     items = tuple(dict.fromkeys(DEFAULT_SPLITTER.split(example.output)))
     return Claims(items=items, problem=None if items else EMPTY)
 
@@ -423,7 +424,7 @@ def _read(sample: Sample) -> tuple[str, ...] | None:
 
 
 def _dry_run_answer(example: Example, count: int) -> str:
-    """Return as many claims as may be listed, different ones for each example."""
+    """Return the largest number of claims, different ones for each example."""
     reply = "of this text says that someone did something with somebody at some place"
     return "\n".join(f"{i}. Claim {i} {reply} {example.id}." for i in range(1, count + 1))
 

@@ -59,7 +59,7 @@ class CoAScore(RatingMethod):
     options: CoAScoreOptions
 
     def prepare(self) -> None:
-        """Find where the chains come from, and who rates them."""
+        """Prepare the chains and the agent that rates them."""
         if self.options.variant == "inter":
             if "aspects_file" in self.given and self.options.aspects_file:
                 raise ConfigurationError(
@@ -75,11 +75,11 @@ class CoAScore(RatingMethod):
 
     @property
     def variant(self) -> str:
-        """The variant, the chains and how they are rated."""
+        """The variant, the origin of the chains and their rating."""
         return "|".join((self.options.variant, self._chains_digest, self.joint.digest))
 
     def nodes(self) -> list[Node]:
-        """Write an aspect's chain once, rate it per example, and show it to the aspect's judge."""
+        """Write an aspect's chain once, rate it per example, and show it to the judge."""
         chain = Node("chain", self._chain, aspect=each("input.aspects"))
         wires = {**PER_ASPECT, "chain": each("chain")}
         if self.options.variant == "no-scores":
@@ -93,7 +93,7 @@ class CoAScore(RatingMethod):
         ]
 
     def _refuse_unused_count(self) -> None:
-        """Refuse a number of aspects for chains that are not written by the model."""
+        """Refuse `n_aspects` for chains that the model does not write."""
         if "n_aspects" not in self.given:
             return
         if self.options.variant == "inter":
@@ -106,7 +106,7 @@ class CoAScore(RatingMethod):
         raise ConfigurationError(f"{given} has no effect: {chains}; leave it out")
 
     def _find_chains(self) -> str:
-        """Take the chains that are known, or make the agent that names them; return a digest."""
+        """Read the known chains, or make the agent that names them; return a digest."""
         if self.options.variant == "inter":
             # the digest enters the signature: scores from other chains are not comparable
             self._given = _other_aspects(self._task)
@@ -130,7 +130,7 @@ class CoAScore(RatingMethod):
         if not self.decides and self.profile.ratings == "written":
             ask = self.ask("coascore_ratings")
             return JointScorer(ask, options.form, options.parse_retries)
-        # a label's probability can be read for one rating per prompt only
+        # the probabilities of labels can be read for only one rating per prompt
         prompt = "" if self.decides else "llm_score"
         return IndividualScorer(self.scorer_for(self.models, self._task, options, prompt=prompt))
 
@@ -152,7 +152,7 @@ class CoAScore(RatingMethod):
     ) -> Score:
         ratings = ratings or JointScores(scores=())  # definitions alone are shown
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
-        # without any rating the last prompt would be LLMScore's, and so would the score
+        # without any rating the last prompt, and so the score, would be LLMScore's
         is_unknown = ratings.scores and all(score.error for score in ratings.scores)
         if is_unknown and example.output.strip():
             score = self._without_knowledge(example, aspect, ratings)
@@ -239,7 +239,7 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
-    # drawn from the ids: the same ratings in any order of the examples, and after resuming
+    # drawn from the ids, so that order and resuming do not change the ratings
     draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
     low, high = aspect.scale
     points = [point.value for point in points_of(aspect.scale, "number")]

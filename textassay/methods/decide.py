@@ -1,4 +1,4 @@
-"""Decide: every aspect a typed question, all of them in one request."""
+"""Decide: every aspect is a typed question, and all of them are one request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from textassay.runtime.graph import Node
 
 
 class Decide(ScoringMethod):
-    """One typed question for each aspect, answered by a probability for every option; ours.
+    """One typed question for each aspect, answered by a probability for every option (ours).
 
     1. An aspect with a scale is a rating question with its levels; one with labels is a choice.
     2. All questions about a text are sent in one request.
     3. A rating's score is the mean over its levels, weighted by their probabilities (the
        expectation of G-Eval, arXiv 2303.16634, section 2.3), a label's the likeliest one.
 
-    A decision model sends the probabilities. Any other model is asked in words, question by
-    question: its token probabilities are read, or the shares of sampled answers if it sends none.
+    A decision model sends the probabilities. Any other model gets each question as a prompt: its
+    token probabilities are read, or the shares of sampled answers if it sends none.
     """
 
     name = "decide"

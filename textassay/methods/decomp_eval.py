@@ -31,9 +31,10 @@ class DecompEvalOptions(PromptOptions):
     instruction: bool = True
     """Whether the instruction is shown; without it, table 6's "w/o Instruction"."""
     subquestions: bool | Literal["parallel"] = True
-    """Whether sentences are asked about first; without them, table 6's "w/o Decomp. Q&A": one
-    question, one call. With `parallel` they are asked about at once, none with the answers to
-    those before it, which is not in the paper: two steps rather than one per sentence."""
+    """Whether there are sub-questions about sentences; without them, table 6's "w/o Decomp. Q&A":
+    one question, one call. With `parallel` (not in the paper) they are sent at once, without
+    earlier answers: two steps rather than one per sentence.
+    """
     question_first: bool = False
     """Whether the question about the whole comes before the inputs: table 6's "w/ Prefix Yes/No
     Que."."""
@@ -48,8 +49,9 @@ class DecompEvalOptions(PromptOptions):
     """Splitter of the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
     `nltk`)."""
     reading: ProbabilityReading = "auto"
-    """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
-    among written answers; `logprob`: by log-probabilities or not at all."""
+    """`auto`: P(yes) by log-probabilities if the model sends usable ones, otherwise the share of
+    yes among written answers; `logprob`: only by log-probabilities.
+    """
 
 
 class DecompEval(PromptMethod):
@@ -66,10 +68,10 @@ class DecompEval(PromptMethod):
     of the sentences' own step 4: each is judged as if it were the whole output (section 4.2, after
     UniEval).
 
-    A decision model is asked all questions in one request, none of which shows the answer to
-    another (`order:independent` in the signature), and averages and sums go over the sub-questions.
+    A decision model gets all questions in one request, without answers to the others
+    (`order:independent` in the signature), and averages and sums are over the sub-questions.
 
-    With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
+    With `subquestions=parallel`, step 3 is not a chain: sub-questions do not show earlier answers.
 
     Deviations: texts are between delimiters, which one sentence explains, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
@@ -77,9 +79,9 @@ class DecompEval(PromptMethod):
     no question, ours is asked (`prompts/tables/decomp_eval.toml` marks which), or the
     task's own, or one from a template that shows the definition. An aspect whose question names a
     text that an example lacks is `abstained`. Prompts are not cut to the paper's input length of
-    1,024 tokens (section 4.2). Of a model without usable log-probabilities, P(yes)
-    is the share of yes among written answers at temperature 1: 20, of a model that thinks 5. Of an
-    aspect with two labels, P(yes) to its own question is the probability of the second.
+    1,024 tokens (section 4.2). Without usable log-probabilities, P(yes) is the share of yes among
+    written answers at temperature 1: 20, or 5 from a model that thinks. For an aspect with two
+    labels, P(yes) to its own question is the probability of the second label.
     """
 
     name = "decomp-eval"
@@ -91,7 +93,7 @@ class DecompEval(PromptMethod):
     answerer: Answerer
 
     def prepare(self) -> None:
-        """Read the questions, and make the agents that ask and answer them."""
+        """Read the questions, and make the agents."""
         options, task = self.options, self._task
         if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(
@@ -135,7 +137,7 @@ class DecompEval(PromptMethod):
         )
 
     def _alone(self, book: QuestionTable) -> bool:
-        """Return whether averages and sums go over sentences that are judged by themselves."""
+        """Return whether averages and sums are over separately judged sentences."""
         options, task = self.options, self._task
         if not self.profile.digest or self.profile.printed:
             return True
@@ -156,7 +158,7 @@ class DecompEval(PromptMethod):
             return None
         book, task = self.questions.book, self._task
         forms = (form for a in task.aspects for form in book.forms(task, a) or (None,))
-        # sentences that are judged by themselves have one sub-question each
+        # separately judged sentences have one sub-question each
         if self.questions.alone and all(form and form.value != "question" for form in forms):
             return None
         return (

@@ -52,8 +52,10 @@ class FusionEvalOptions(SamplingOptions):
     n: int = Field(default=8, ge=1, le=1000)
     """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
     fusion: Fusion = "llm"
-    """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
-    names for the aspect; `corrw`: the mean weighted by each scorer's correlation with `ratings`."""
+    """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: the mean of the scorers
+    that the plan names for the aspect; `corrw`: the mean weighted by each scorer's correlation with
+    `ratings`.
+    """
     ratings: str | None = None
     """File of examples with human ratings from which `corrw` learns its weights: all tools, and the
     direct evaluator if `direct`, judge them once per run. Leave out the examples to be judged, or
@@ -62,14 +64,14 @@ class FusionEvalOptions(SamplingOptions):
     """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan
     file's path."""
     direct: bool = False
-    """Whether `avg`, `llmsel` and `corrw` take in a direct judgment by G-Eval, with `n`
-    samples."""
+    """Whether `avg`, `llmsel` and `corrw` include a direct judgment by G-Eval, with `n` samples."""
     overall: bool | Literal["auto"] = "auto"
-    """Whether an overall score is asked for if the task has none; `auto`: if all its aspects are
-    judged."""
+    """Whether to add an overall score if the task has none; `auto`: if all its aspects are judged.
+    """
     ranges: dict[str, Scale] = {}
-    """Values that count as 0 and 1 for `avg`, `llmsel` and `corrw`, by tool, for tools whose scale
-    has no ends."""
+    """Values that map to 0 and 1 for `avg`, `llmsel` and `corrw`, by tool, for tools with an
+    unbounded scale.
+    """
 
     @property
     def effective_temperature(self) -> float:
@@ -100,20 +102,20 @@ class FusionEval(PromptMethod):
     name = "fusion-eval"
     prompt = "fusion_eval"
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
-    """Tools if none are named: those that need no model, two of them against references and two
-    without."""
+    """Default tools: four that need no model, two with references and two without."""
     optional_tools: ClassVar[Mapping[str, str]] = {"embedding?engine=static&per=sentence": "static"}
-    """What joins them where the extra is installed: the model-based one that needs no download."""
+    """Further default tool if the extra is installed: the model-based one that needs no download.
+    """
     Options = FusionEvalOptions
     options: FusionEvalOptions
 
     def prepare(self) -> None:
-        """Check the options, and find where the plan comes from."""
+        """Check the options, and prepare the plan."""
         self.assistants = tuple(map(AssistantDescription.of, self.tools))
         # first, because plan, prompt and digest depend on the aspects
         self._task = _with_overall(self._task, self.options)
         if self.options.direct and self.profile.printed:
-            # for the direct evaluator; averages put no words into prompts
+            # for the direct evaluator; averages have no prompt
             self._task = with_published_words(self._task)
         self._check_judge()
         self._check_fusion()
@@ -134,7 +136,7 @@ class FusionEval(PromptMethod):
         return [*plan, tools, *fused]
 
     def _check_judge(self) -> None:
-        """Refuse a judge that cannot write what the fusion reads."""
+        """Refuse a judge that cannot write ratings of several aspects."""
         options = self.options
         if self.decides:
             names = ("n", "temperature", "seed", "max_tokens", "parse_retries")
@@ -155,7 +157,7 @@ class FusionEval(PromptMethod):
             )
 
     def _check_fusion(self) -> None:
-        """Refuse options that the fusion does not read."""
+        """Refuse options without effect on the fusion."""
         options = self.options
         # an option without effect is refused, or the report would name a setting that was not used
         if options.fusion == "llm" and options.direct:
@@ -182,7 +184,7 @@ class FusionEval(PromptMethod):
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
 
     def _check_tools(self) -> None:
-        """Refuse a fusion of nothing, and ranges of tools that take no part."""
+        """Refuse a fusion without tools, and ranges of tools that are not used."""
         if not self.tools:
             raise ConfigurationError(
                 "fusion-eval fuses assistant evaluators; name some, such as tools=nli,bleurt"
@@ -194,7 +196,7 @@ class FusionEval(PromptMethod):
             )
 
     def _find_plan(self) -> str:
-        """Take the plan that is given, or say who writes it; return a digest, empty for none."""
+        """Read the plan, or make the agent that writes it; return a digest, or ""."""
         if self.options.plan == "none" or self.options.fusion in ("avg", "corrw"):
             return ""
         if self.options.plan != "auto":
@@ -207,7 +209,7 @@ class FusionEval(PromptMethod):
         return planner.digest
 
     async def _plan(self) -> Plan | RefusedPlan:
-        """Return the plan, written once per run if none is given."""
+        """Return the plan, written once per run if it is not given."""
         if self._write_plan:
             self.plan = await self._write_plan()
         assert self.plan  # a graph without a plan has no such node
@@ -246,7 +248,7 @@ class FusionEval(PromptMethod):
         wires |= {"direct": each("direct")} if direct else {}
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
-        if self.options.ratings:  # goes with CorrW alone
+        if self.options.ratings:  # for CorrW only
             unweighted = [*nodes, tools, Node("scores", average, **wires)]
             self.weights = RatedWeights(
                 self.options.ratings,
@@ -273,7 +275,7 @@ class FusionEval(PromptMethod):
         else:
             # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
             names = {"n", "temperature", "seed", "parse_retries", "prompt_layout", "profile"}
-            # the fused signature cannot say which of two ways it was
+            # the fused signature cannot record which of two ways was used
             reading = "logprob" if self.options.n == 1 else "auto"
             given = GEvalOptions(**self.options.model_dump(include=names), reading=reading)
         return GEval(self.models, self._task, given)
@@ -304,7 +306,7 @@ class FusionEval(PromptMethod):
         """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights:
             return {"weights.json": self.weights.as_json()} if self.weights.learned else {}
-        # a plan that was refused names something that does not exist
+        # a refused plan names something that does not exist
         if not self._write_plan or not isinstance(self.plan, Plan):
             return {}
         return {"plan.toml": plans.as_toml(self.plan, source=f"written for the task {self.task}")}
@@ -313,7 +315,7 @@ class FusionEval(PromptMethod):
 def planner_of(
     models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None
 ) -> Planner:
-    """Return the agent that writes the plan, which `plans.save` can save for `plan=FILE`."""
+    """Return the agent that writes the plan; save the plan with `plans.save` for `plan=FILE`."""
     options = options or FusionEvalOptions()
     ask = ask_to_write(
         models, "planner", "fusion_eval_plan", task, options, seed=options.seed,
@@ -327,7 +329,7 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     """Return the task with an overall aspect last, if one is wanted and the task has none."""
     rate_overall = options.overall
     if rate_overall == "auto":
-        # an overall score of only some aspects would be overall in name alone
+        # an overall score of only some aspects would be misleading
         whole = len(task.aspects) >= max(2, len(task.family))
         rate_overall = options.fusion == "llm" and whole
     if not rate_overall or any(is_overall(aspect) for aspect in task.aspects):
@@ -353,7 +355,7 @@ class RatedWeights:
         aspects: The aspects.
         scorers: Names of the scorers.
         average: Averages the scorers with equal weights; its evidence has the value of each.
-        is_dry: Whether nothing is measured.
+        is_dry: Whether this is a dry run.
     """
 
     def __init__(
@@ -384,7 +386,7 @@ class RatedWeights:
 
     async def __call__(self, aspect: Aspect) -> dict[str, float | None]:
         """Return the correlation of each scorer with the ratings of an aspect."""
-        # `once`: examples that are judged at the same time wait for the same learning
+        # `once`: concurrent examples share one learning
         await self._learn()
         correlations: dict[str, float | None] = self.learned[aspect.id]["correlations"]
         return correlations
@@ -405,7 +407,7 @@ class RatedWeights:
         work = [Assignment(example=example, aspects=self._aspects) for example in rated]
         scored = await gather(map(self._average.run, work), limit=64)
         rows = [_read_values(*pair) for pair in zip(rated, scored, strict=True)]
-        # any weights in a dry run, which counts calls and throws values away
+        # arbitrary weights in a dry run, which only counts calls
         equal, learned = dict.fromkeys(self._scorers, 1.0), dict[str, Json]()
         for at, aspect in enumerate(self._aspects):
             values = {name: [row[at].get(name) for row in rows] for name in self._scorers}

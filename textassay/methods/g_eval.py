@@ -23,8 +23,8 @@ from textassay.runtime.model import ChatMessage
 def with_published_words(task: Task) -> Task:
     """Return the task with the words that G-Eval's authors publish for SummEval's aspects.
 
-    Definitions and steps are replaced, and fluency is rated on 1-3. An aspect whose definition or
-    scale differs from the packaged task's is not changed.
+    Definitions and steps are replaced, and fluency is rated on 1-3. Aspects whose definition or
+    scale differs from the packaged task's are unchanged.
     """
     if task.published:
         return task
@@ -48,11 +48,13 @@ class GEvalOptions(RatingOptions):
 
     steps: Literal["auto", "task", "none"] = "auto"
     """`auto`: the model writes the evaluation steps; `task`: they are taken from the task's file;
-    `none`: there are no steps. With `profile=paper` the default is the steps that the authors
-    publish, for aspects that have some."""
+    `none`: there are no steps. With `profile=paper` the default is the authors' published steps,
+    where they exist.
+    """
     reading: ProbabilityReading = "auto"
-    """`auto`: the mean over labels by log-probabilities if the model sends usable ones, else the
-    mean of samples; `logprob`: by log-probabilities or not at all. `n` above 1 asks for samples."""
+    """`auto`: the mean over labels by log-probabilities if the model sends usable ones, otherwise
+    the mean of samples; `logprob`: only by log-probabilities. `n` above 1 asks for samples.
+    """
 
 
 class GEval(RatingMethod):
@@ -64,8 +66,8 @@ class GEval(RatingMethod):
     score.
     3. The score is the mean over labels, weighted by the token probabilities of the answer at
     temperature 0.
-       Of a model without usable log-probabilities, or with `n` above 1, it is the mean of sampled
-       answers at temperature 1, which estimates the same: 20 as in the paper.
+       Without usable log-probabilities, or with `n` above 1, it is the mean of sampled answers at
+       temperature 1, an estimate of the same mean: 20 as in the paper.
 
     With the profile `paper` the prompts of SummEval's aspects are those that the authors publish
     (github.com/nlpyang/geval), steps included: fluency is rated on 1-3 by three grades, and the
@@ -76,9 +78,9 @@ class GEval(RatingMethod):
 
     Deviations: with other profiles texts are between delimiters, a sentence asks for the steps
     alone, fluency is rated on the task's scale, and the steps of `steps=task` are ours but for
-    coherence. The mean over labels is renormalized, since other tokens have some probability; of a
-    model that thinks, 5 answers are sampled rather than 20. The authors send the prompt as the
-    system's message; here it is the user's.
+    coherence. The mean over labels is renormalized, since other tokens have some probability; a
+    model that thinks gives 5 samples rather than 20. The authors send the prompt as the system's
+    message; here it is the user's.
     """
 
     name = "g-eval"
@@ -90,7 +92,7 @@ class GEval(RatingMethod):
     options: GEvalOptions
 
     def prepare(self) -> None:
-        """Settle the steps of a judge that writes none, and the words of the profile `paper`."""
+        """Choose the steps for a judge that writes none, and the words of the profile `paper`."""
         if self.decides and "steps" not in self.given:
             self.options = self.options.model_copy(update={"steps": self._steps_of_a_decider()})
         if not self.profile.printed:
@@ -103,7 +105,7 @@ class GEval(RatingMethod):
     def _steps_of_a_decider(self) -> Literal["auto", "task", "none"]:
         """Return the origin of the steps if the judge is a decision model.
 
-        It is the model of the role `steps` if it writes, else the task's file if it has steps.
+        It is the model of the role `steps` if it can write, else the task's file if it has steps.
         """
         if not model_for(self.models, "steps").capabilities.only_decides:
             return "auto"
@@ -119,13 +121,14 @@ class GEval(RatingMethod):
         ]
 
     async def _steps(self, aspect: Aspect) -> str:
-        # before the steps, which cost a call for each aspect, as a judge without is refused
+        # before the steps, which cost a call for each aspect: a judge without log-probabilities is
+        # refused
         if self.how_read == "logprob" and self.options.steps == "auto" and not self.decides:
             await self._find_logprobs()
         return await self._write(aspect)
 
     async def _ask_for_logprobs(self) -> None:
-        """Find out whether the judge sends log-probabilities, if only a request shows it."""
+        """Find out by a request whether the judge sends log-probabilities, if it is unknown."""
         ask = self.scorer.ask
         if ask.model.capabilities.logprobs is None:
             await ask.answer(
@@ -138,7 +141,7 @@ class GEval(RatingMethod):
 
     @property
     def how_read(self) -> RatingReading:
-        """As `reading` says, or `sampled` for `n` above 1."""
+        """`reading`, or `sampled` for `n` above 1."""
         # the paper samples because its GPT-4 had no log-probabilities; with them, one call gives
         # the same expectation without sampling error
         samples = self.options.n > 1 and self.options.reading == "auto"

@@ -1,4 +1,4 @@
-"""GPTScore: how likely a model finds a text, given its input and an instruction per aspect."""
+"""GPTScore: the likelihood of a text, given its input and an instruction per aspect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class GPTScoreOptions(PromptOptions):
     boolean question a line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect`
     is shown for that aspect alone."""
     k: int | None = Field(default=None, ge=1)
-    """Number of demonstrations of each aspect, from the beginning of the file; all if not given."""
+    """Number of demonstrations of each aspect, from the beginning of the file; by default all."""
     seed: int | None = None
     """Draw the `k` demonstrations of each aspect at random with this seed instead."""
     weights: TokenWeights = "mean"
@@ -57,14 +57,15 @@ class GPTScoreOptions(PromptOptions):
     """How several references are combined; by default by the maximum for data-to-text, as in the
     authors' code, and else by the mean."""
     combine: tuple[str, ...] = ()
-    """Names or codes of aspects whose definitions are joined to that of each judged one."""
+    """Names or codes of aspects whose definitions are added to each judged aspect's."""
     scored: Scored | None = None
     """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default
     `yes` for tasks that say `asks`."""
     pmi: bool | Literal["normalized"] = False
-    """Beyond the paper: take off the text's log-probability without what is given, log p(output |
-    source) - log p(output), so that dull texts are not liked for being likely. `normalized` counts
-    the share of each token's surprise that the source takes away, from -1 to 1, instead of nats."""
+    """Beyond the paper: subtract the unconditional log-probability, log p(output | source) - log
+    p(output), so that common phrases do not raise the score. `normalized` uses the share of each
+    token's surprise that the source removes, from -1 to 1, instead of nats.
+    """
 
     @field_validator("direction", mode="before")
     @classmethod
@@ -112,7 +113,7 @@ class GPTScore(PromptMethod):
     options: GPTScoreOptions
 
     def prepare(self) -> None:
-        """Read the tables, and make the agents that write and read passages."""
+        """Read the tables, and make the agents."""
         options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
@@ -121,10 +122,9 @@ class GPTScore(PromptMethod):
             self._task.aspects, qualities, options.demonstrations, options.k, options.seed
         )
         prompt = "gptscore" if scored == "output" else "gptscore_question"
-        # nothing is sampled: the seed of the options draws demonstrations
+        # there is no sampling: the option `seed` draws demonstrations
         ask = self.ask(options.prompt or prompt, seed=None, required=())
-        # the words and choices of the table go together: a profile with words of its own has
-        # neither
+        # the table's words and choices belong together; a profile with its own words has neither
         own_words = self.prompt in profile.prompts and not profile.printed
         self.over_references: OverReferences = options.over_references or (
             "mean" if own_words else words.over_references
@@ -164,7 +164,7 @@ class GPTScore(PromptMethod):
         )
 
     def nodes(self) -> list[Node]:
-        """Write what the text is conditioned on, ask how likely it is, and weigh its tokens."""
+        """Write the prompt before the text, request its likelihood, and weigh its tokens."""
         options = self.options
         scorer = LikelihoodScorer(
             options.weights,
@@ -183,7 +183,7 @@ class GPTScore(PromptMethod):
     def _scored_texts(self) -> Scored:
         """Return the text that is scored."""
         options = self.options
-        # both ask how likely the text is, which a yes/no question does not measure
+        # both use the text's likelihood, which a yes/no question does not measure
         about_texts = options.direction != "default" or bool(options.pmi)
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
@@ -204,7 +204,7 @@ class GPTScore(PromptMethod):
         return scored
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest; the aspects' scale does not count."""
+        """Return options, task and prompt digest; the aspects' scale is not used."""
         facts = super().describe()
         return facts | {"aspects": [{**aspect, "scale": None} for aspect in facts["aspects"]]}
 
@@ -241,7 +241,7 @@ def read_demonstrations(
     shown = {}
     for aspect in aspects:
         names = qualities.of(aspect).names | {aspect.name.casefold()}
-        # a demonstration without an aspect suits all of them
+        # a demonstration without an aspect is for all aspects
         pool = [e for e in known if _aspect_of(e) in ("", *names)]
         if k and k > len(pool):
             raise ConfigurationError(

@@ -25,22 +25,22 @@ from textassay.runtime.graph import Node, Wire, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Scale, Score
 
 SCALE: Scale = (1.0, 5.0)
-"""Every node is rated on it, independent of the scale that people used."""
+"""Scale of all nodes, independent of people's scale."""
 
 
 class HDEvalOptions(RatingOptions):
     """Options of HD-Eval."""
 
     tree: str = PUBLISHED
-    """Tree file (TOML or JSON) or name of a published tree; `published`: the one of the task, and
-    the model's own decomposition for criteria that have none; `model`: the model's own for all."""
+    """Tree file (TOML or JSON) or name of a published tree; `published`: the task's tree, and the
+    model's own decomposition of criteria without one; `model`: the model's own for all.
+    """
     depth: int = Field(default=2, ge=1, le=6)
     """Layers of a tree that the model grows, with the first (the paper: 3, pruned)."""
     children: int = Field(default=4, ge=1, le=26)
     """Most parts of a criterion in a tree that the model grows."""
     output: Literal["aspects", "nodes"] = "aspects"
-    """One fused score for each criterion of the first layer, or the rating of every node for
-    itself."""
+    """One fused score for each criterion of the first layer, or the rating of every node."""
 
 
 class HDEval(RatingMethod):
@@ -55,7 +55,7 @@ class HDEval(RatingMethod):
 
     Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
     ablation averages over all nodes of the tree, we over the criterion's own branch. A criterion is
-    decomposed by itself (equation 1), not together with its siblings as in the example of figure
+    decomposed separately (equation 1), not together with its siblings as in the example of figure
     10.
     """
 
@@ -68,7 +68,7 @@ class HDEval(RatingMethod):
     options: HDEvalOptions
 
     def prepare(self) -> None:
-        """Find the branches that are known, and the agent that grows the others."""
+        """Find the known branches, and the agent that grows the others."""
         self._given, roots = trees.find_parts(
             "tree", self.options.tree, self._task, SCALE, _branch_below
         )
@@ -85,7 +85,7 @@ class HDEval(RatingMethod):
         self._average = Average(signature=self.signature)
 
     def _refuse_growth(self) -> None:
-        """Refuse options of trees that the model grows; its profile says that it cannot write."""
+        """Refuse options of growing a tree for a model whose profile says that it cannot write."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
             raise ConfigurationError(
                 f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
@@ -103,7 +103,7 @@ class HDEval(RatingMethod):
                 )
 
     def nodes(self) -> list[Node]:
-        """Rate every node of the tree, then average a branch unless the ratings are wanted."""
+        """Rate every node of the tree, then average each branch, unless `output=nodes`."""
         if self.options.output == "nodes":
             if self._growing:
                 raise ConfigurationError(
@@ -121,7 +121,7 @@ class HDEval(RatingMethod):
         ]  # fmt: skip
 
     async def _branch(self, aspect: Aspect) -> GrownTree:
-        """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
+        """Return the branch of a first-layer criterion, grown once per run if no file has it."""
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
     async def _grow_branch(self, aspect: Aspect) -> GrownTree:
@@ -162,7 +162,7 @@ class HDEval(RatingMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """Criteria of the first layer, or all nodes if their ratings are wanted."""
+        """Criteria of the first layer, or all nodes with `output=nodes`."""
         if self.options.output == "nodes":
             return tuple(self._known.values())
         return super().aspects
@@ -173,10 +173,7 @@ class HDEval(RatingMethod):
         return super().how if self.options.output == "nodes" else "fused"
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the trees that are known before the run.
-
-        With the definition of each criterion.
-        """
+        """Return options, task, prompt digest and the known trees with their definitions."""
         given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
         criteria = {id_: node.definition for id_, node in self._known.items()}
         return super().describe() | {"trees": given, "criteria": criteria}
@@ -185,10 +182,10 @@ class HDEval(RatingMethod):
 def decomposer_for(
     models: Models, task: Task, options: HDEvalOptions, *, instead: str | None = None
 ) -> Decomposer:
-    """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
+    """Return the agent that decomposes one criterion (HD-Eval, section 2.1)."""
     ask = ask_to_write(
         models, "decomposer", "hd_eval_decompose", task, options, seed=options.seed,
-        # with one layer nothing is written, so a model that can only judge will do
+        # with one layer nothing is written, so a model that can only judge is enough
         what="a tree of criteria" if options.depth > 1 else "",
         instead=instead
         or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
@@ -199,7 +196,7 @@ def decomposer_for(
 async def decompose_task(
     models: Models, task: Task, options: HDEvalOptions | None = None
 ) -> GrownTree:
-    """Decompose a task's aspects into a tree of `depth` layers, to be saved with `trees.save`."""
+    """Decompose a task's aspects into a tree of `depth` layers, for `trees.save`."""
     options = options or HDEvalOptions()
     roots = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
     return await grow(decomposer_for(models, task, options), roots, options.depth)
@@ -245,11 +242,11 @@ class NodeRatings(RatingMethod):
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
 
     def prepare(self) -> None:
-        """Keep the options as they are: they come from a fit, not from a profile's defaults."""
+        """Leave the options unchanged: they come from a fit, without a profile's defaults."""
         self.options = self._as_given
 
     def nodes(self) -> list[Node]:
-        """Rate every node that is wanted."""
+        """Rate every requested node."""
         return rating_nodes("scores", self.scorer, self.known)
 
 
@@ -267,7 +264,7 @@ def rating_nodes(
 def rating_node(name: str, scorer: AspectScorer, known: Mapping[str, Aspect]) -> Node:
     """Return a node that rates the criteria of the node `criteria`, each with its parent in view.
 
-    Typed questions about all of them are one call, which is quicker than a call for each.
+    Typed questions about all criteria are one call, which is faster than a call for each.
 
     Args:
         name: Name of the node.

@@ -52,20 +52,20 @@ def ask_to_write(
     instead: str,
     **fields: Any,
 ) -> Ask:
-    """Return the `Ask` for a model that writes something for the judge, such as a plan.
+    """Return the `Ask` for a model that writes a text for the judge, such as a plan.
 
     Args:
         models: The models by role.
-        role: Role of the one that writes.
+        role: Role of the writer.
         prompt: Prompt file.
         task: The kind of text.
         options: Options of the method.
-        what: Name of the text that it writes, for errors; empty if it will not be asked.
+        what: Name of the written text, for errors; empty if there will be no request.
         instead: Advice for a model that cannot write.
         fields: Further fields of `Ask`.
 
     Raises:
-        ConfigurationError: There is no model for the role, or it cannot write.
+        ConfigurationError: The role has no model, or its model cannot write.
     """
     model = model_for(models, role)
     if what:
@@ -81,12 +81,12 @@ def ask_to_write(
 def refuse_written(
     model: Model, options: PromptOptions, given: Collection[str], names: Iterable[str]
 ) -> None:
-    """Refuse options of written answers if the judge is a decision model.
+    """Refuse options for written answers if the judge is a decision model.
 
     Args:
         model: The judge.
         options: The options, with the defaults of the profile.
-        given: Names of those that the user gave.
+        given: Names of the options that the user gave.
         names: Options that have no effect on a decision model.
     """
     if not model.capabilities.only_decides:
@@ -100,9 +100,9 @@ def refuse_written(
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
-    """Refuse rubrics that a method does not read, and data without rubrics if it reads them.
+    """Refuse rubrics if the method does not read them, and data without rubrics if it does.
 
-    Other methods, such as graphs of the user's own, see the whole example.
+    Other methods, such as the user's own graphs, see the whole example.
     """
     if are_read == bool(info.rubrics):
         return
@@ -110,7 +110,7 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
     if info.rubrics:
         raise ConfigurationError(
             f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
-            f" {method} does not read as it is set up; judge it with {by_rubric}, or leave"
+            f" {method} does not read with these options; judge it with {by_rubric}, or leave"
             ' it out: fields={"rubric": "meta"}'
         )
     raise ConfigurationError(
@@ -127,15 +127,15 @@ class PromptMethod(TaskMethod, ABC):
     """
 
     name: ClassVar[str]
-    """Name as the command line takes it."""
+    """Name on the command line."""
     prompt: ClassVar[str]
     """Prompt file, if the options name no other."""
     judge: ClassVar[str] = profiles.JUDGE
-    """Role of the model whose profile counts."""
+    """Role of the model whose profile is used."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
     labels_prompt: ClassVar[str] = ""
-    """Prompt file for aspects that have labels in place of a scale; empty if there is none."""
+    """Prompt file for aspects that have labels in place of a scale; may be empty."""
     asks_yes_or_no: ClassVar[bool] = False
     """Whether it asks a yes/no question, so that P(yes) is the second label's probability."""
     no_decisions: ClassVar[str] = ""
@@ -145,21 +145,21 @@ class PromptMethod(TaskMethod, ABC):
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
     answerer: Answerer | None = None
-    """Answers its yes/no questions, if it asks any whose probabilities it reads."""
+    """Answers its yes/no questions, if it reads their probabilities."""
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
     signature: str
     """Signature of its scores, such as `Ask.signature` returns."""
     prompt_digest: str
-    """Hex digits that change with the words that are sent, apart from the examples' own."""
+    """Hex digits that change with the prompt's words, without the examples' texts."""
     given: frozenset[str]
     """Names of the options that the user gave, without the profile's defaults."""
 
     def __init__(
         self, models: Models, task: Task, options: Any = None, *, tools: Sequence[Tool] = ()
     ) -> None:
-        """Settle the options and put the graph together.
+        """Complete the options and build the graph.
 
         Args:
             models: One model, or models by role.
@@ -168,13 +168,13 @@ class PromptMethod(TaskMethod, ABC):
             tools: Assistant evaluators, for classes with `default_tools`.
 
         Raises:
-            ConfigurationError: Options, profile, models and task do not go together.
+            ConfigurationError: Options, profile, models and task do not fit together.
         """
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         if self.no_decisions and self.decides:
             judge = model_for(models, self.judge).name
             raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
-        # before the profile's defaults are filled in, since only options of the user are refused
+        # before the profile's defaults are filled in, since only the user's options are refused
         self.given = frozenset(options.model_fields_set if options else ())
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, self._task, self.judge
@@ -213,7 +213,7 @@ class PromptMethod(TaskMethod, ABC):
                 )
 
     def _refuse_references(self) -> None:
-        """Raise if the task shows references, and the method or the judge's profile does not."""
+        """Raise if the task has references that the method or the profile does not show."""
         if not self._task.reference_name:
             return
         if not self.shows_references:
@@ -231,7 +231,7 @@ class PromptMethod(TaskMethod, ABC):
         """Check the options and make the objects that nodes share; by default nothing."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse rubrics that are not read, and data without rubrics or references that are.
+        """Refuse unread rubrics, and data without required rubrics or references.
 
         Raises:
             ConfigurationError: An example lacks the references that the task shows, none has a
@@ -254,7 +254,7 @@ class PromptMethod(TaskMethod, ABC):
 
     @property
     def decides(self) -> bool:
-        """Whether the judge is a decision model, which is asked typed questions."""
+        """Whether the judge is a decision model, which gets typed questions."""
         model = model_or_none(self.models, self.judge)
         return bool(model and model.capabilities.only_decides)
 
@@ -357,7 +357,7 @@ class RatingMethod(ScoringMethod):
     Options: ClassVar[type[PromptOptions]] = RatingOptions
     """Type of its options: `RatingOptions` or a subclass."""
     max_tokens: ClassVar[int] = 512
-    """Longest answer in tokens, if the options name no other."""
+    """Longest answer in tokens by default."""
     structured: ClassVar[bool] = True
     """Whether answers may be requested as JSON by a schema; see `Scorer`."""
     ends_in_rating: ClassVar[bool] = False
@@ -368,7 +368,7 @@ class RatingMethod(ScoringMethod):
 
     @property
     def how_read(self) -> RatingReading:
-        """`text`, or `sampled` for `n` above 1; methods that read log-probabilities override it."""
+        """`text`, or `sampled` for `n` above 1; methods with log-probabilities override it."""
         return self.options.how
 
     @property
@@ -400,7 +400,7 @@ class RatingMethod(ScoringMethod):
             models: The models; the judge has the role `scorer`.
             task: The kind of text.
             options: Options of the judge.
-            how: How a value is obtained; by default as the options say.
+            how: How a value is obtained; by default according to the options.
             variant: Further facts that distinguish scores.
             prompt: Built-in prompt, which the profile may replace; by default the method's own,
                 which the options may replace.
@@ -418,7 +418,7 @@ class RatingMethod(ScoringMethod):
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt
         ends_in_rating = cls.ends_in_rating and not prompt
-        # several samples are asked for explicitly, and probabilities would make them pointless
+        # several samples were requested explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(
@@ -431,7 +431,7 @@ class RatingMethod(ScoringMethod):
             seed=options.seed,
             required=options.explicit_sampling,
             is_single=len(task.aspects) == 1 and options.n == 1,
-            # the limit of the method rather than of the model, which cuts long answers off early
+            # the method's limit rather than the model's, which may cut long answers off
             max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )

@@ -32,20 +32,19 @@ class JuryOptions(RatingOptions):
     """Options of the jury."""
 
     combine: Literal["mean", "median", "vote"] = "mean"
-    """How the jurors' ratings become one; `vote` for labels, whose default it is."""
+    """How the jurors' ratings are combined; `vote` is for labels, and their default."""
     output: Literal["aspects", "jurors"] = "aspects"
-    """One score for each aspect, or every juror's rating for itself: features for `fit`."""
+    """One score for each aspect, or every juror's rating: features for `fit`."""
 
 
 class Jury(RatingMethod):
     """Jury of models (PoLL, Verga et al. 2024, arXiv 2404.18796).
 
-    1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
+    1. Every juror rates every aspect separately, with the prompt of `llm-score`.
     2. The score is the mean or the median of the usable ratings, if at least half of the jurors
     gave one.
 
-    Labels are voted on, as in the paper; a tie has no score. Two jurors cannot outvote each other,
-    so a vote needs three.
+    Labels are voted on, as in the paper; a tie has no score, so a vote needs three jurors.
 
     A plain mean agrees better with people than its best juror asked as often where no juror leads
     by 10 points of accuracy or .2 of r; else the leader alone is better, or learned weights.
@@ -63,7 +62,7 @@ class Jury(RatingMethod):
     options: JuryOptions
 
     def prepare(self) -> None:
-        """Seat the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
+        """Read the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
         self._names = _labels(read_jurors(self.models))
         self._check_combine()
         self._check_votes()
@@ -92,16 +91,16 @@ class Jury(RatingMethod):
         voted_on = [one.name for one in self._task.aspects if self._combines_by(one) == "vote"]
         if voted_on:
             raise ConfigurationError(
-                f"two jurors cannot vote on {voted_on[0]!r}: where they differ neither wins, and"
-                " where they agree either would do; add a third juror, ask one, or set"
-                " output=jurors and learn how far to trust each with textassay fit"
+                f"two jurors cannot vote on {voted_on[0]!r}: there is no majority where"
+                " they differ; add a third juror, use one, or set output=jurors and learn the"
+                " weight of each with textassay fit"
             )
 
     def _combines_by(self, aspect: Aspect) -> str:
         return "vote" if aspect.labels and "combine" not in self.given else self.options.combine
 
     def nodes(self) -> list[Node]:
-        """Let all jurors rate all aspects, then combine; or score every juror by itself."""
+        """Let all jurors rate all aspects, then combine the ratings, or keep each juror's."""
         if self.options.output == "jurors":
             return [Node("scores", self._rate_as_juror, **PER_ASPECT)]
         seat = each("panel")
@@ -141,7 +140,7 @@ class Jury(RatingMethod):
         panel: list[JurorAspect],
         ratings: list[Score | Failure],
     ) -> Score:
-        """Return the jurors' ratings as one, each with its juror as evidence."""
+        """Return the combined rating, with each juror's rating as evidence."""
         pairs = zip(panel, ratings, strict=True)
         own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
         evidence = tuple(as_evidence(rating, text=name) for name, rating in own)
@@ -152,12 +151,12 @@ class Jury(RatingMethod):
         values = [r.value for r in parts if isinstance(r, Score) and r.value is not None]
         combine = self._combines_by(aspect)
         if combine == "vote":
-            # a juror that was asked several times may be halfway between two labels
+            # a juror's mean of several samples may be between two labels
             votes = [vote for value in values if (vote := nearest_label(value)) is not None]
             fields = ("id", "aspect", "scale", "how", "usage", "signature")
             about = {name: getattr(score, name) for name in fields}
             return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
-        # of these jurors, not of a population from which they were drawn
+        # the standard deviation of these jurors, not of a population
         update = {"spread": statistics.pstdev(values)}
         if combine == "median":
             update["value"] = statistics.median(values)
@@ -165,12 +164,12 @@ class Jury(RatingMethod):
 
     @property
     def scorer(self) -> AspectScorer:
-        """Scorer of the first juror, whose settings all share."""
+        """Scorer of the first juror; all share its settings."""
         return self._jurors[0]
 
     @property
     def variant(self) -> str:
-        """How ratings are combined, and of how many."""
+        """How ratings are combined, and the number of jurors."""
         rules = dict.fromkeys(self._combines_by(aspect) for aspect in self._task.aspects)
         return f"{'+'.join(rules)}|{self.options.output}"
 
@@ -186,7 +185,7 @@ class Jury(RatingMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The chosen aspects, or each juror's rating of them if these are wanted."""
+        """The chosen aspects, or each juror's rating of them with `output=jurors`."""
         if self.options.output == "aspects":
             return super().aspects
         return tuple(

@@ -1,6 +1,6 @@
 """LLMScore and LLMScore with chain of thought.
 
-A judge is asked once, or several times, for a rating.
+A judge gives one rating, or several samples.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class LLMScore(RatingMethod):
     2. It gives a reason in one sentence and a rating on the aspect's scale, at temperature 0.
     3. With `n` above 1 the mean of that many samples is taken (not in the paper).
 
-    An aspect that has labels in place of a scale is asked for one of them, by its letter.
+    For an aspect with labels in place of a scale, it gives the letter of one of them.
 
     Deviations: the words of the prompt are ours, since the paper's table 8 is in no public copy we
-    know; the rating is asked for with a reason. Models that are known to follow a JSON schema
-    answer by one.
+    know; the prompt also asks for a reason. Models that are known to follow JSON schemas answer in
+    JSON.
     """
 
     name = "llm-score"

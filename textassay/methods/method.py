@@ -1,7 +1,7 @@
 """The protocol of methods: a graph from an assignment to scores, with a name and a signature.
 
-A run needs a `Method`, and takes its `Traits` into account if it has some. The built-in methods
-share the classes of their options here, and how models are chosen by role.
+A run needs a `Method`, and uses its `Traits` if it has any. This module also has the shared classes
+of options, and the choice of models by role.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
     from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]
-"""One model for every role, or models by role; the role `""` serves every role that is not
-named."""
+"""One model for every role, or models by role; the role `""` is the default for other roles."""
 
 
 @runtime_checkable
 class Method(Protocol):
-    """One recipe for judging: what `evaluate` runs."""
+    """A method of judging, which `evaluate` runs."""
 
     @property
     def name(self) -> str:
-        """Name as the command line takes it."""
+        """Name on the command line."""
 
     @property
     def task(self) -> str | None:
@@ -62,31 +61,33 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Traits:
-    """Properties of a method that a run takes into account before or while it asks.
+    """Properties of a method that a run uses before or during its requests.
 
-    The defaults are for methods that state nothing, such as objects of other packages.
+    The defaults are for methods without traits, such as objects of other packages.
     """
 
     shows_source: bool = False
-    """Whether the judge is shown an example's source; a long conversation is shortened, which the
-    scores then say."""
+    """Whether prompts show an example's source; a long conversation is shortened, with a note in
+    the scores.
+    """
     shows_images: bool = True
-    """Whether the judge is shown the images of an example; if not, data with images are refused."""
+    """Whether prompts show the images of an example; if not, data with images are refused."""
     most_calls: int | None = None
-    """Most requests for one score, if the method asks only until it knows enough."""
+    """Maximum number of requests for one score, if their number varies."""
     chain: str | None = None
-    """How its questions about one example depend on each other's answers, and how to avoid it:
-    the rest of a sentence that begins with the method's name."""
+    """How its requests about one example depend on earlier answers, and how to avoid it: the rest
+    of a sentence that begins with the method's name.
+    """
     likelihoods_of: Model | None = None
-    """The model whose log-probabilities of given texts it needs; few chat servers return them."""
+    """The model that must return log-probabilities of given texts; few chat servers return them."""
     probabilities: LogprobsOrSamples | None = None
     """The choice between log-probabilities and samples, if the first answer decides it."""
     signatures: tuple[str, ...] = ()
     """The signatures that its scores can carry, if there may be several."""
     check_data: Callable[[DataInfo], None] = lambda info: None
-    """Raises `ConfigurationError` for data that it cannot judge, before anything is asked."""
+    """Raises `ConfigurationError` for data that it cannot judge, before the first request."""
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Fields of an example without which an aspect cannot be judged, by aspect name."""
+    """Required fields of an example, by aspect name."""
 
 
 def traits_of(method: object) -> Traits:
@@ -98,7 +99,7 @@ def traits_of(method: object) -> Traits:
 class TaskMethod:
     """Base of methods for aspects of one task: task, aspects and traits.
 
-    A subclass that differs from the defaults of a trait has an attribute of its name.
+    A subclass overrides the default of a trait by an attribute with its name.
     """
 
     _task: Task
@@ -106,7 +107,7 @@ class TaskMethod:
 
     @property
     def traits(self) -> Traits:
-        """The attributes that are named as traits."""
+        """The attributes with the names of traits."""
         own: dict[str, Any] = {
             one.name: getattr(self, one.name, one.default) for one in fields(Traits)
         }
@@ -147,7 +148,7 @@ class CheckedOptions(Message, defer_build=True):
     def read(cls, given: Mapping[str, Any]) -> Self:
         """Check options as the user gave them."""
         for key in given:
-            # before pydantic sees it, so that the error can list the options there are
+            # before pydantic's validation, so that the error can list the known options
             if key not in cls.model_fields:
                 raise UnknownName("option", key, list(cls.model_fields))
         try:
@@ -165,7 +166,7 @@ class PromptOptions(CheckedOptions):
 
     @property
     def explicit_sampling(self) -> tuple[str, ...]:
-        """The sampling parameters that the user set, which are never left out in silence."""
+        """The sampling parameters that the user set, which are never left out silently."""
         given = self.model_dump(include={"temperature", "seed"}, exclude_unset=True)
         return tuple(n for n in ("temperature", "seed") if given.get(n) is not None)
 
@@ -174,27 +175,29 @@ class PromptOptions(CheckedOptions):
     prompt: str | None = None
     """Path of a prompt file (`.jinja`) in place of the method's own."""
     profile: str = "auto"
-    """How the judge is asked: `auto`, by the profile with the model's name, if there is one;
-    `none`; a profile's name or folder."""
+    """Profile of the judge's prompts: `auto`, the profile with the model's name, if there is one;
+    `none`; a profile's name or folder.
+    """
 
 
 class WritingOptions(PromptOptions):
-    """Options that all methods share whose judge writes."""
+    """Options of all methods whose judge writes."""
 
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
+    """How often an unusable answer is requested again."""
 
 
 class SourcedOptions(WritingOptions):
     """Options of methods that check answers against an example's own texts."""
 
     evidence: Literal["all"] | None = None
-    """`all`: the source is evidence even if it is a question. By default it is not where the
-    context consists of passages; in `claims` also where the context has results of tools, or the
+    """`all`: the source is evidence even if it is a question. By default it is not evidence if the
+    context consists of passages; in `claims` also if the context has results of tools, or if the
     source ends with a question mark beside a context. In dialogue the source is the conversation,
-    which always counts."""
+    which is always evidence.
+    """
 
     def question_counts(self, task: Task) -> bool:
         """Return whether the source is evidence even where it is a question."""
@@ -202,26 +205,26 @@ class SourcedOptions(WritingOptions):
 
 
 class SamplingOptions(WritingOptions):
-    """Options that all methods share whose judge writes its verdict."""
+    """Options of all methods whose judge writes its verdict."""
 
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; by default 0 for one sample and 1 for several."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer in tokens; by default what the prompt needs."""
+    """Longest answer in tokens; the default depends on the prompt."""
 
 
 class RatingOptions(SamplingOptions):
-    """Options that all methods share whose judge writes a rating."""
+    """Options of all methods whose judge writes a rating."""
 
     n: int = Field(default=1, ge=1, le=1000)
     """Number of sampled answers."""
     form: RatingForm = "number"
-    """How ratings are asked for."""
+    """Form of the ratings."""
 
     @property
     def effective_temperature(self) -> float:
         """The temperature that is used."""
-        # several samples at temperature 0 would be the same answer several times
+        # several samples at temperature 0 would be equal answers
         default = 0.0 if self.n == 1 else 1.0
         return default if self.temperature is None else self.temperature
 

@@ -1,4 +1,4 @@
-"""Pairwise comparison: which of two texts is better, asked in both orders."""
+"""Pairwise comparison: two texts are compared in both orders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PairwiseOptions(SamplingOptions):
     """Options of the pairwise comparison."""
 
     orders: Literal["both", "forth", "back"] = "both"
-    """Orders in which the two texts are shown: both, `output` first, or `output_b` first."""
+    """Orders of the two texts: both, `output` first, or `output_b` first."""
     ties: bool = False
     """Whether the judge may say that neither is better."""
 
@@ -58,7 +58,7 @@ class Pairwise(PromptMethod):
     options: PairwiseOptions
 
     def prepare(self) -> None:
-        """Settle how the judge is asked."""
+        """Prepare the judge."""
         options = self.options
         self._batcher = QuestionBatcher(model_for(self.models, self.judge))
         if self.decides:
@@ -77,14 +77,14 @@ class Pairwise(PromptMethod):
         )
 
     def describe_task(self) -> dict[str, Any]:
-        """Return task and aspects; of each a high score prefers `output`, as the better text."""
+        """Return task and aspects, with `higher_is_better`, since a high score prefers `output`."""
         described = super().describe_task()
         rising = [aspect | {"higher_is_better": True} for aspect in described["aspects"]]
         return described | {"aspects": rising}
 
     def nodes(self) -> list[Node]:
         """Compare in each order at the same time, and make one score of both."""
-        # a node per order: the graph asks both at the same time, and each is cached for itself
+        # a node per order, so that the graph asks both concurrently
         comparers = [
             Node(order, self._compare, **PER_ASPECT, order=constant(order))
             for order in self._orders
@@ -105,7 +105,7 @@ class Pairwise(PromptMethod):
         score = await ask(example, aspect, texts, about)
         if score.value is None or order == "forth":
             return score
-        # the judge's A and B are places, not texts: shown back to front, A is `output_b`
+        # the judge's A and B are positions: in the order `back`, A is `output_b`
         return score.model_copy(update={"value": 1 - score.value})
 
     async def _ask_in_words(
@@ -207,7 +207,7 @@ class Pairwise(PromptMethod):
             ConfigurationError: An example has no `output_b`.
         """
         super().check_data(info)
-        # before the run, as an error at this example would follow others that were paid for
+        # before the run, as an error at this example would come after paid requests
         lacking = info.count - info.compared
         if lacking:
             raise ConfigurationError(
@@ -224,7 +224,7 @@ class Pairwise(PromptMethod):
 
 
 def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:
-    """Return what a comparison shows, the two texts last."""
+    """Return the texts of a comparison's prompt, the two compared ones last."""
     prepare = ask.template.prepare_text
     pair = [prepare(example.output), prepare(other_output(example))]
     if order == "back":

@@ -1,4 +1,4 @@
-"""Runs tools (assistant evaluators) alone, as a method, so that a run of tools is like any run."""
+"""Runs tools (assistant evaluators) alone, as a method, so that their run is like any other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from textassay.tools.tool import Tool
 class ToolScores:
     """Scores of assistant evaluators alone.
 
-    No paper, no prompt, and no model unless a tool asks one.
+    There is no paper and no prompt (ours), and no model unless a tool has one.
 
-    One score a tool, called by the tool's name, on the tool's own scale.
+    Each tool gives one score, with the tool's name and scale.
     """
 
     name = "tools"

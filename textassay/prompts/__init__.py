@@ -1,7 +1,7 @@
 """Prompt files, how texts are inserted into them, and the other packaged files.
 
-Tasks, trees, checklists, plans, tables of words and profiles are found by name. Takes and returns
-plain values; imports no models, messages or methods.
+Tasks, trees, checklists, plans, tables of words and profiles are found by name. The functions take
+and return plain values and do not import models, messages or methods.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 READY_TASKS = (
     "rag", "rag-reference", "conversation", "conversation-turn", "agent", "safety", "code-review",
 )  # fmt: skip
-"""Names of the packaged tasks that are from no paper."""
+"""Names of the packaged tasks that are not from a paper."""
 
 TASKS = (
     "summarization", "dialogue", "data-to-text", "translation", "general", "fed-turn",
@@ -64,7 +64,7 @@ byte."""
 
 
 def _find_packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
-    """Return the path of one of these files; raise `KeyError` for any other name."""
+    """Return the path of one of these files, or raise `KeyError`."""
     if name not in names:
         raise KeyError(name)
     return FOLDER / folder / f"{name}{suffix}"

@@ -5,8 +5,8 @@ A file is one user message, or several messages if it has blocks called `system`
 whose name begins with `_` are parts of others, in the same folder or in this package.
 
 Prompts are rendered once with marks in place of the texts, cut at the marks into a frame, and
-filled with the texts of each example, which are never rendered. A prompt that changes a text (by a
-filter, say) loses its mark and has no frame; it is rendered with the texts themselves.
+filled with the texts of each example, which are never rendered. A prompt that changes a text (for
+example by a filter) loses its mark and has no frame; it is rendered with the texts themselves.
 
 Evaluated texts are put between delimiters that they cannot forge:
 
@@ -14,8 +14,8 @@ Evaluated texts are put between delimiters that they cannot forge:
     ...
     </source-3fa9c1d2>
 
-The number is a function of the texts alone, so that equal examples have equal prompts, which caches
-find, and no text can contain the number that follows from it.
+The number is a function of the texts alone, so that equal examples have equal prompts (for caches),
+and no text can contain its own number.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TREEBANK = tuple(
         (r"(?<=[(\[$#]) +", ""),  # "( rain" -> "(rain"   "$ 5" -> "$5"
     )
 )  # fmt: skip
-"""How the Penn Treebank writes lower-cased text, and its plain form."""
+"""Penn Treebank spellings of lower-cased text, and their plain forms."""
 
 
 class PromptFault(Exception):
@@ -80,7 +80,7 @@ class Turn(NamedTuple):
 
 @cache
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
-    """Return the sandbox for prompts of a folder, whose parts lie there or in this package."""
+    """Return the sandbox for prompts of a folder, with parts from there or from this package."""
     # prompt files may come from users; with `StrictUndefined` a misspelled name is an error
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([folder, FOLDER]),
@@ -101,8 +101,7 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
         values: Values for the prompt.
 
     Raises:
-        PromptFault: There is no such file, it is not a valid template, or it names a value that
-            is not given.
+        PromptFault: There is no such file, it is not a valid template, or a value is missing.
     """
     template = _template(name)
     try:
@@ -121,11 +120,11 @@ def files(name: str) -> dict[str, str]:
     """Return the text of a prompt's file and of every file that it uses, by name.
 
     Raises:
-        PromptFault: One of them is missing or no valid template.
+        PromptFault: One of them is missing or not a valid template.
     """
     sources = {name: _source(name)}
     for part in filter(None, meta.find_referenced_templates(_parse(name))):
-        # the order of the loader: a part beside the file comes before one of the package
+        # as in the loader, a part beside the file takes precedence over the package's
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
         sources |= files(part.removesuffix(".jinja") if ours else str(beside))
@@ -137,7 +136,7 @@ def digest(names: Iterable[str], *variants: object) -> str:
 
     Args:
         names: Prompts, as `render` takes them; their content counts, not their path.
-        variants: Further facts that shape the request, such as the layout.
+        variants: Further facts that affect the request, such as the layout.
     """
     texts = [text for name in sorted(names) for text in files(name).values()]
     whole = "\x1f".join([*texts, *(repr(variant) for variant in variants)])
@@ -163,7 +162,7 @@ def _source(name: str) -> str:
 
 @cache
 def _parse(name: str) -> nodes.Template:
-    """Return a prompt's file as a tree; parsing takes milliseconds, and runs ask three times."""
+    """Return a prompt's file as a tree, cached, since parsing takes milliseconds."""
     try:
         return _environment(_path(name).parent).parse(_source(name))
     except TemplateError as error:
@@ -185,7 +184,7 @@ def _template(name: str) -> Template:
 
 
 def _tidy(content: str) -> str:
-    """Strip the ends: blank lines around blocks and comments are no part of a message."""
+    """Strip the ends: blank lines around blocks and comments are not part of a message."""
     return re.sub(r"\A\s*\n", "", content).rstrip()
 
 
@@ -237,7 +236,7 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
 
 
 def nonce(texts: Iterable[str]) -> str:
-    """Return 8 hex digits that follow from the texts and occur in none of them."""
+    """Return 8 hex digits that are computed from the texts and occur in none of them."""
     known = tuple(texts)
     # with their lengths, so that texts cut differently have different numbers
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])

@@ -1,6 +1,6 @@
-"""What agents take and yield, read from their annotations, and whether one type fits another.
+"""Reads agents' parameters and results from annotations, and checks whether one type fits another.
 
-Knows Python's type annotations and pydantic's fields; nothing of graphs.
+It handles Python's type annotations and pydantic's fields, and does not depend on graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 from textassay.runtime.errors import GraphError
 
 LISTS = (list, tuple, collections.abc.Sequence)
-"""Types whose items are messages of their own."""
+"""Container types, whose items are messages."""
 
 
 UNANNOTATED: Any = inspect.Parameter.empty
@@ -33,15 +33,15 @@ class Signature(NamedTuple):
     others: Any
     """Type of further keyword arguments; `None` if there may be none."""
     result: Any
-    """What awaiting the agent yields."""
+    """Type of the awaited result."""
     failure_depth: int = 0
-    """How many lists deep a `Failure` may lie in the result without being named in its type."""
+    """Depth of lists in the result that may contain a `Failure` without naming it in the type."""
 
 
 def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
     """Read a function, a `functools.partial` or an object with `async def __call__`.
 
-    An object that knows better, such as a graph, says so in an attribute `signature`.
+    An object may provide its own signature, such as a graph, in an attribute `signature`.
     """
     if isinstance(own := getattr(agent, "signature", None), Signature):
         return own
@@ -124,7 +124,7 @@ def members(hint: Any) -> tuple[Any, ...]:
 
 
 def without(hint: Any, unwanted: type) -> Any:
-    """Return the type without one member of its union; a type that is nothing else stays."""
+    """Return the type without one member of its union; other types are unchanged."""
     kept = tuple(member for member in members(hint) if member is not unwanted)
     return Union[kept] if kept else hint  # noqa: UP007  # built at run time
 
@@ -156,7 +156,7 @@ def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def contents_of(hint: Any) -> Any:
-    """Return the type of the items of containers, of each in a union; `None` without any."""
+    """Return the type of the items of containers, also in a union; `None` without containers."""
     items = [
         _items_of(get_origin(member), get_args(member))
         for member in members(hint)
@@ -166,7 +166,7 @@ def contents_of(hint: Any) -> Any:
 
 
 def type_of_value(value: Any) -> Any:
-    """Return the narrowest type that a constant is known to have."""
+    """Return the narrowest known type of a constant."""
     return Literal[value] if isinstance(value, str | bytes | int) else type(value)
 
 
@@ -199,10 +199,10 @@ def is_typed_dict(hint: Any) -> bool:
 
 
 def fits(actual: Any, expected: Any) -> bool:
-    """Return whether every value of type `given` may be passed as a `wanted`.
+    """Return whether every value of type `given` may be passed as `wanted`.
 
-    Containers are covariant, for messages are not mutated; int is taken for float; text is no
-    sequence of texts. A protocol that cannot be checked by class is taken on trust.
+    Containers are covariant, since messages are immutable; int fits float; text is not a sequence
+    of texts. A protocol that cannot be checked by class is accepted.
     """
     actual_members, wanted_members = members(actual), members(expected)
     if Any in actual_members or Any in wanted_members or object in wanted_members:
@@ -239,7 +239,7 @@ def _fits(actual: Any, expected: Any) -> bool:
 
 
 def _has_fields_of(actual: Any, expected: Any) -> bool:
-    """Return whether a value may be passed as a typed dict; a plain `dict` is taken on trust."""
+    """Return whether a value may be passed as a typed dict; a plain `dict` is accepted."""
     if not is_typed_dict(actual):
         return actual is dict
     offered, wanted = get_type_hints(actual), get_type_hints(expected)
@@ -254,7 +254,7 @@ def _arguments_fit(
 ) -> bool:
     if not expected:
         return True
-    # To Python a text is a sequence of texts; in place of a list it is always a mistake.
+    # In Python a text is a sequence of texts, but in place of a list it is always a mistake.
     if issubclass(actual_class, str | bytes):
         return False
     callables: tuple[Any, ...] = (type, collections.abc.Callable)
@@ -272,7 +272,7 @@ def _arguments_fit(
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:
-    """Return classes for `isinstance`, of the outermost type alone, that every value passes."""
+    """Return classes of the outermost type for `isinstance`, which every value passes."""
     classes: set[type] = set()
     for member in members(hint):
         while hasattr(member, "__supertype__"):

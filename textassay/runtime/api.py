@@ -1,4 +1,4 @@
-"""`connect`, with which callers name a model and say how it is asked."""
+"""`connect` returns a model by name, with its settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ R = TypeVar("R")
 def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
     """Show every field of `Settings` as a parameter of a function that takes them as `**overrides`.
 
-    Signature and docstring are made from `Settings`, the one place of names, types, defaults and
-    help; an unknown name is refused.
+    Signature and docstring are made from `Settings`, which has all names, types, defaults and help;
+    an unknown name is refused.
     """
     signature = inspect.signature(function)
     own = [
@@ -70,14 +70,14 @@ def connect(
 ) -> ConnectedModel:
     """Return a model limited, retried, shared and, if a cache is named, cached.
 
-    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
+    The model is opened by `async with`, which also closes it.
 
     Args:
         model: A model's name, or an object of your own with the `Model` protocol. A name is in one
             of the forms below, has a prefix of another package (entry points `textassay.models`),
             or is a name of litellm's, such as `openai/gpt-4.1-mini`.
             FORMS
-        settings: How it is asked; the parameters below replace single fields of it.
+        settings: Settings of the model; the parameters below replace single fields.
         budget: A budget shared with other models; by default one of its own from
             `settings.max_cost`.
         **overrides: Fields of `Settings`.

@@ -1,7 +1,7 @@
 """Reads messages and passages as other tools write them.
 
-Understood are the forms of OpenAI (chat and responses), Anthropic, Inspect, Ragas, LangChain,
-DeepEval's turns, OpenInference, Gemini and ShareGPT.
+It reads the forms of OpenAI (chat and responses), Anthropic, Inspect, Ragas, LangChain, DeepEval's
+turns, OpenInference, Gemini and ShareGPT.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _TEXT = ("content", "value", "text", "parts", "message", "utterance")
 _WITHOUT_TEXT = (
     "tool_calls", "function_call", "contents", "refusal", "attachments", "experimental_attachments",
 )  # fmt: skip
-"""What a message may have in place of a text."""
+"""Fields that a message may have in place of a text."""
 _IMAGES = ("images", "image", "image_url", "image_path")
-"""Names under which messages and passages hold images beside their text."""
+"""Names of images in messages and passages, beside their text."""
 RETRIEVED = (
     "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
     "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
@@ -44,7 +44,7 @@ RETRIEVED = (
     "evidence", "evidences", "knowledge", "knowledge_base", "background", "fact", "facts",
     "grounding", "premise", "snippet", "snippets",
 )  # fmt: skip
-"""Names of what was retrieved, in rows and in messages."""
+"""Names of retrieved passages, in rows and in messages."""
 _TOOLS = ("tools", "functions")
 _CALLED = (
     "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
@@ -58,7 +58,7 @@ READ_IN_MESSAGES = frozenset({
 `source` is Inspect's and says who made one."""
 _CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULTS = ("tool_result", "function_response")
-"""How the types of parts end that are calls of tools, and their results."""
+"""Endings of the types of parts that are calls of tools, and of their results."""
 
 
 def plain_name(name: str) -> str:
@@ -67,7 +67,7 @@ def plain_name(name: str) -> str:
 
 
 def looks_like_messages(value: Any) -> bool:
-    """Return whether a value is a list of messages, in any of the forms that are understood."""
+    """Return whether a value is a list of messages, in any known form."""
     return (
         isinstance(value, list | tuple)
         and len(value) > 0
@@ -146,8 +146,8 @@ def read_tools(value: Any) -> str:
 def message_text(content: Any, images: ImageReader | None = None) -> str:
     """Return the text of a message's content: a text, or parts.
 
-    Thoughts are left out; an image or a file is named in its place, an image by
-    its number if `images` takes it.
+    Thoughts are left out; the text names images and files in their places, an image by its number
+    if `images` accepts it.
     """
     if content is None:
         return ""
@@ -161,7 +161,7 @@ def message_text(content: Any, images: ImageReader | None = None) -> str:
 
 
 def _inner(item: Any, name: str) -> Any:
-    """Return what an object wraps under a name, or the object."""
+    """Return the object wrapped under a name, or the object itself."""
     if isinstance(item, Mapping) and isinstance(item.get(name), Mapping):
         return item[name]
     return item
@@ -172,7 +172,7 @@ def _is_message(item: Any) -> bool:
         return False
     item = _inner(item, "message")
     if any(isinstance(item.get(name), str) for name in _SPEAKER):
-        # `ConversationMessage` as files of ratings have it, which leave out what is empty
+        # `ConversationMessage` as in files of ratings, which omit empty fields
         is_ours = isinstance(item.get("calls"), list | tuple) or (
             item.get("role") == "tool" and "call_id" in item
         )
@@ -186,7 +186,7 @@ def _is_message(item: Any) -> bool:
 
 
 def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
-    """Return the messages in one object, mostly one."""
+    """Return the messages in one object, usually one."""
     item = _inner(item, "message")
     kind = item.get("type")
     if kind == "reasoning" and "role" not in item:
@@ -246,7 +246,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         if result is not None
     ]
     if answers and text.strip():
-        # a turn that gives its calls with their results says its text after them
+        # the text of a turn with calls and their results comes after them
         calling = whole.model_copy(update={"content": ""})
         closing = whole.model_copy(update={"calls": (), "passages": ()})
         return [*messages, calling, *answers, closing]
@@ -268,7 +268,7 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _find_images(item: Mapping[str, Any]) -> list[Any]:
-    """Return the images that are attached to a message."""
+    """Return the attached images of a message."""
     names = ("attachments", "experimental_attachments")
     given = [item[name] for name in names if item.get(name)]
     attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
@@ -286,7 +286,7 @@ def _find_images(item: Mapping[str, Any]) -> list[Any]:
 
 
 def is_image_file(value: Any) -> bool:
-    """Return whether a value names an image, or is one with its type or name (AI SDK)."""
+    """Return whether a value is an image's name, or has its type or name (AI SDK)."""
     if isinstance(value, str):
         return is_image_name(value)
     if not isinstance(value, Mapping):
@@ -308,7 +308,7 @@ def _find_passages(item: Mapping[str, Any]) -> tuple[Passage, ...]:
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a value is more than numbers, such as numbers of citations."""
+    """Return whether a value contains more than numbers (of citations)."""
     items = value if isinstance(value, list | tuple) else [value]
     return any(item and isinstance(item, str | Mapping | Passage) for item in items)
 
@@ -320,7 +320,7 @@ def _as_part(image: Any) -> Mapping[str, Any]:
 def _calls(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls of a message, each with its result if it is given with it."""
+    """Return the calls of a message, each with its result if the message has it."""
     given: list[Any] = []
     for name in _CALLED:
         calls = item.get(name)
@@ -333,7 +333,7 @@ def _calls(
 def read_call(
     call: Mapping[str, Any], images: ImageReader | None = None
 ) -> tuple[ToolCall, str | None]:
-    """Return a call of a tool, and its result if it is given with it."""
+    """Return a call of a tool, with its result if there is one."""
     call = _inner(call, "tool_call")
     function = call.get("function")
     inner = function if isinstance(function, Mapping) else call
@@ -411,7 +411,7 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
 
 
 def _reference(part: Mapping[str, Any]) -> str:
-    """Return what names an image or a file, without its bytes."""
+    """Return the name of an image or a file, without its bytes."""
     for value in part.values():
         inner = next(iter(value.values()), "") if isinstance(value, Mapping) and value else value
         if isinstance(inner, str) and inner != part.get("type"):
@@ -462,6 +462,6 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def short_repr(value: Any) -> str:
-    """Return a value as an error may show it: short, on one line."""
+    """Return a value for an error message: short, on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

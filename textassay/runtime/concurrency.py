@@ -1,10 +1,9 @@
 """Structured concurrency: no task outlives the call that started it.
 
-`gather` runs a few tasks, `with_branches` tasks that start more on their way, `run_workers` many.
-When they return, raise or are left, none of their tasks is running. `in_thread` does the same for
-functions that block, and `GroupRead` reads together what tasks look up in one turn. Last, the event
-loop of processes that are textassay's own (the command line, workers), never of a host.
-Knows nothing of models, agents or files.
+`gather` runs a few tasks, `with_branches` tasks that start further tasks, `run_workers` many. After
+they return, raise or are closed, no task of theirs is running. `in_thread` does the same for
+blocking functions, and `GroupRead` combines the lookups of one turn of the event loop. `fast_loop`
+is the event loop of textassay's own processes (the command line, workers), never of a host.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ R = TypeVar("R")
 
 
 class AsyncResource(ABC):
-    """Base of what is closed with `aclose`; `async with` calls it, whatever ended the block."""
+    """Base of resources with `aclose`, which `async with` calls at the end of the block."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -49,10 +48,10 @@ class AsyncResource(ABC):
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
     """Run `work` in a thread and return its result; a cancellation waits for its end.
 
-    `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
-    and drops work that no thread has begun yet, such as closing a file.
+    With `asyncio.to_thread` a canceled caller loses the result, which is then never closed, and
+    work that no thread has begun, such as closing a file, is dropped.
     """
-    # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
+    # a future rather than a task, so that a loop that cancels all its tasks at its end waits for it
     running = asyncio.get_running_loop().run_in_executor(None, work)
     return await to_the_end(running, discard=discard)
 
@@ -60,7 +59,7 @@ async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | N
 async def to_the_end(
     running: asyncio.Future[R], *, discard: Callable[[R], object] | None = None
 ) -> R:
-    """Return a future's result; a cancellation waits for it, too, and has it discarded."""
+    """Return a future's result; a cancellation also waits for it, and discards it."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -81,8 +80,7 @@ class _CancelledInside(Exception):
 def leading(error: BaseException) -> BaseException:
     """Return the decisive exception of an exception group, or any other exception itself.
 
-    That is the first in order whose class has `stops_run` set, or else the first that is no
-    cancellation.
+    It is the first whose class has `stops_run` set, or else the first that is not a cancellation.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -107,12 +105,12 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]
 async def gather(awaitables: Iterable[Awaitable[T]], *, limit: float = math.inf) -> list[T]:
     """Await all at once and return their results in the order given.
 
-    The first exception cancels the rest and is raised as it is, never inside an exception group; so
-    is a cancellation from outside. A single awaitable is awaited in place, without a task.
+    The first exception, or a cancellation from outside, cancels the rest and is raised directly,
+    never inside an exception group. A single awaitable is awaited in place, without a task.
 
     Args:
         awaitables: Coroutines, tasks or futures; coroutines that never get to start are closed.
-        limit: How many may be under way at a time, at least 1.
+        limit: Maximum number of concurrent tasks, at least 1.
 
     Raises:
         ValueError: The limit is below 1.
@@ -147,10 +145,10 @@ class Start(Protocol):
 
 
 async def with_branches(trunk: Callable[[Start], Coroutine[Any, Any, T]]) -> T:
-    """Return what `trunk` returns, once all that it or its branches started has ended as well.
+    """Return the result of `trunk`, after all tasks that it or its branches started have ended.
 
-    The first exception of any of them cancels the rest and is raised as it is, never inside an
-    exception group; so is a cancellation from outside.
+    The first exception of any of them, or a cancellation from outside, cancels the rest and is
+    raised directly, never inside an exception group.
     """
     failure: BaseException | None = None
     try:
@@ -169,21 +167,21 @@ async def with_branches(trunk: Callable[[Start], Coroutine[Any, Any, T]]) -> T:
             return await _guard(trunk, start)
     except BaseExceptionGroup as error:
         failure = leading(error)
-    # raised here and not above: its own cause and context stay what they were
+    # raised here and not above, to keep its cause and context
     raise failure
 
 
 async def _guard(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
     """Call and await, and turn a stray cancellation into an error.
 
-    A task group takes a canceled child for a finished one.
+    A task group treats a canceled child as finished.
     """
     try:
         return await branch(*args)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        # `cancelling()` counts requests to cancel this very task: without one, the cancellation
-        # came from what was awaited, and the group would drop this task's result in silence.
+        # `cancelling()` counts requests to cancel this task: without one, the cancellation came
+        # from the awaited object, and the group would silently drop this task's result.
         if task is None or task.cancelling():
             raise
         raise _CancelledInside from error
@@ -201,7 +199,7 @@ async def _await_gated(gate: asyncio.Semaphore, awaitable: Awaitable[T]) -> T:
 def _close(awaitables: Iterable[object]) -> None:
     for awaitable in awaitables:
         if inspect.iscoroutine(awaitable):
-            awaitable.close()  # does nothing to one that has ended
+            awaitable.close()  # has no effect on a finished one
 
 
 _END: Final = object()
@@ -214,29 +212,28 @@ async def run_workers(
     workers: int,
     commit: Callable[[list[R]], object] = lambda batch: None,
 ) -> AsyncGenerator[list[R], None]:
-    """Yield `work(item)` for every item, in lists of what has finished, with a fixed crew.
+    """Yield `work(item)` for every item, in lists of finished results, by a fixed crew.
 
-    What has finished in a turn of the event loop is first committed together, however slow the
-    consumer is.
+    Results of one turn of the event loop are first committed together, independent of the consumer.
 
-    An item is taken only when a worker is free for it and fewer than `2 * workers` results are
-    being made, wait to be consumed, or are in the list that was yielded last: memory depends
-    neither on the number of items nor on how slow the consumer is. An exception of `work`, `commit`
-    or `items` cancels the other workers and is raised as it is, after the results that were ready
-    by then. Leaving early (`aclose`, or canceling the consumer) returns once all workers have
-    stopped; what they had under way, errors included, goes with them.
+    An item is taken only if a worker is free and fewer than `2 * workers` results are in progress,
+    wait for the consumer, or are in the last yielded list, so memory depends neither on the number
+    of items nor on the consumer's speed. An exception of `work`, `commit` or `items` cancels the
+    other workers and is raised directly, after the results that are ready. Leaving early (`aclose`,
+    or canceling the consumer) returns after all workers have stopped; their unfinished results and
+    errors are discarded.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
     results: _ResultQueue[R] = _ResultQueue(2 * workers, commit)
-    # Two ways, since a coroutine around each `next` would cost more than the `next`.
+    # There are two ways, since a coroutine around each `next` would cost more than the `next`.
     later = _next_item_of(items) if isinstance(items, AsyncIterable) else None
     now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
 
     async def keep_working() -> None:
         while True:
-            # Room comes before the item: an item that was taken must be worked on, however slow the
-            # consumer is, and its result must have a place.
+            # A place is reserved before the item is taken, since the result of a taken item needs a
+            # place even with a slow consumer.
             if not results.take_room():
                 await results.wait_for_room()
             item = next(now, _END) if later is None else await later()
@@ -249,7 +246,7 @@ async def run_workers(
     crew.add_done_callback(lambda _: results.end())
     try:
         while await results.wait():
-            # Half of all places at most, so that workers go on while a slow consumer has a list.
+            # Half of all places at most, so that workers continue while a slow consumer has a list.
             batch = results.take(workers)
             yield batch
             results.give_room(len(batch))
@@ -259,15 +256,16 @@ async def run_workers(
             crew.cancel()
             await asyncio.wait([crew])
         if not crew.cancelled():
-            # Marks it as retrieved: a consumer that left early wants no report from the event loop.
+            # Marks it as retrieved, so that the event loop does not report it if a consumer left
+            # early.
             crew.exception()
 
 
 class _ResultQueue(Generic[R]):
-    """Results for one consumer, and room for a bounded number of them, first come, first served.
+    """Results for one consumer, in a bounded number of places, first come, first served.
 
-    What `asyncio.Queue` and `asyncio.Semaphore` do for any number of consumers, without a coroutine
-    for each item that need not wait.
+    Like `asyncio.Queue` with `asyncio.Semaphore`, but without a coroutine for items that need not
+    wait.
     """
 
     def __init__(self, capacity: int, commit: Callable[[list[R]], object]) -> None:
@@ -288,7 +286,7 @@ class _ResultQueue(Generic[R]):
         return True
 
     async def wait_for_room(self) -> None:
-        """Take a place that was given back."""
+        """Wait for a place that is given back, and take it."""
         while not self._capacity:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held_back.append(future)
@@ -308,7 +306,7 @@ class _ResultQueue(Generic[R]):
     def _wake_worker(self) -> None:
         """Wake the worker that has waited longest, which wakes the next.
 
-        One by one: a worker whose work is answered from a cache uses many places in one turn.
+        They wake one by one, since a worker with cached answers uses many places in one turn.
         """
         while self._capacity and self._held_back:
             future = self._held_back.popleft()
@@ -317,7 +315,7 @@ class _ResultQueue(Generic[R]):
                 return
 
     def add(self, result: R) -> None:
-        """Have a result committed at the end of the turn, and then consumed."""
+        """Add a result, to be committed at the end of the turn and then consumed."""
         if not self._made:
             asyncio.get_running_loop().call_soon(self._end_turn)
         self._made.append(result)
@@ -332,12 +330,12 @@ class _ResultQueue(Generic[R]):
         self._wake()
 
     def end(self) -> None:
-        """Have `wait` return when all is consumed."""
+        """Let `wait` return when all results are consumed."""
         self._ended = True
         self._wake()
 
     async def wait(self) -> bool:
-        """Wait until something is ready; return whether anything is, or else all is consumed."""
+        """Wait until a result is ready, and return `True`; return `False` when all are consumed."""
         while not (self._ready or self._failure or self._ended):
             self._consumer = asyncio.get_running_loop().create_future()
             await self._consumer
@@ -360,7 +358,7 @@ async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
 
 
 def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
-    """Return a function that several workers may await for the next item, or `_END`."""
+    """Return a function that returns the next item, or `_END`, for several workers."""
     # An async generator refuses a second `anext` while one is awaited.
     later, turn = aiter(items), asyncio.Lock()
 
@@ -386,10 +384,10 @@ def give_error(futures: Iterable[asyncio.Future[R]], error: Exception) -> None:
 
 
 class GroupRead(Generic[R]):
-    """Has what the tasks of an event loop request in one turn read together.
+    """Combines the reads that tasks request in one turn of an event loop.
 
-    While another thread writes, a look into a database took 51 microseconds of the loop's thread;
-    seven looks together take 164.
+    While another thread writes, a lookup in a database takes 51 microseconds of the loop's thread;
+    seven combined lookups take 164.
     """
 
     def __init__(self, find: Callable[[Collection[str]], Mapping[str, R]], missing: R) -> None:
@@ -398,7 +396,7 @@ class GroupRead(Generic[R]):
         self._requests: dict[asyncio.AbstractEventLoop, dict[str, list[asyncio.Future[R]]]] = {}
 
     def request(self, name: str) -> asyncio.Future[R]:
-        """Return the value of a name as it will be after this turn."""
+        """Return the value of a name, read after this turn."""
         loop = asyncio.get_running_loop()
         if loop not in self._requests:
             self._requests[loop] = {}
@@ -415,7 +413,7 @@ class GroupRead(Generic[R]):
         requests = self._requests.pop(loop)
         try:
             found = self._find(requests)
-        except Exception:  # of one name, it may be: that is an error only where this is awaited
+        except Exception:  # such as one damaged entry, which is an error only for its awaiters
             for name, futures in requests.items():
                 try:
                     give_result(futures, self._find([name]).get(name, self._missing))

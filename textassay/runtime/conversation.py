@@ -1,8 +1,8 @@
-"""Conversations and passages: typed, numbered, and as the text that judges and people are shown.
+"""Conversations and passages: typed, numbered, and as text for judges and people.
 
-A turn is all that one side says and does before the other side speaks; the calls of tools in it,
-their results and the passages that were retrieved for it are numbered within it. Judges see these
-numbers, and evidence names them (`turn 4, call 2`).
+A turn is everything that one side says and does before the other side speaks; its calls of tools,
+their results and its retrieved passages are numbered within it. Judges see these numbers, and
+evidence names them (`turn 4, call 2`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 Unit = Literal["conversation", "turn", "call"]
-"""What of a conversation is judged: all of it, each turn of the assistant, each call of a tool."""
+"""The judged unit of a conversation: all of it, each turn of the assistant, each call of a tool."""
 UNITS: tuple[Unit, ...] = get_args(Unit)
 CONVERSATION_CHARS = 100_000
-"""Characters of a conversation that a judge is shown, unless the run says otherwise."""
+"""Default number of characters of a conversation in prompts."""
 LEAST_CHARS = 1_000
 """Smallest number of characters that may be set."""
 ANSWER_BELOW = "(the text to judge, which is given below)"
-"""Stands in a conversation where its output was."""
+"""Replaces the output within its conversation."""
 
 Kind = Literal["system", "text", "call", "result", "passage", "answer"]
-"""What a piece is; `answer` is the one that is judged, as `readable_parts` marks it."""
+"""The kind of a piece; `answer` is the judged one, as marked by `readable_parts`."""
 _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
     (frozenset({"result"}), 200, "tool results"),
     (frozenset({"result", "passage", "call"}), 0, "tool results, calls and passages"),
     (frozenset({"result", "passage", "call", "text", "system"}), 0, "messages and tool results"),
 )
-"""What is shortened and to how many characters each at least: the first as long as it suffices."""
+"""What is shortened, in order, and the least number of characters of each."""
 
 
 class _Material(BaseModel):
@@ -40,16 +40,16 @@ class _Material(BaseModel):
 
 
 class Passage(_Material):
-    """One of the texts that an output was made from, such as a retrieved document."""
+    """One of the source texts of an output, such as a retrieved document."""
 
     text: str
     """What it says."""
     id: str | None = None
-    """Its name where it was retrieved from."""
+    """Its name in the collection from which it was retrieved."""
     title: str | None = None
     """Its title."""
     score: float | None = None
-    """How relevant the retriever found it; not shown to judges."""
+    """The retriever's relevance score; not shown to judges."""
 
 
 class ToolCall(_Material):
@@ -58,9 +58,9 @@ class ToolCall(_Material):
     name: str
     """The tool."""
     arguments: str = ""
-    """What it was called with, mostly a JSON object."""
+    """Its arguments, mostly a JSON object."""
     id: str | None = None
-    """What its result refers to."""
+    """The id to which its result refers."""
 
 
 class ConversationMessage(_Material):
@@ -71,28 +71,28 @@ class ConversationMessage(_Material):
     content: str = ""
     """What it says."""
     name: str | None = None
-    """Who says it, or which tool answers."""
+    """Name of the speaker or of the tool."""
     calls: tuple[ToolCall, ...] = ()
-    """Tools that an assistant calls, after what it says."""
+    """Calls of tools by an assistant, after its text."""
     call_id: str | None = None
     """The call that a tool answers."""
     passages: tuple[Passage, ...] = ()
-    """What was retrieved for an assistant's message."""
+    """Passages that were retrieved for an assistant's message."""
 
 
 class Piece(NamedTuple):
     """A part of a conversation or a context that a judge can quote."""
 
     name: str
-    """What evidence calls it, such as `turn 4, call 2`."""
+    """Its name in evidence, such as `turn 4, call 2`."""
     text: str
     """What it says."""
     kind: Kind
     """What it is."""
     speaker: str = ""
-    """Who says it."""
+    """The speaker."""
     message: int = 0
-    """Index of the message that it is of."""
+    """Index of its message."""
     turn: int = 0
     """Number of the turn, from 1; 0 outside of turns."""
     call: int = 0
@@ -101,7 +101,7 @@ class Piece(NamedTuple):
     @property
     def shown(self) -> str:
         """The piece with its number, as judges see it."""
-        # a line of a text may not pass for the beginning of another piece
+        # a line of a text must not look like the beginning of another piece
         text = re.sub(r"^(\[(?:turn|system|passage)\b)", r"\\\1", self.text, flags=re.MULTILINE)
         return f"[{self.name}]{f' {self.speaker}:' if self.speaker else ''} {text}"
 
@@ -125,7 +125,7 @@ def passages_text(passages: Iterable[Passage]) -> str:
 
 
 def is_assistant(message: ConversationMessage) -> bool:
-    """Return whether a message is the judged side's, or a result that it asked for."""
+    """Return whether a message is by the judged side, or a result of its call."""
     return message.role in ("assistant", "tool")
 
 
@@ -151,7 +151,7 @@ class _Numbering:
         """Calls of the turn without a result, in order."""
 
     def pieces(self, message: ConversationMessage, at: int) -> Iterator[Piece]:
-        """Yield the pieces of the next message, which is the `at`-th, from 0."""
+        """Yield the pieces of the next message, with index `at`."""
         if message.role == "system":
             yield Piece("system", message.content, "system", message.name or "", at)
             return
@@ -190,7 +190,7 @@ class _Numbering:
 
 
 def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:
-    """Return the last piece by the assistant that says what is judged, if there is one."""
+    """Return the assistant's last piece with the judged text, if there is one."""
     judged = output.strip()
     found = (
         piece
@@ -202,7 +202,7 @@ def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:
 
 
 def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
-    """Return what the assistant said last; `None` if it never did."""
+    """Return the assistant's last text; `None` without one."""
     contents = (
         m.content for m in reversed(messages) if m.role == "assistant" and m.content.strip()
     )
@@ -210,7 +210,7 @@ def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
 
 
 def calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
-    """Return all calls of tools, one a line; `None` if there are none."""
+    """Return all calls of tools, one per line; `None` without calls."""
     lines = [f"{call.name}({call.arguments})" for m in messages for call in m.calls]
     return "\n".join(lines) or None
 
@@ -220,8 +220,8 @@ def conversation_text(
 ) -> str:
     """Return a conversation as one text, numbered by turn and call.
 
-    Where it is longer than `chars`, tool results are shortened first, then what else is long, and
-    both the first line and the places say so.
+    If it is longer than `chars`, tool results are shortened first, then other long texts, with a
+    note in the first line and at each place.
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
@@ -230,7 +230,9 @@ def conversation_text(
     whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
     if len(whole) <= chars:
         return whole
-    limits, what = _limits(shown, chars - len(heading) - 100)  # the heading says what is left out
+    limits, what = _limits(
+        shown, chars - len(heading) - 100
+    )  # the heading describes the omitted text
     shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
     count = sum(_count_left_out_of(piece, limits.get(piece.kind)) for piece in shown)
     heading += f" Shortened: {count:,} characters of {what} are left out, where it says so."
@@ -238,19 +240,19 @@ def conversation_text(
 
 
 def has_conversation(text: str | None, messages: Sequence[ConversationMessage]) -> bool:
-    """Return whether a text holds the conversation already."""
+    """Return whether a text already contains the conversation."""
     return text is not None and _heading(conversation_pieces(messages)) in text
 
 
 def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> str:
-    """Return what a source says before the text of its conversation."""
+    """Return the part of a source before the text of its conversation."""
     if text is None or not messages:
         return text or ""
     return text.rpartition(_heading(conversation_pieces(messages)))[0].strip()
 
 
 class Part(NamedTuple):
-    """Something that an output was made from, as people read it."""
+    """A part of an output's material, in readable form."""
 
     kind: Literal["source", "conversation", "context", "passages"]
     """What it is."""
@@ -269,9 +271,9 @@ def readable_parts(
     *,
     most: int,
 ) -> list[Part]:
-    """Return what an output was made from: texts, and typed pieces in place of their numbered text.
+    """Return an output's material: texts, and typed pieces in place of their numbered text.
 
-    A conversation is whole, whatever a judge was shown of it.
+    Conversations are not shortened here.
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
@@ -299,7 +301,7 @@ def browser_piece(piece: Piece, text: object, clean: Callable[[str], str]) -> di
 
 
 def count_left_out(text: str | None) -> tuple[int, str] | None:
-    """Return how many characters of what a conversation's text leaves out; `None` for none."""
+    """Return number and kind of the omitted characters of a conversation; `None` without any."""
     pattern = (
         r"^A conversation of \d+ turns?, numbered\. Shortened: (?P<count>[\d,]+) characters of"
         r" (?P<what>.+) are left out, where it says so\.$"
@@ -314,7 +316,7 @@ def _heading(pieces: Iterable[Piece]) -> str:
 
 
 def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
-    """Return the characters that are kept of each piece by kind, and what is shortened."""
+    """Return the kept characters of each piece by kind, and what is shortened."""
     around = sum(len(piece.shown) - len(piece.text) + 2 for piece in pieces)
     longest = max(len(piece.text) for piece in pieces)
     limits: dict[Kind, int] = {}
@@ -334,7 +336,7 @@ def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
 
 
 def _count_left_out_of(piece: Piece, most: int | None) -> int:
-    """Return how many characters of a piece are left out: none if that would save nothing."""
+    """Return the number of omitted characters of a piece; 0 if omitting would not save any."""
     count_left_out = 0 if most is None else len(piece.text) - most
     return count_left_out if count_left_out > len(_marker(count_left_out)) else 0
 

@@ -62,7 +62,7 @@ class TextassayError(Exception):
 
 
 class ConfigurationError(TextassayError):
-    """What was asked for cannot be done; no model was asked."""
+    """The request cannot be carried out; no model was called."""
 
     stops_run = True
 
@@ -77,13 +77,13 @@ class UnknownName(ConfigurationError):
     def __init__(
         self, kind: str, name: str, known: Sequence[object] = (), *, where: str = ""
     ) -> None:
-        """Build the message from what was asked for and what exists.
+        """Build the message from the unknown name and the known ones.
 
         Args:
-            kind: What is named, such as `"method"`.
+            kind: Kind of the name, such as `"method"`.
             name: The unknown name.
             known: The names that exist, in the order to show.
-            where: File that names it; empty if none does.
+            where: File with the name; empty without one.
         """
         words = [str(item) for item in known]
         near = nearest(name, words)
@@ -142,15 +142,14 @@ class ModelError(TextassayError):
 
 
 class TransientError(ModelError):
-    """May go away by itself; retried up to the configured number of attempts."""
+    """May succeed later; retried up to the configured number of attempts."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """Keep the time that the server asks for.
+        """Keep the time that the server requests.
 
         Args:
-            message: What the server said.
-            retry_after: Seconds to wait before the next request, or `None` if the server did not
-                say.
+            message: The server's message.
+            retry_after: Seconds to wait before the next request; `None` if unknown.
         """
         super().__init__(message)
         self.retry_after = retry_after
@@ -197,11 +196,11 @@ class PageAnswered(MalformedResponse):
 
 
 class AnswerUnfinished(ModelError):
-    """The model used all tokens that it was given before it answered anything."""
+    """The model used all its tokens before it began to answer."""
 
 
 class Refusal(NamedTuple):
-    """What a server objects to in a request, as far as its error says so."""
+    """The refused part of a request, as far as the server's error names it."""
 
     kind: Literal["drop", "rename", "range", "effort", "room", "api"]
     """`drop`: it does not take the parameter, or this value of it; `rename`: it takes `max_tokens`
@@ -213,23 +212,23 @@ class Refusal(NamedTuple):
     limit: float | None = None
     """The nearest number that it takes, for `range`."""
     values: tuple[str, ...] = ()
-    """What it takes instead, for `effort`."""
+    """The accepted levels, for `effort`."""
 
 
 class NoLogprobs(CapabilityError):
-    """The server refuses log-probabilities, or sends none that are usable."""
+    """The server refuses log-probabilities, or sends no usable ones."""
 
     refusal: Refusal = Refusal("drop", "logprobs")
-    """What it comes to: the same as a refusal of the parameter."""
+    """The refusal, equal to a refusal of the parameter."""
 
 
 class RequestRefused(ModelError):
-    """The server refuses this very request; asking again will not help."""
+    """The server refuses this request; repeating it will not help."""
 
     refusal: Refusal | None = None
-    """What the server objects to, if it names a parameter: the request may be sent without it."""
+    """The refused parameter, if the server names one: the request may be sent without it."""
     is_vague: bool = False
-    """Whether the server says neither which parameter it refuses nor that it is something else."""
+    """Whether the server's message names neither a parameter nor another reason."""
 
 
 class ContextTooLong(RequestRefused):
@@ -241,7 +240,7 @@ class ContentRefused(RequestRefused):
 
 
 class FatalModelError(ModelError):
-    """Would hit every call; the run stops and stays resumable."""
+    """Would affect every call; the run stops and remains resumable."""
 
     stops_run = True
 
@@ -258,7 +257,7 @@ class ModelNotFound(FatalModelError):
 
 
 class ImagesRefused(FatalModelError):
-    """The model takes texts only, and was sent an image."""
+    """The model takes texts only, and the request has an image."""
 
 
 class QuotaExhausted(FatalModelError):
@@ -294,7 +293,7 @@ class ClusterLost(TextassayError):
 class AgentExited(TextassayError):
     """An agent raised `SystemExit` or `KeyboardInterrupt`, its cause.
 
-    The run stops in good order.
+    The run stops and remains resumable.
     """
 
     stops_run = True

@@ -8,29 +8,27 @@ from __future__ import annotations
 import gc
 
 NEW_OBJECTS = 10_000
-"""Objects that are made, and not yet gone, before the garbage collector looks at them (Python's own
-figure: 700)."""
+"""Number of new objects before the garbage collector runs (Python's default: 700)."""
 IMPORTED_OBJECTS = 400_000
 """The same during imports: twice what `score` makes before its first request."""
 
 
 def hold_off_gc() -> None:
-    """Keep the garbage collector from looking at what imports make: nearly all of it stays.
+    """Do not run the garbage collector during imports, whose objects nearly all remain.
 
-    Looking took a twentieth of the time to the first request.
+    It took a twentieth of the time to the first request.
     """
     gc.set_threshold(IMPORTED_OBJECTS)
 
 
 def start_gc() -> None:
-    """Collect from now on, though less often, but never look at what was imported.
+    """Run the garbage collector from now on, less often, and never on imported objects.
 
-    A hundred calls in flight hold some twenty thousand objects for as long as their answers take.
-    None of them is garbage, nearly all go without the collector, and looking at them time and again
-    took 15 % of a run.
+    A hundred calls in flight hold some twenty thousand objects. Nearly all are freed without the
+    collector, and its repeated scans took 15 % of a run.
 
-    Does nothing unless `hold_off_gc` came before: what is frozen is never freed, which a
-    process of many runs, such as one of tests, could not afford.
+    It has no effect unless `hold_off_gc` was called: frozen objects are never freed, which would
+    fill the memory of a process with many runs, such as tests.
     """
     if gc.get_threshold()[0] == IMPORTED_OBJECTS:
         gc.freeze()

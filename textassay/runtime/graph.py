@@ -1,4 +1,4 @@
-"""Graphs of agents: nodes run as soon as their inputs are there.
+"""Graphs of agents: nodes run as soon as their inputs are ready.
 
 Wires are checked when the graph is built.
 
@@ -9,8 +9,8 @@ Wires are checked when the graph is built.
     result = await graph.run(assignment)
 
 A failing node yields a `Failure` in place of its message. Agents whose parameter types name it
-(`Score | Failure`, `list[Score | Failure]`) receive it; the others do not run and pass it on. Knows
-nothing of models or prompts, nor what the messages mean.
+(`Score | Failure`, `list[Score | Failure]`) receive it; the others do not run and pass it on.
+Graphs do not depend on models, prompts or the content of messages.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class RunObserver(Protocol):
         ...
 
     def scored(self, score: Any, example: Any) -> None:
-        """Take note of a score."""
+        """Record a score."""
         ...
 
     def end(self, error: BaseException | None) -> None:
-        """Take note that the session is over, and of what ended it early."""
+        """Record the end of the session, and the error that ended it early."""
         ...
 
 
@@ -76,16 +76,16 @@ class Observer(Protocol):
     async def node(
         self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
     ) -> Any:
-        """Call a node's agent and return what it yields."""
+        """Call a node's agent and return its result."""
         ...
 
     def model(self, model: Any) -> Any:
-        """Return the model, watched."""
+        """Return the model, wrapped for observation."""
         ...
 
 
 class Observers:
-    """Holds the observer; `None` when off, so that nothing is paid."""
+    """Holds the observer; `None` when off, at no cost."""
 
     observer: Observer | None = None
 
@@ -95,7 +95,7 @@ WATCH = Observers()
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A wire that is gone through item by item; made by `each`."""
+    """A wire that passes its items one by one; made by `each`."""
 
     wire: str
 
@@ -113,8 +113,8 @@ Wire = str | Each | Fixed
 def each(wire: str) -> Each:
     """Fan out: run the node once per item of the list on the wire, and return a list of results.
 
-    How long the list is need only be known when the graph runs. Several `each` of one node advance
-    together and must be equally long.
+    The list's length may be unknown until the graph runs. Several `each` of one node advance
+    together and must have equal lengths.
     """
     return Each(wire)
 
@@ -129,20 +129,20 @@ class Node:
 
     Attributes:
         name: Unique in its graph.
-        agent: What runs.
-        wires: Where each parameter comes from, by parameter.
+        agent: The agent.
+        wires: The wire of each parameter, by parameter.
     """
 
     __slots__ = ("agent", "name", "wires")
 
     def __init__(self, name: str, agent: Agent, /, **wires: Wire) -> None:
-        """Describe a node; whether it can run is checked by its graph.
+        """Describe a node; its graph checks whether it can run.
 
         Args:
             name: Unique in the graph, without dots, and not `input`.
             agent: An async callable with annotations, or a `Graph`, whose parameter is called
                 `input`.
-            wires: Where each parameter comes from; parameters with a default may be left out.
+            wires: The wire of each parameter; parameters with a default may be left out.
         """
         self.name, self.agent, self.wires = name, agent, wires
 
@@ -155,28 +155,29 @@ _log = logging.getLogger(__name__)
 
 
 class Input(NamedTuple):
-    """Where a parameter's value comes from."""
+    """The origin of a parameter's value."""
 
     parameter: str
     source: int
-    """Index of the node (0 for the input) that the value is taken from."""
+    """Index of the node (0 for the input) that provides the value."""
     fetch: Callable[[Any], Any] | None
-    """Takes the field out of the message; `None` for the whole message."""
+    """Reads the field from the message; `None` for the whole message."""
     takes_failure: bool
-    """Whether a `Failure` is taken for the value, or for the item if the parameter is mapped."""
+    """Whether a `Failure` is accepted as the value, or as the item if the parameter is mapped."""
     inside: tuple[bool, ...]
-    """Whether one is taken for its items, their items, as deep as there can be one; empty if all
-    are taken, so that no check is needed."""
+    """Whether a `Failure` is accepted in its items, their items and so on; empty if all are
+    accepted, so that no check is needed.
+    """
 
 
 @dataclass(slots=True)
 class Step:
-    """A node, planned."""
+    """A planned node."""
 
     name: str
     agent: Agent
     index: int
-    """Where the values of a run hold its value; 0 is the input."""
+    """Index of its value among the values of a run; 0 is the input."""
     result_types: tuple[type, ...]
     """Classes that the result of one call may have."""
     nested: bool
@@ -187,7 +188,7 @@ class Step:
     waits_for: set[int] = field(default_factory=set)
     """Indices of the nodes that must have run, without the input's."""
     consumers: list[Step] = field(default_factory=list)
-    """Steps that wait for this one."""
+    """Steps that need this one."""
 
     async def run(self, values: Sequence[Any]) -> Any:
         """Return the node's value, or a `Failure` in its place."""
@@ -228,7 +229,7 @@ class Step:
                 f"{wired.parameter} has {len(items)}"
                 for wired, items in zip(self.mapped, lists, strict=True)
             )
-            raise ValueError(f"lists gone through together differ in length: {', '.join(what)}")
+            raise ValueError(f"lists of each() differ in length: {', '.join(what)}")
 
     async def _call(self, arguments: dict[str, Any], items: Sequence[Any] = ()) -> Any:
         """Return the agent's result, or the failure in place of its arguments or its result."""
@@ -259,22 +260,23 @@ class Step:
                 f" {declared}"
             )
         except (SystemExit, KeyboardInterrupt) as error:
-            # asyncio lets these end the event loop at once: no task of the run would be cleaned up
+            # asyncio ends the event loop at once for these exceptions, without cleaning up the
+            # run's tasks
             raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # Without a request to cancel this task, the caller would take itself for canceled.
+            # Without a request to cancel this task, the caller would seem to be canceled itself.
             if task is None or task.cancelling():
                 raise
-            message = "what the agent awaited was canceled, but the run was not"
+            message = "a task that the agent awaited was canceled, but the run was not"
             return Failure(node=self.name, type="CancelledError", message=message)
         except Exception as error:
             return self._failure(error)
 
     def _failure(self, caught: Exception) -> Failure:
         error = leading(caught)
-        # Some errors (the budget is reached, the disk is full) concern every example: as a
-        # `Failure` of one item they would be repeated for each of the others.
+        # Some errors (budget reached, disk full) concern every example: as a `Failure` of one item
+        # they would be repeated for all others.
         if getattr(error, "stops_run", False) or not isinstance(error, Exception):
             raise error
         _log.debug("node %r failed", self.name, exc_info=error)
@@ -288,7 +290,7 @@ def _list_for(parameter: str, items: Any) -> Any:
 
 
 def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure | None:
-    """Return the first failure among items, or inside of them, that is not `taken` there."""
+    """Return the first failure among items, or inside of them, that is not accepted there."""
     here, *deeper = taken
     for item in items:
         if isinstance(item, Failure):
@@ -300,7 +302,7 @@ def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure 
 
 
 INPUT = "input"
-"""What wires call the graph's input."""
+"""Name of the graph's input in wires."""
 
 
 class Edge(NamedTuple):
@@ -315,19 +317,19 @@ class Edge(NamedTuple):
 
 
 class _NodeOutput(NamedTuple):
-    """What a node, or the input, passes to the nodes that use it."""
+    """The output of a node, or the input, for the nodes that use it."""
 
     place: int
     type: Any
     failure_depth: int = 0
-    """How many lists deep a failure may lie in the value."""
+    """Depth of lists in the value that may contain a failure."""
 
 
 class Wiring:
     """The checked wiring of a graph.
 
     Attributes:
-        steps: The nodes in an order in which each follows those it waits for.
+        steps: The nodes in topological order.
         edges: Every wire but the constants, in the order given.
         result: The output's index.
         signature: The graph as an agent.
@@ -340,7 +342,7 @@ class Wiring:
         self.edges = [edge for node in nodes for edge in self._edges(node)]
         self._check_use(order)
         self._outputs = {INPUT: _NodeOutput(0, input)}
-        # `_plan` looks up what the sources yield, so sources must be planned first.
+        # `_plan` looks up the types of the sources, so sources must be planned first.
         self.steps = [
             self._plan(self._nodes[name], index) for index, name in enumerate(order, start=1)
         ]
@@ -378,7 +380,7 @@ class Wiring:
             )
 
     def _end(self, wire: str) -> tuple[str, str]:
-        """Return the node (or `input`) that a wire starts at, and the field it takes."""
+        """Return the node (or `input`) at the start of a wire, and its field."""
         first, _, rest = wire.partition(".")
         return (first, rest) if first in self._nodes or first == INPUT else (INPUT, wire)
 
@@ -478,8 +480,7 @@ class Wiring:
             item = item_of(actual)
             if item is None:
                 raise self._error(
-                    f"{says} {type_name(actual)}, which is not a list that each() of {node.name!r}"
-                    " could go through"
+                    f"{says} {type_name(actual)}, which is not a list for each() of {node.name!r}"
                 )
             actual, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, actual, node, edge.parameter, expected)
@@ -488,7 +489,7 @@ class Wiring:
         return Input(edge.parameter, end.place, fetch, here, () if all(inside) else tuple(inside))
 
     def _type_over(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
-        """Return the type that comes over the wire, and its fields: name, whether it is a key."""
+        """Return the type of the wire, and its fields: name, whether it is a key."""
         actual, so_far = self._outputs[edge.source].type, edge.source
         steps = list[tuple[str, bool]]()
         for name in edge.path.split(".") if edge.path else ():
@@ -514,7 +515,7 @@ class Wiring:
 
 
 def _fetcher(path: str, steps: Sequence[tuple[str, bool]]) -> Callable[[Any], Any] | None:
-    """Return the function that takes a field out of a message; `None` for the whole message."""
+    """Return the function that reads a field of a message; `None` for the whole message."""
     if not any(is_key for _, is_key in steps):
         return operator.attrgetter(path) if path else None
 
@@ -627,11 +628,11 @@ class Graph(Displayed):
 
         Raises:
             GraphError: The message is not of the graph's input type.
-            TextassayError: An error with `stops_run` set, as an agent raised it; what else was
-                running is canceled.
+            TextassayError: An error with `stops_run` set that an agent raised; all other tasks are
+                canceled.
         """
         # The wires were checked against this type when the graph was built; a message of another
-        # one would fail somewhere inside, in the name of a node that is not to blame.
+        # type would fail in some node that is not to blame.
         if not isinstance(input, self._classes):
             expected = type_name(self.input)
             raise GraphError(
@@ -653,7 +654,7 @@ class Graph(Displayed):
     async def _run_all(
         self, ready: list[Step], values: list[Any], waiting: list[int], start: Start
     ) -> None:
-        """Run the first of several steps and what follows from it here, the others in tasks."""
+        """Run the first of several steps and its successors here, the others in tasks."""
         for step in ready[1:]:
             start(self._run_from, step, values, waiting, start)
         await self._run_from(ready[0], values, waiting, start)
@@ -661,15 +662,15 @@ class Graph(Displayed):
     async def _run_from(
         self, step: Step, values: list[Any], waiting: list[int], start: Start
     ) -> None:
-        """Run a step, then what waited for it alone: the first step here, the others in tasks."""
-        # A loop, since recursion would be as deep as the graph is long; and a task for every step
-        # would cost more than the step.
+        """Run a step, then the steps that are ready: the first one here, the others in tasks."""
+        # A loop, since the depth of recursion would be the graph's length, and a task for every
+        # step would cost more than the step.
         while True:
             values[step.index] = await step.run(values)
             following: Step | None = None
             for consumer in step.consumers:
-                # No await between counting down and looking: only the last of several inputs sees
-                # zero, so each step starts exactly once without a lock.
+                # There is no await between counting down and the test: only the last of several
+                # inputs sees zero, so each step starts exactly once without a lock.
                 left = waiting[consumer.index] = waiting[consumer.index] - 1
                 if left:
                     continue
@@ -704,5 +705,5 @@ class Graph(Displayed):
 
 
 def _escape(text: str) -> str:
-    """Write what means something to mermaid or HTML as a character code."""
+    """Replace special characters of mermaid and HTML by character codes."""
     return re.sub(r"[^\w \-.,:/()\[\]|]", lambda match: f"#{ord(match[0])};", text)

@@ -1,7 +1,7 @@
-"""Images beside texts: as data name them, checked, numbered, and loaded when a model is sent them.
+"""Images beside texts: read from data, checked, numbered, and loaded for requests.
 
-Judges know an image by its number: `[Image 1]` marks its place in texts, and requests have the
-label `Image 1` in front of it. Addresses are sent as they are; nothing is ever downloaded.
+Prompts refer to an image by its number: `[Image 1]` marks its place in texts, and requests have the
+label `Image 1` in front of it. Addresses are sent unchanged, and never downloaded.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from urllib.request import url2pathname
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_IMAGE_BYTES = 20_000_000
-"""Largest file of an image; providers take between 5 and 50 MB."""
+"""Largest size of an image file; providers accept between 5 and 50 MB."""
 IMAGE_TOKENS = 1600
-"""Tokens of a prompt that estimates and budgets count for each image: about what Anthropic counts
-for one of 1.2 megapixels. OpenAI and Gemini count less for most."""
+"""Estimated tokens of each image: about Anthropic's number for 1.2 megapixels. OpenAI and Gemini
+count less for most images.
+"""
 MAX_LOADED_BYTES = 64_000_000
-"""Characters of loaded images that are kept for further requests."""
+"""Total characters of loaded images in the cache."""
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".PNG", ".JPG", ".JPEG", ".GIF", ".WEBP")
-"""How names of images end, in the formats that OpenAI, Anthropic and Gemini have in common."""
+"""Endings of file names, in the formats that OpenAI, Anthropic and Gemini share."""
 
 _GEMINI = ("inlineData", "inline_data", "fileData", "file_data")
-# PNG, JPEG, GIF and RIFF as base64 begins them
+# beginnings of PNG, JPEG, GIF and RIFF in base64
 _BASE64 = re.compile(r"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/\s]{40,}={0,2}\s*")
 
 
@@ -42,19 +43,19 @@ class Image(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int = Field(ge=1)
-    """What prompts call it by."""
+    """Its number in prompts."""
     name: str
-    """As the data name it: a path or an address; of a data: URI, its beginning."""
+    """Its name in the data: a path or an address, or the beginning of a data: URI."""
     place: str
-    """Where it is: the whole path of a file, an address, or a data: URI."""
+    """Its place: the full path of a file, an address, or a data: URI."""
     digest: str | None = None
     """SHA-256 of its bytes, in hex; `None` for an address."""
     media_type: str | None = None
-    """Such as `image/png`, by its content; `None` for an address."""
+    """Its media type, such as `image/png`, from its content; `None` for an address."""
 
     @property
     def label(self) -> str:
-        """What prompts call it, such as `Image 1`."""
+        """Its label in prompts, such as `Image 1`."""
         return f"Image {self.number}"
 
     @property
@@ -79,12 +80,12 @@ class Image(BaseModel):
 
 
 class ImageReader:
-    """Finds the images of one example and numbers them; one that comes twice has one number.
+    """Finds the images of one example and numbers them; equal images have one number.
 
     Paths are relative to `folder`, by default the current one.
 
     Attributes:
-        images: What was found.
+        images: The images found so far.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -94,7 +95,7 @@ class ImageReader:
         self._beside: deque[Image] = deque()
 
     def take(self, value: Any) -> None:
-        """Take the images that are given beside the texts."""
+        """Add the images that are given beside the texts."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, Image) or (
                 # as an image of ours is written in JSON
@@ -120,7 +121,7 @@ class ImageReader:
     def mark(self, part: Mapping[str, Any]) -> str:
         """Return the text in place of an image in a message.
 
-        A part that names no image means the next image beside the texts.
+        A part without an image stands for the next image beside the texts.
         """
         address = _address(part)
         if address is not None:
@@ -133,7 +134,7 @@ class ImageReader:
         return self._beside.popleft().mark
 
     def marks(self) -> str:
-        """Return the texts in place of images that no message shows."""
+        """Return the texts for images that are not in a message."""
         marks = " ".join(image.mark for image in self._beside)
         self._beside.clear()
         return marks
@@ -171,7 +172,7 @@ class ImageReader:
 
 
 def is_image_part(part: Mapping[str, Any]) -> bool:
-    """Return whether a part of a message is an image, in any of the forms that are understood."""
+    """Return whether a part of a message is an image, in any known form."""
     kind = part.get("type")
     if kind is not None:
         if not isinstance(kind, str):
@@ -183,7 +184,7 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
 
 
 def is_image_name(text: str) -> bool:
-    """Return whether a text can only be meant as an image: its content, or a file by its name."""
+    """Return whether a text is certainly an image: its content, or the name of an image file."""
     return (
         text.startswith("data:image/")
         or (text.endswith(ENDINGS) and " " not in text.strip())
@@ -201,7 +202,7 @@ def as_texts(value: Any) -> Any:
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the kind of an image by its first bytes; `None` if none that is taken."""
+    """Return the media type of an image by its first bytes; `None` if it is not supported."""
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if content.startswith(b"\xff\xd8\xff"):
@@ -212,7 +213,7 @@ def media_type_of(content: bytes) -> str | None:
 
 
 def load(image: Image) -> Image:
-    """Return an image with its file, if it is one, as a data: URI."""
+    """Return an image, with a file as a data: URI."""
     if image.is_link or image.place.startswith("data:"):
         return image
     uri = _LOADED.get(image.key)
@@ -227,7 +228,7 @@ def load(image: Image) -> Image:
 
 
 def size_of(image: Image) -> int:
-    """Return about how long an image is as a data: URI; 0 for an address or a lost file."""
+    """Return the approximate length of an image as a data: URI; 0 for an address or a lost file."""
     if image.is_link:
         return 0
     if image.place.startswith("data:"):
@@ -239,7 +240,7 @@ def size_of(image: Image) -> int:
 
 
 def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
-    """Return an image as a page shows it: a short data: URI, its address, or why neither."""
+    """Return an image for a page: a short data: URI, its address, or a note."""
     if image.is_link:
         return image.place
     if size_of(image) > limit:
@@ -251,7 +252,7 @@ def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
 
 
 class _Loaded:
-    """Contents of files as data: URIs by digest, the last that were used."""
+    """Cache of files as data: URIs by digest, least recently used first."""
 
     def __init__(self) -> None:
         self._uris: OrderedDict[str, str] = OrderedDict()
@@ -278,14 +279,14 @@ _LOADED = _Loaded()
 
 @lru_cache(maxsize=65536)
 def _file_digest(path: str, changed: int, size: int) -> tuple[str, str]:
-    """Return digest and type of a file in this state, which passes over the data ask for again."""
+    """Return digest and type of a file in this state, cached for further passes over the data."""
     return _read(Path(path))[:2]
 
 
 def _read(path: Path) -> tuple[str, str, str]:
     """Read a file, keep its content for requests; return its digest, its type and that content."""
     size = path.stat().st_size
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # reading a pipe would wait
         raise ValueError(f"names the image {path}, which is not a file")
     _check_size(size, f"the image {path}")
     digest, media_type, uri = _describe(path.read_bytes(), f"{path}")
@@ -332,7 +333,7 @@ def _says_image(part: Mapping[str, Any]) -> bool:
 
 
 def _address(value: Any) -> str | None:
-    """Return what names an image, or holds its bytes as a data: URI; `None` if nothing does."""
+    """Return an image's address, or its bytes as a data: URI; `None` without an image."""
     if isinstance(value, str):
         return value or None
     if not isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Labels that stand for numbers: pass or fail, yes or no, and the categories of an aspect.
 
-A label's number is its position, lowest first. Of a pair of words that is known, such as `fail` and
-`pass`, the numbers are 0 and 1 wherever the pair occurs.
+A label's number is its position, lowest first. Known pairs of words, such as `fail` and `pass`,
+always have the numbers 0 and 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
 )
 """Words for no and yes, in lower case."""
 NONE_OF_THEM = "none of these"
-"""What raters choose if no label of several applies: other tools export no empty answers."""
+"""The raters' choice if no label applies, since other tools do not export empty answers."""
 LEVEL_FEATURES = (": highest level", ": entropy")
 """Ends of the names of further features of a rating whose levels have probabilities."""
 BOOLEAN = ("false", "true")
@@ -52,12 +52,12 @@ class LabelScale(NamedTuple):
 
     @property
     def is_nominal(self) -> bool:
-        """Whether the labels' numbers are only names, which have no mean."""
+        """Whether the labels' numbers are only identifiers, without a mean."""
         return len(self.names) > 2 and not self.ordered and not self.multiple
 
 
 YES_NO = LabelScale(("no", "yes"))
-"""What 0 and 1 mean where nothing else is said."""
+"""The default labels of 0 and 1."""
 
 LabelSets = Mapping[str, LabelScale]
 """Labels of aspects by name."""
@@ -69,12 +69,12 @@ def slug(name: str) -> str:
 
 
 def member_name(aspect: str, label: str) -> str:
-    """Return the name of the ratings that say whether one label of several applies."""
+    """Return the name of the ratings of one label, if several may apply."""
     return f"{slug(aspect)}/{slug(label)}"
 
 
 def share_names(name: str, labels: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of columns that say how often each label without an order was given."""
+    """Return the names of columns with the share of each label without an order."""
     # not by `slug`, of which labels such as + and - have the same
     return tuple(f"{name}/{label.strip().casefold()}" for label in labels)
 
@@ -102,7 +102,7 @@ def majority(votes: Iterable[V | None]) -> V | None:
 
 
 def are_labels(values: Iterable[float | None], scale: LabelScale) -> bool:
-    """Return whether there are numbers, and all of them are numbers of an aspect's labels."""
+    """Return whether all numbers are an aspect's label numbers, and there are any."""
     numbers = {value for value in values if value is not None}
     return bool(numbers) and numbers <= set(range(len(scale.names)))
 
@@ -121,7 +121,7 @@ def labels_given(
 
 
 def find_pair(word: object) -> tuple[tuple[str, str], int] | None:
-    """Return the pair that a word (or a boolean) is of, and its number; `None` if it is of none."""
+    """Return the pair of a word (or a boolean), and its number; `None` without a pair."""
     if not isinstance(word, str | bool):
         return None
     return _KNOWN.get(str(word).strip().casefold())
@@ -145,7 +145,7 @@ def number_of(word: str | bool, labels: Sequence[str]) -> int | None:
 def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
     """Return the labels of the aspects that a manifest names, by name.
 
-    Labels of which several may apply are there as well as yes and no for each of them.
+    If several labels may apply, each also has the labels yes and no.
     """
     aspects = (manifest.get("method") or {}).get("aspects") or ()
     found = {
@@ -168,7 +168,7 @@ def without_order(manifest: Mapping[str, Any]) -> frozenset[str]:
 
 
 def shares_of(labels: Mapping[str, LabelScale]) -> frozenset[str]:
-    """Return the names under which labels of aspects are counted: more of one is no better."""
+    """Return the names of labels' shares, which are neither good nor bad."""
     return frozenset(
         member_name(name, label)
         for name, scale in labels.items()

@@ -2,7 +2,7 @@
 
 Frozen pydantic models for the terms of `docs/glossary.md`: examples, aspects, scores, failures.
 
-Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
+The module does not depend on prompts, files or models.
 Requests to and responses from a model are in `model.py`.
 """
 
@@ -39,17 +39,17 @@ from textassay.runtime.labels import NONE_OF_THEM, LabelScale, in_order, slug
 from textassay.runtime.rubric import Criterion, read_rubric
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-"""A finite number; ints are taken, booleans and strings are not."""
+"""A finite number; ints are accepted, booleans and strings are not."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-"""A number of things, within the 64 bits that JSON is written with."""
+"""A count, within 64 bits, as the JSON encoder requires."""
 
 Scale = tuple[Number, Number]
 """`(low, high)`, both ends possible, low < high."""
 
 Outcome = Literal["scored", "abstained", "invalid", "error"]
-"""`abstained`: the judge declined; `invalid`: it answered, unusably; `error`: it could not be
-asked."""
+"""`abstained`: the judge declined; `invalid`: its answer is unusable; `error`: the request failed.
+"""
 
 How = Literal["text", "sampled", "logprob", "decision", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
@@ -61,15 +61,15 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity.
 
-    Building validators takes much of the time of a start: those of classes that few runs use, and
-    that no other class contains, are built on first use (`defer_build`). Deferring all of them
-    makes replaying cached answers a tenth slower.
+    Building validators takes much of the time of a start. Classes that few runs use, and that no
+    other class contains, build them on first use (`defer_build`). Deferring all of them would make
+    cached runs a tenth slower.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some fields replaced; what was computed from them is forgotten."""
+        """Return a copy with some fields replaced, without cached properties."""
         copied = super().model_copy(update=update, deep=deep)
         fields = type(self).__pydantic_fields__
         if len(copied.__dict__) > len(fields):
@@ -79,16 +79,15 @@ class Message(BaseModel):
 
 
 class Usage(Message):
-    """What answering cost.
+    """The cost of answers.
 
-    Adding two gives their sum; a cost is unknown (`None`) once a part of it is unknown.
+    Usages can be added; a cost is unknown (`None`) if a part of it is unknown.
     """
 
     calls: Count = 0
-    """Requests that a model answered now."""
+    """Number of requests to the model."""
     cached_calls: Count = 0
-    """Requests that were answered from the cache, or by sharing an equal request in flight; they
-    cost nothing."""
+    """Number of requests answered from the cache, or by an equal request in flight, at no cost."""
     prompt_tokens: Count = 0
     """Prompt tokens of `calls`, tokens that the provider had cached included."""
     completion_tokens: Count = 0
@@ -104,7 +103,7 @@ class Usage(Message):
     """US dollars for `calls`; `None` if the price is unknown."""
 
     def __add__(self, other: Usage) -> Usage:
-        # Most sums have one empty side; building a message takes longer than everything else here.
+        # Most sums have one empty side, and building a message is the slowest part.
         if self is NO_USAGE:
             return other
         if other is NO_USAGE:
@@ -119,7 +118,7 @@ NO_USAGE = Usage()
 """No calls at no cost."""
 
 CACHED = Usage(cached_calls=1)
-"""What a request costs that was not asked of a model."""
+"""Usage of a cached or shared answer."""
 
 
 Price = tuple[float, ...]
@@ -154,14 +153,14 @@ class UsageTotal:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> UsageTotal:
-        """Return a usage from its fields as JSON has them, a fifth as slow as making a message."""
+        """Return a usage from its JSON fields, five times as fast as making a message."""
         total = cls()
         total.__dict__.update(fields)
         return total
 
     def add(self, usage: Usage | UsageTotal) -> None:
         """Count one more usage, or a ledger's; with an unknown cost, the sum's is unknown."""
-        if usage is CACHED:  # a replay adds nothing else, several times per score
+        if usage is CACHED:  # the usual case of a replay, several times per score
             self.cached_calls += 1
             return
         # one by one, which takes a quarter of the time of a loop over the names
@@ -181,39 +180,39 @@ class UsageTotal:
 
 
 class Example(Message):
-    """One text to judge, with what it was made from and what people said of it."""
+    """One text to judge, with its material and people's ratings."""
 
     id: str = Field(default="", min_length=1)
     """Unique in a data set; by default a hash of the content."""
     output: str
     """The text under evaluation."""
     source: str | None = None
-    """What the output was made from: article, dialogue history, meaning representation, source
-    sentence; ends with the text of `messages`, if there are any."""
+    """The output's source: article, dialogue history, meaning representation, source sentence; ends
+    with the text of `messages`, if there are any.
+    """
     context: str | None = None
     """Further input, such as the fact a dialogue turn should use; the numbered text of `passages`,
     if there are any."""
     references: tuple[str, ...] = ()
-    """Texts known to be good."""
+    """Reference texts."""
     system: str | None = None
-    """Who made the output."""
+    """The system that wrote the output."""
     group: str | None = None
-    """What the output belongs to (its source document); correlations per group and splits go by
-    it."""
+    """The output's source document or unit; correlations within groups and splits use it."""
     human: dict[str, Number | None] = Field(default_factory=dict)
     """Mean human rating by aspect, on the raters' own scale."""
     annotators: dict[str, tuple[Number | None, ...]] = Field(default_factory=dict)
-    """Rating of each annotator by aspect, `None` if one gave none."""
+    """Rating of each annotator by aspect; `None` if it is missing."""
     metrics: dict[str, Number | None] = Field(default_factory=dict)
     """Scores recorded elsewhere, by name."""
     meta: dict[str, Any] = Field(default_factory=dict)
-    """Every field of the input that is not known."""
+    """All other fields of the input."""
     passages: tuple[Passage, ...] = ()
-    """What `context` consists of, if it was given as passages."""
+    """The passages of `context`, if it was given as passages."""
     messages: tuple[ConversationMessage, ...] = ()
-    """The conversation that the output is a part of, or follows."""
+    """The conversation that contains the output, or precedes it."""
     rubric: tuple[Criterion, ...] = ()
-    """Criteria that this text is judged by, with points; read by `checklist`."""
+    """Criteria for this text, with points; `checklist` uses them."""
     images: tuple[Image, ...] = ()
     """The images that the source shows as `[Image 1]` and so on: of the conversation, and those
     that were given beside it; a path, address, data: URI or part of a message, or a list of
@@ -264,7 +263,7 @@ def with_material(
         if marks and isinstance(source, str | None):
             source = complete["source"] = f"{marks}\n\n{source}" if source else marks
         complete["images"] = tuple(images.images)
-    # a value that is not a text is refused with its field's name
+    # a value of another type is refused with its field's name
     if messages and isinstance(source, str | None) and not has_conversation(source, messages):
         judged = output if isinstance(output, str) else ""
         text = conversation_text(messages, judged, **options)
@@ -317,31 +316,32 @@ def _problem_of(scale: Scale) -> str:
 
 
 class Aspect(Message):
-    """What is judged."""
+    """An aspect on which texts are judged."""
 
     name: str = Field(min_length=1)
     """Short name, as prompts and people use it; unique among siblings."""
     definition: str = Field(min_length=1)
-    """One or more sentences that tell a judge what to look at."""
+    """Definition for the judge, in one or more sentences."""
     scale: Scale = (1.0, 5.0)
     """Lowest and highest rating a judge may give; the numbers of `labels`, if there are any."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Labels that a judge gives instead of a rating, with what each means, lowest first; a known
     pair such as pass and fail may be in any order. A label's number is its position, from 0."""
     ordered: bool = False
-    """Whether more than two labels are ordered. Without an order scores are their numbers, too,
-    but these are only names: they have no mean."""
+    """Whether more than two labels are ordered. Without an order, scores are the labels' numbers as
+    identifiers, which have no mean.
+    """
     multiple: bool = False
-    """Whether several labels may apply to one text: then each is judged by itself, see
-    `members`."""
+    """Whether several labels may apply to one text: then each is judged separately, see `members`.
+    """
     member_of: str | None = None
-    """Name of the aspect of which this is one label of several."""
+    """Name of the aspect to which this label belongs, if several may apply."""
     higher_is_better: bool = True
-    """Whether a high rating is a good one."""
+    """Whether high ratings are good."""
     parent: str | None = None
     """`id` of the aspect this one is part of; `None` at the root."""
     question: str | None = None
-    """A yes/no form of the aspect, if it has one of its own."""
+    """The aspect as a yes/no question, if it has its own."""
 
     @model_validator(mode="before")
     @classmethod
@@ -405,7 +405,7 @@ class Aspect(Message):
 
     @property
     def members(self) -> tuple[Aspect, ...]:
-        """What is judged of it: itself, or yes or no of each label of which several may apply."""
+        """The aspect itself, or a yes/no aspect for each label if several may apply."""
         if not self.multiple:
             return (self,)
         return tuple(
@@ -429,13 +429,13 @@ class Aspect(Message):
         return own if self.parent is None else f"{self.parent}/{own}"
 
     def __hash__(self) -> int:
-        # what hashes all fields takes longer than filling an example into a prompt, and prompts
-        # are kept by aspect
+        # hashing all fields takes longer than filling an example into a prompt, and prompts are
+        # cached by aspect
         return hash(self.id)
 
     @cached_property
     def label(self) -> str:
-        """What scores call it: its name at the root, as in human ratings, and its `id` below."""
+        """Its name in scores: its name at the root, as in human ratings, and its `id` below."""
         return self.name if self.parent is None else self.id
 
 
@@ -517,22 +517,22 @@ class ScoreError(Message):
     type: str = Field(min_length=1)
     """Short stable name, such as `RateLimited`, `NoScoreFound` or `EmptyOutput`."""
     message: str
-    """What happened and what to do, for people."""
+    """Description of the problem, with advice."""
 
 
 class Score(Message):
-    """One judgment of one example on one aspect: a value or none, how it was obtained, and why."""
+    """One judgment of one example on one aspect: its value, if any, its origin and its evidence."""
 
     id: str = Field(min_length=1)
     """The example's id."""
     aspect: str = Field(min_length=1)
-    """What was judged."""
+    """The aspect's `label`."""
     value: Number | None = None
     """The rating, on `scale`; `None` exactly when `outcome` is not `scored`."""
     outcome: Outcome = "scored"
-    """Whether there is a value, and if not, whose doing that is."""
+    """Whether there is a value, and if not, the kind of the reason."""
     scale: Scale | None = None
-    """Range of the rating asked for; `None` if unbounded (log-likelihoods)."""
+    """Range of the rating; `None` if unbounded (log-likelihoods)."""
     how: How = "text"
     """How the value was obtained."""
     samples: Count | None = None
@@ -544,36 +544,39 @@ class Score(Message):
     explanation: str | None = None
     """The judge's own words."""
     evidence: tuple[dict[str, Any], ...] = ()
-    """What the value rests on: objects with `text`, such as sub-questions with answers or
-    sub-aspects with scores."""
+    """Evidence for the value: objects with `text`, such as sub-questions with answers or
+    sub-aspects with scores.
+    """
     usage: Usage = NO_USAGE
     """Cost of this score; a call that serves several aspects counts on the first and is zero on the
     rest."""
     error: ScoreError | None = None
     """Why there is no value; `None` exactly when `outcome` is `scored`."""
     calibrated: Number | None = None
-    """The rating that people are expected to give; `None` unless a calibration was applied, and if
-    the value is outside the range that had ratings."""
+    """The expected rating by people; `None` without a calibration, or if the value is outside the
+    rated range.
+    """
     low: Number | None = None
-    """Lower end of the interval for that rating."""
+    """Lower end of the interval for the expected rating."""
     high: Number | None = None
-    """Upper end of it."""
+    """Upper end of the interval."""
     outside: bool | None = None
-    """Whether the value is outside the range that had ratings; `None` unless a calibration was
-    applied."""
+    """Whether the value is outside the rated range; `None` without a calibration."""
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
     text_digest: str = ""
-    """Digest of the judged text, by which ratings of another text with the same id are told from
-    ratings of this one; empty if it is not recorded."""
+    """Digest of the judged text, to distinguish ratings of this text from ratings of another text
+    with the same id; empty if it is not recorded.
+    """
     started: AwareDatetime | None = None
-    """When work on the example began (UTC); `None` in scores that no run has made."""
+    """When work on the example began (UTC); `None` in scores outside of runs."""
     seconds: float | None = Field(default=None, ge=0)
-    """From there until its scores were there, waits and retries included; the same for all aspects
-    that were judged together."""
+    """Duration until its scores were complete, with waits and retries; equal for all aspects that
+    were judged together.
+    """
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two scores say the same, whenever and however fast they were made."""
+        """Return whether two scores are equal apart from their times."""
         if not isinstance(other, Score):
             return NotImplemented
         # Two runs of the same evaluation are equal, though never equally fast.
@@ -587,9 +590,9 @@ class Score(Message):
         """Return a score without a value.
 
         Args:
-            type: Why there is no value, such as `NoScoreFound`.
-            message: The same in a sentence.
-            outcome: Whose doing it is; by default `abstained` if the judge declined or there was
+            type: Type of the reason, such as `NoScoreFound`.
+            message: The reason in a sentence.
+            outcome: Kind of the reason; by default `abstained` if the judge declined or there was
                 no text to judge, else `invalid`.
             fields: The score's other fields.
         """
@@ -630,12 +633,12 @@ class Score(Message):
 
 
 class Plan(Message, defer_build=True):
-    """Fusion-Eval's plan: which assistant serves which aspect, and how to judge (section 3.1)."""
+    """Fusion-Eval's plan: assistants for each aspect, and steps of judging (section 3.1)."""
 
     assistants: dict[str, tuple[str, ...]]
     """Names of tools by name of aspect; an aspect without tools has an empty tuple."""
     steps: tuple[str, ...] = ()
-    """What the judge does, in order."""
+    """The judge's steps, in order."""
     text: str = ""
     """The plan as the model wrote it."""
 
@@ -655,11 +658,11 @@ class SubQuestion(Message):
 
 
 class Assignment(Message):
-    """What one run of a method's graph is given: an example and the aspects to judge it on."""
+    """The input of a method's graph: an example and the aspects to judge it on."""
 
     example: Example
     aspects: tuple[Aspect, ...] = Field(min_length=1)
-    """In the order in which the scores are wanted."""
+    """In the order of the scores."""
 
 
 class Failure(Message):

@@ -32,8 +32,9 @@ class ChatMessage(Message):
     role: Literal["system", "user", "assistant"]
     content: str
     native: tuple[Json, ...] = ()
-    """The messages in OpenAI's format that replace it in requests with functions: an unchanged
-    answer that calls functions, or the results of these calls."""
+    """Messages in OpenAI's format that replace it in requests with functions: an unchanged answer
+    with calls, or the results of the calls.
+    """
 
 
 class Function(Message):
@@ -42,13 +43,13 @@ class Function(Message):
     name: str
     """Its name."""
     description: str
-    """What it does, in a sentence."""
+    """Its purpose, in a sentence."""
     parameters: Json
     """JSON schema of its arguments, which is an object."""
 
 
 class Prompted(Message, defer_build=True):
-    """What all requests share: either chat messages or one plain prompt."""
+    """Base of all requests: either chat messages or one plain prompt."""
 
     messages: tuple[ChatMessage, ...] = ()
     """A chat, for instruction-tuned models."""
@@ -58,18 +59,17 @@ class Prompted(Message, defer_build=True):
     """Images in front of the text of the chat's first message by the user, each after its
     number."""
     truncatable: str | None = None
-    """The part of the text that may be cut at its end if not all of it fits, exactly as in
-    the prompt.
+    """The part of the text that may be cut at its end if it does not fit, exactly as in the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""
     temperature: float | None = Field(default=0.0, ge=0)
-    """Sampling temperature; `None` leaves it to the model, and nothing is sent."""
+    """Sampling temperature; `None` sends none, for the model's default."""
     effort: Effort | None = None
-    """How much the model is to think; `None` leaves it to the model, and nothing is sent."""
+    """Amount of thinking; `None` sends none, for the model's default."""
     thinking_tokens: int | None = Field(default=None, ge=0)
-    """Most tokens of a thought, for families that take a number instead of `effort`."""
+    """Maximum tokens of a thought, for families that take a number instead of `effort`."""
     extra: Json = Field(default_factory=dict)
-    """Further fields for the provider, sent as they are."""
+    """Further fields for the provider, sent unchanged."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
@@ -91,14 +91,16 @@ class Request(Prompted):
     """Asks for `n` sampled answers."""
 
     n: int = Field(default=1, ge=1)
-    """Number of answers wanted."""
+    """Number of answers."""
     draw: int = Field(default=0, ge=0)
-    """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the
-    cache: two samples of one prompt differ in nothing else."""
+    """Number of the repeat among otherwise equal requests, so that a repeat is not answered from
+    the cache.
+    """
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer, in tokens; `None` leaves it to the model. A model that thinks is given more,
-    for its thought."""
+    """Longest answer in tokens; `None` for the model's default. A model that thinks gets more, for
+    its thought.
+    """
     seed: int | None = None
     """Seed of the sampling; a request with `draw` d is sent with `seed + d`."""
     stop: tuple[str, ...] = ()
@@ -119,7 +121,7 @@ class TokenLogprob(Message):
     token: str
     logprob: float = Field(le=1e-6)
     top: tuple[tuple[str, float], ...] = ()
-    """The likeliest tokens at this place with their log-probabilities, likeliest first."""
+    """The likeliest tokens at this position with their log-probabilities, likeliest first."""
 
 
 def is_distribution(tokens: Iterable[TokenLogprob]) -> bool:
@@ -134,31 +136,33 @@ class Sample(Message):
     """The answer, without the thought before it."""
     finish_reason: FinishReason = "stop"
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """One entry a sampled token of `text`; `None` if none were asked for or the server sends
-    none."""
+    """One entry per sampled token of `text`; `None` if they were not requested or the server sends
+    none.
+    """
     thought: str | None = None
-    """What the model thought before it answered, as far as the server shows it; bounded."""
+    """The model's thought before its answer, as far as the server shows it; of limited length."""
     from_thought: bool = False
-    """Whether `text` is JSON that satisfies the schema and came in place of a thought, beside an
-    empty answer: some servers bind the thought to the schema."""
+    """Whether `text` is JSON that satisfies the schema but came as the thought, with an empty
+    answer: some servers apply the schema to the thought.
+    """
 
     native: Json | None = None
-    """An answer that calls functions as the server sent it, so that the chat can go on with it."""
+    """An answer that calls functions in the server's form, to continue the chat."""
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the model came to its limit of tokens before it answered anything."""
+        """Whether the model reached its token limit before it began to answer."""
         return self.finish_reason == "length" and not self.text.strip()
 
 
 MAX_THOUGHT = 4000
 """Characters of a thought that evidence keeps."""
 LEFT_OUT = "\n[...]\n"
-"""Stands where the middle of a thought was."""
+"""Replaces the middle of a long thought."""
 
 
 def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
-    """Return as evidence the judge's thought before the first of these answers that has one."""
+    """Return the first thought of these answers as evidence."""
     thought = next((sample.thought for sample in samples if sample.thought), None)
     if thought is None:
         return ()
@@ -172,7 +176,7 @@ class Response(Message):
     """Answers to a `Request`."""
 
     samples: tuple[Sample, ...] = Field(min_length=1)
-    """At most as many as were asked for, at least one."""
+    """At least one, at most the requested number."""
     usage: Usage = NO_USAGE
     model: str | None = None
     """The model as the server names it."""
@@ -181,30 +185,31 @@ class Response(Message):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether no sample holds anything of an answer."""
+        """Whether all samples are unfinished."""
         return all(sample.is_unfinished for sample in self.samples)
 
     @property
     def is_cut(self) -> bool:
-        """Whether no sample came to its end."""
+        """Whether all samples are cut off."""
         return all(sample.finish_reason == "length" for sample in self.samples)
 
 
 class ChoicesRequest(Prompted):
-    """Asks how likely each of several given answers is to come next."""
+    """Requests the probability of each of several given answers as the next text."""
 
     choices: dict[str, tuple[str, ...]] = Field(min_length=1)
     """Surface forms by label, such as `{"yes": ("yes", "Yes"), "no": ("no", "No")}`."""
     alternatives: int = Field(default=20, ge=1, le=20)
-    """Likeliest tokens among which choices are looked for, if the model is a server."""
+    """Number of likeliest tokens that are searched for choices, if the model is a server."""
 
 
 class ChoicesResponse(Message, defer_build=True):
     """Answer to a `ChoicesRequest`."""
 
     logprobs: dict[str, float | None]
-    """Natural log of the summed probability of a label's surface forms; `None` if the model did
-    not report any."""
+    """Natural log of the summed probability of a label's surface forms; `None` if it is not
+    reported.
+    """
     follows_thought: bool = False
     """Whether the model thought before."""
     usage: Usage = NO_USAGE
@@ -220,7 +225,7 @@ class ChoicesResponse(Message, defer_build=True):
 
 
 def log_sum(logprobs: Iterable[float]) -> float | None:
-    """Return the log of the summed probabilities; `None` for none, or if all are 0."""
+    """Return the log of the summed probabilities; `None` without any, or if all are 0."""
     terms = [logprob for logprob in logprobs if logprob > -math.inf]
     if not terms:
         return None
@@ -258,7 +263,7 @@ Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
 
 
 class Capabilities(Message):
-    """What a model can do; `None` if that is unknown until it is asked."""
+    """Abilities of a model; `None` if unknown before a request."""
 
     n: bool | None = None
     """Several samples in one request."""
@@ -275,18 +280,19 @@ class Capabilities(Message):
     functions: bool | None = None
     """Calls of functions that a request offers."""
     images: bool | None = False
-    """Images beside the text of a chat; a model has to say that it takes them."""
+    """Images beside the text of a chat; must be set explicitly."""
     thinks: bool | None = None
     """Whether it thinks before it answers."""
     decide: bool = False
-    """Probabilities for the options of typed questions, many in one request; a model has to say
-    that it sends them. Others answer such questions through `calls.deciding`."""
+    """Probabilities for the options of typed questions, many in one request; must be set
+    explicitly. Other models answer such questions through `calls.deciding`.
+    """
     writes: bool = True
-    """Text; decision models write none."""
+    """Written text, which decision models do not send."""
     independent_questions: bool = False
     """Whether the provider promises that questions of one request do not influence each other."""
     question_limits: QuestionLimits = QuestionLimits()
-    """The most questions, options, levels and tokens of one request that decides."""
+    """Maximum questions, options, levels and tokens of one request with typed questions."""
     context_length: int | None = None
     """Longest prompt and answer together, in tokens."""
 
@@ -315,14 +321,14 @@ class Model(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the model can do, as far as is known without asking it."""
+        """The model's abilities, as far as they are known without a request."""
         ...
 
     async def generate(self, request: Request) -> Response:
         """Return sampled answers.
 
         Raises:
-            ModelError: The model could not be asked or did not answer usably.
+            ModelError: The request failed or the answer is unusable.
         """
         ...
 
@@ -339,7 +345,7 @@ class Scoring(Protocol):
     """A model that also returns log-probabilities of given text."""
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the log-probability of each choice as what comes next.
+        """Return the log-probability of each choice as the next text.
 
         Raises:
             CapabilityError: The model cannot.
@@ -362,7 +368,7 @@ class Deciding(Protocol):
     """A model that sends probabilities for the options of typed questions."""
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Return one answer for each question, in order; a question may be refused by itself.
+        """Return one answer for each question, in order; single questions may be refused.
 
         Raises:
             CapabilityError: The model cannot.
@@ -372,7 +378,7 @@ class Deciding(Protocol):
 
 
 def load_images(images: Iterable[Image]) -> tuple[Image, ...]:
-    """Return images as backends send them: addresses or data: URIs."""
+    """Return images in the form for requests: addresses or data: URIs."""
     try:
         return tuple(map(load, images))
     except ValueError as error:
@@ -380,10 +386,10 @@ def load_images(images: Iterable[Image]) -> tuple[Image, ...]:
 
 
 async def with_images(request: Q) -> Q:
-    """Return a request with its images as backends send them, read off the event loop.
+    """Return a request with its images in the form for requests, read off the event loop.
 
     Raises:
-        DataError: A file is gone, or is another than when the data were read.
+        DataError: A file is missing, or has changed since the data were read.
     """
     images = await asyncio.to_thread(load_images, request.images)
     return request.model_copy(update={"images": images})
@@ -392,7 +398,7 @@ async def with_images(request: Q) -> Q:
 class InProcessModel(ABC):
     """Base of models that run in this process.
 
-    They queue calls themselves, and must be open to be known.
+    They queue calls themselves, and are known only when they are open.
     """
 
     @abstractmethod
@@ -402,7 +408,7 @@ class InProcessModel(ABC):
 
 def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scoring:
     """Return `model` as one that scores given text."""
-    # The protocol alone is not enough: wrappers have its methods whatever they wrap.
+    # The protocol alone is not enough, since all wrappers have its methods.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
     what, where = {

@@ -1,7 +1,7 @@
-"""The one table of parameters: how each is sent, how servers write its name, how it is repaired.
+"""The table of parameters: how each is sent, how servers write its name, how it is repaired.
 
 Providers write one parameter in several ways, in bodies and in error messages. A row of
-`PARAMETERS` has everything that is known about one; any other field of a body goes by its own name.
+`PARAMETERS` describes one parameter; other fields of a body have their own names.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ class Parameter:
     """How servers write its name: a pattern in snake_case, whose underscores may be hyphens or
     spaces; empty if they only use ordinary words."""
     repair: Literal["drop", "number", "level", "words", "omit", "never"]
-    """What becomes of it after a refusal: the request has its default, another number or another
-    level; the prompt says it in words; we no longer add it to the body; or the user asked for it,
-    and the call fails."""
+    """Repair after a refusal: the request gets its default, another number or another level; the
+    prompt states it in words; it is no longer added to the body; or, if the user set it, the call
+    fails.
+    """
     sent_as: tuple[str, ...] = ()
-    """Fields of bodies that carry it, if not its name."""
+    """Fields of bodies that carry it, if they differ from its name."""
     words: str = ""
-    """Ordinary words for it, which count less than a name in the same message."""
+    """Ordinary words for it, with lower priority than a name in the same message."""
     default: Any = None
     """The default of the request's field, which is not sent."""
     count: str = ""
@@ -124,9 +125,9 @@ PARAMETERS: Final = (
 
 BY_NAME: Final = {parameter.name: parameter for parameter in PARAMETERS}
 OPTIONAL: Final = {p.name: p.default for p in PARAMETERS if p.repair == "drop"}
-"""Parameters that a request can do without, with the defaults that leave them out."""
+"""Optional parameters, with their defaults."""
 MARKS: Final = {p.name: p.mark for p in PARAMETERS if p.mark != "none"}
-"""Parameters that say which beginning of a prompt to keep."""
+"""Parameters that mark the beginning of a prompt for the provider's cache."""
 SUSPECTS: Final = (*OPTIONAL, *(p.name for p in PARAMETERS if p.repair == "words"), *MARKS)
 """Parameters that probes leave out: no score depends on one of them alone."""
 LOGPROBS: Final = tuple(p.name for p in PARAMETERS if p.count == "top_logprobs")
@@ -141,7 +142,7 @@ EFFORTS: Final[tuple[Effort | Literal["default"], ...]] = (
 _BY_FIELD = {field: p for p in PARAMETERS for field in p.sent_as or (p.name,)}
 
 ANYTHING: Final[Mapping[str, Any]] = dict.fromkeys(_BY_FIELD)
-"""Stands for an unknown body, such as the row of a batch that an error is about."""
+"""An unknown body, such as the row of a batch."""
 
 
 def sent_parameters(body: Mapping[str, Any]) -> Iterator[tuple[Parameter, str, Any]]:
@@ -151,7 +152,7 @@ def sent_parameters(body: Mapping[str, Any]) -> Iterator[tuple[Parameter, str, A
             yield from sent_parameters(value)
         elif field in ("messages", "input"):
             yield from _in_messages(value)
-        # no request can do without these, so no server refuses them
+        # all requests need these, so servers do not refuse them
         elif field not in ("model", "prompt", "stream", "store", "client"):
             own = Parameter(field, re.escape(snake_case(field)), "never")
             # `include` lists everything that is requested in addition to an answer

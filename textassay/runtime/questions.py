@@ -1,7 +1,7 @@
 """Typed questions about a text, and the probabilities that answer them.
 
-A question is answered by a probability for every one of its options. `read_answer` is the one
-place where the probabilities that a server sent are checked: what fails a check is no number.
+The answer to a question has a probability for each of its options. Only `read_answer` checks
+probabilities from a server: an answer that fails a check has no value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Json = dict[str, Any]
 QuestionKind = Literal["yes_no", "choice", "rating"]
 
 HALF_PRECISION = 2**-8
-"""Share by which a sum of probabilities that were computed in half precision may be off."""
+"""Tolerance of a sum of probabilities that were computed in half precision, as a share."""
 SLACK = 1e-6
-"""What sums of floats may be off beside that."""
+"""Further tolerance for sums of floats."""
 OFF_BY = 0.01
 """Levels, for each level of a rating, by which a sent score may differ from the mean of the rounded
 probabilities: with five levels of Jev it is off by up to .04."""
@@ -45,9 +45,9 @@ class Question(Message):
 
     kind: QuestionKind
     text: str = Field(min_length=1)
-    """The question or statement, without its options."""
+    """The question or statement without its options."""
     options: tuple[Option, ...] = Field(min_length=2)
-    """In the order in which they are shown; levels of a rating from the lowest to the highest."""
+    """In the order of the prompt; levels of a rating from the lowest to the highest."""
 
     @model_validator(mode="after")
     def _options_differ(self) -> Self:
@@ -59,7 +59,7 @@ class Question(Message):
         return self
 
     def __hash__(self) -> int:
-        return hash(self.shown)  # a text remembers its own
+        return hash(self.shown)  # a text caches its hash
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Question(Message):
 
     @cached_property
     def wire_names(self) -> list[str]:
-        """Names of the options where answers come from; the levels of a rating are numbered."""
+        """Names of the options for servers; the levels of a rating are numbered."""
         is_rating = self.kind == "rating"
         return [*map(str, range(len(self.options)))] if is_rating else [*self.names]
 
@@ -79,12 +79,12 @@ class Question(Message):
 
     @cached_property
     def shown(self) -> str:
-        """The question with its options as JSON, about as long as it is sent."""
+        """The question with its options as JSON, with about the length that is sent."""
         return self.model_dump_json()
 
     @classmethod
     def yes_no(cls, text: str, *, yes: str = "", no: str = "") -> Question:
-        """Return a question or statement that is answered by yes or no.
+        """Return a yes/no question or statement.
 
         Args:
             text: The question or statement.
@@ -96,7 +96,7 @@ class Question(Message):
 
     @classmethod
     def choice(cls, text: str, options: Mapping[str, str] | Iterable[str]) -> Question:
-        """Return a question that is answered by one of several options.
+        """Return a question with several options.
 
         Args:
             text: The question.
@@ -106,7 +106,7 @@ class Question(Message):
 
     @classmethod
     def rating(cls, text: str, levels: Mapping[str, str] | Iterable[str]) -> Question:
-        """Return a question that is answered by a level of a scale.
+        """Return a question with the levels of a scale.
 
         Args:
             text: The question.
@@ -121,7 +121,7 @@ def _options(options: Mapping[str, str] | Iterable[str]) -> tuple[Option, ...]:
 
 
 class QuestionLimits(Message):
-    """The most that a provider takes in one request; 0 where no limit is known."""
+    """Maximum sizes of one request to a provider; 0 if unknown."""
 
     questions: Count = 0
     options: Count = 0
@@ -130,7 +130,7 @@ class QuestionLimits(Message):
     """Of the material and all questions together."""
 
     def refuses(self, question: Question) -> str | None:
-        """Return why a question cannot be asked, if it has too many options."""
+        """Return why a question is refused, if it has too many options."""
         most = self.levels if question.kind == "rating" else self.options
         what = "levels" if question.kind == "rating" else "options"
         if not most or len(question.options) <= most:
@@ -139,7 +139,7 @@ class QuestionLimits(Message):
 
 
 class NamedText(Message):
-    """A part of the material that questions are about."""
+    """A text of the material for questions."""
 
     name: str = Field(min_length=1)
     """Name of the part, such as `article` or `summary`, as questions may refer to it."""
@@ -153,20 +153,22 @@ class DecisionRequest(Message, defer_build=True):
     """Asks several questions about the same material; every field is part of the cache key."""
 
     texts: tuple[NamedText, ...] = Field(min_length=1)
-    """The material: each text under a name of its own."""
+    """The material: texts with different names."""
     questions: tuple[Question, ...] = Field(min_length=1)
     images: tuple[Image, ...] = ()
     """Images of the material, sent before its texts."""
     draw: int = Field(default=0, ge=0)
-    """Which repeat of an otherwise equal request this is."""
+    """Number of the repeat among otherwise equal requests."""
     joint: bool = False
-    """Whether a chat model that sends no log-probabilities may answer all questions in one JSON
-    object: cheaper, but its answers depend on each other. Nothing to decision models."""
+    """Whether a chat model without log-probabilities may answer all questions in one JSON object:
+    cheaper, but its answers depend on each other. Has no effect on decision models.
+    """
     truncatable: str = ""
-    """Name of the text that may be cut at its end if a local model cannot hold all of it, and was
-    opened with `truncate="source"`. Nothing to decision models."""
+    """Name of the text that may be cut at its end if it does not fit a local model with
+    `truncate="source"`. Has no effect on decision models.
+    """
     extra: Json = Field(default_factory=dict)
-    """Further fields for the provider, sent as they are."""
+    """Further fields for the provider, sent unchanged."""
 
     @model_validator(mode="after")
     def _texts_differ(self) -> Self:
@@ -189,10 +191,10 @@ class DecisionRequest(Message, defer_build=True):
         return "\n".join([*parts, *(question.shown for question in self.questions)])
 
     def with_order_reversed(self) -> DecisionRequest:
-        """Return the request with its texts, and the options of choices, the other way round.
+        """Return the request with texts, and options of choices, in reverse order.
 
-        It is the same object if there is nothing to turn around. Answers are still in the order of
-        the questions, and their options go by their names.
+        It is the same object if there is nothing to reverse. Answers are still in the order of the
+        questions, with options by name.
         """
         questions = (
             question.model_copy(update={"options": question.options[::-1]})
@@ -206,27 +208,27 @@ class DecisionRequest(Message, defer_build=True):
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
         other = self.model_copy(update={"questions": tuple(questions)})
-        if "shared_digest" in self.__dict__:  # which takes longest of a key
+        if "shared_digest" in self.__dict__:  # the slowest part of a key
             other.__dict__["shared_digest"] = self.shared_digest
         return other
 
 
 class Way(Message):
-    """How answers were obtained: a part of the signature of scores that are made of them."""
+    """How answers were obtained; part of the signature of their scores."""
 
     how: Literal["decision", "logprob", "sampled"]
     """`decision`: probabilities as a decision model sent them; `logprob`: token probabilities of
     the options; `sampled`: shares of written answers."""
     samples: Count = 0
-    """Written answers that were asked for; 0 where probabilities are read."""
+    """Number of requested written answers; 0 if probabilities are read."""
     joint: bool = False
     """Whether the answer to a question may depend on the others of its request."""
     words: str = ""
-    """Digest of the words that a chat model is shown; empty for decision models."""
+    """Digest of the words of a chat model's prompt; empty for decision models."""
 
     @cached_property
     def facts(self) -> str:
-        """What signatures say of it, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
+        """Its part of signatures, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
         parts = [f"how:{self.how}"]
         if self.samples:
             parts += [f"n:{self.samples}", "temp:1"]
@@ -235,7 +237,7 @@ class Way(Message):
         return "|".join(parts)
 
     def sign(self, signature: str) -> str:
-        """Return a signature that says how an answer was obtained, where that was open."""
+        """Return a signature with `how:auto` replaced by how an answer was obtained."""
         return signature.replace("|how:auto|", f"|{self.facts}|", 1)
 
 
@@ -244,30 +246,30 @@ DECIDED_JOINTLY = Way(how="decision", joint=True)
 
 
 class QuestionAnswer(Message, defer_build=True):
-    """The probabilities of one question's options, or why there are none."""
+    """The probabilities of one question's options, or why they are missing."""
 
     probabilities: dict[str, Number] = Field(default_factory=dict)
-    """By name of the option, in the question's order, as they were sent; empty without an
-    answer."""
+    """By option, in the question's order, as sent; empty without an answer."""
     score: Number | None = None
-    """Mean level of a rating, counted from 0, as it was sent; `None` for other kinds."""
+    """Mean level of a rating, counted from 0, as sent; `None` for other kinds."""
     mass: Number | None = None
-    """Probability that the model gave to all options together; `None` where it is not known."""
+    """Total probability of all options; `None` if unknown."""
     outcome: Outcome = "scored"
     """`abstained` if the model refused this question, `invalid` if its answer fails a check."""
     problem: ScoreError | None = None
     """Why there is no answer; `None` exactly if `outcome` is `scored`."""
     unreported: tuple[str, ...] = ()
-    """Options that are not among the tokens that a model reported; they count as 0."""
+    """Options that are not among the reported tokens; they count as 0."""
     usable: Count = 0
-    """Written answers that name an option; 0 where probabilities are read."""
+    """Number of written answers that name an option; 0 if probabilities are read."""
     notes: tuple[Json, ...] = ()
-    """Further evidence, each with a `text`: the provider's own confidence, what was recomputed,
-    what the model thought."""
+    """Further evidence, each with a `text`: the provider's confidence, recomputed values, the
+    model's thought.
+    """
 
     @property
     def shares(self) -> dict[str, float]:
-        """The probabilities, made to add up to 1 if rounding has them add up to less or more."""
+        """The probabilities, normalized to a sum of 1."""
         total = math.fsum(self.probabilities.values())
         if abs(total - 1) < SLACK:
             return self.probabilities
@@ -280,7 +282,7 @@ class QuestionAnswer(Message, defer_build=True):
 
     @property
     def likeliest(self) -> str:
-        """The likeliest option of an answered question, the first of several."""
+        """The likeliest option of an answered question; in a tie the first."""
         return max(self.probabilities, key=self.probabilities.__getitem__)
 
     def mean_on(self, scale: tuple[float, float]) -> float:
@@ -309,7 +311,7 @@ class DecisionResponse(Message, defer_build=True):
     answers: tuple[QuestionAnswer, ...] = Field(min_length=1)
     """One for each question, in order."""
     way: Way
-    """How all of them were obtained."""
+    """How all answers were obtained."""
     usage: Usage = NO_USAGE
     model: str | None = None
     """The model as the server names it."""
@@ -318,7 +320,7 @@ class DecisionResponse(Message, defer_build=True):
 
 
 class SentAnswer(NamedTuple):
-    """An answer as a server sent it, in either wire form, before any check."""
+    """A server's answer, in either wire form, before any check."""
 
     kind: object
     probabilities: Sequence[tuple[object, object]]
@@ -330,7 +332,7 @@ class SentAnswer(NamedTuple):
 
 
 def invalid_answer(kind: str, message: str) -> QuestionAnswer:
-    """Return the answer that a question has instead of one that fails a check."""
+    """Return the answer that replaces an answer that fails a check."""
     return QuestionAnswer(outcome="invalid", problem=ScoreError(type=kind, message=message))
 
 
@@ -351,17 +353,17 @@ def distribution(question: Question, probabilities: Mapping[str, float]) -> Ques
 
 
 def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
-    """Return an answer as it was sent, or an invalid one that says which check failed.
+    """Return the sent answer, or an invalid one that names the failed check.
 
-    Every option that was asked has one finite probability between 0 and 1, no other option has
-    any, and they add up to 1 but for rounding. The likeliest option and a mean level that were sent
-    with them agree with them; a mean that does not is computed anew, with a note.
+    Every option must have one finite probability between 0 and 1, there must be no other options,
+    and the sum must be 1 up to rounding. A sent likeliest option must agree with them; a mean level
+    that does not agree is recomputed, with a note.
     """
     return QuestionAnswer(**answer_fields(question, sent))
 
 
 def answer_fields(question: Question, sent: SentAnswer) -> Json:
-    """Return the fields of what `read_answer` returns: a response validates all of its answers."""
+    """Return the fields of `read_answer`'s result, as a response validates all its answers."""
     try:
         return _check_answer(question, sent)
     except ValueError as error:
@@ -373,7 +375,7 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
     options = question.wire_names
     by_option = {
-        # most are, and a call takes as long as the rest of the line
+        # most answers are, and a call takes as long as the rest of the line
         str(option): p if type(p) is float and 0.0 <= p <= 1.0 else _probability(p)
         for option, p in sent.probabilities
     }
@@ -420,7 +422,7 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
 
 
 def _rounding(shares: Sequence[float]) -> float:
-    """Return how far from 1 rounding may put the sum: half of the last decimal for each share.
+    """Return the largest rounding error of the sum: half of the last decimal for each share.
 
     A share of 0 was not rounded up, and adds nothing to a sum above 1.
     """
@@ -440,7 +442,7 @@ def _probability(value: object) -> float:
 def combine_answers(
     answers: Sequence[QuestionAnswer], responses: Sequence[DecisionResponse]
 ) -> DecisionResponse:
-    """Return answers that came in several responses as one; what they cost is added up."""
+    """Return several responses as one, with the sum of their costs."""
     first = responses[0]
     return DecisionResponse(
         answers=tuple(answers),

@@ -1,8 +1,8 @@
-"""Rubrics: the criteria that one text is judged by, and what their verdicts add up to.
+"""Rubrics: the criteria for one text, and the total of their verdicts.
 
 A criterion has points, which are below zero for a fault (HealthBench, Arora et al. 2025, arXiv
-2505.08775, section 3), and may depend on others: it is met only if these are (DevAI, Zhuge et al.
-2024, arXiv 2410.10934, section 2).
+2505.08775, section 3), and may depend on others: it is met only if the others are met (DevAI, Zhuge
+et al. 2024, arXiv 2410.10934, section 2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from textassay.runtime.labels import find_pair
 
 MAX_CRITERIA = 200
-"""Criteria of one rubric."""
+"""Maximum number of criteria of a rubric."""
 
 _Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -28,17 +28,17 @@ class Criterion(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     criterion: str = Field(min_length=1)
-    """What is asked of the text."""
+    """The criterion in words."""
     points: _Points = 1.0
-    """What it adds to the total if it is met; below zero for a fault."""
+    """Its points in the total if it is met; below zero for a fault."""
     tags: tuple[str, ...] = ()
-    """What it is about, such as `axis:accuracy`."""
+    """Its tags, such as `axis:accuracy`."""
     id: str = Field(min_length=1)
     """Unique in its rubric; by default the position, from 0."""
     prerequisites: tuple[str, ...] = ()
     """Ids of the criteria whose verdicts must be yes for this one to count as met."""
     human: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    """Whether it is met in the eyes of people: 1 or 0, or the share of raters who say so."""
+    """People's verdict: 1 or 0, or the share of raters for whom it is met."""
 
 
 _NAMES = {
@@ -98,7 +98,7 @@ def _criterion(at: int, given: Any) -> Criterion:
 
 
 def _check_criterion(at: int, fields: dict[str, Any]) -> Criterion:
-    """Return a criterion of its fields, as a row has them."""
+    """Return a criterion from its fields in a row."""
     if isinstance(text := fields.get("criterion"), str):
         fields["criterion"] = " ".join(text.split())
     tags, needs = fields.get("tags", ()), fields.get("prerequisites", ())
@@ -124,22 +124,21 @@ def _id(given: Any) -> Any:
 def with_prerequisites(
     rubric: Sequence[Criterion], verdicts: Sequence[bool | None]
 ) -> list[bool | None]:
-    """Return whether each criterion counts as met: its own verdict and its prerequisites'.
+    """Return whether each criterion counts as met, by its own verdict and its prerequisites'.
 
-    As in DevAI's tables, verdicts of prerequisites count by themselves: what these depend on in
-    turn counts only if it is named as well.
+    As in DevAI's tables, only direct prerequisites are used, not their own prerequisites.
     """
     own = {one.id: verdict for one, verdict in zip(rubric, verdicts, strict=True)}
     met: list[bool | None] = []
     for one in rubric:
         known = {own[id_] for id_ in (one.id, *one.prerequisites)}
-        # one that is not met decides, whatever is missing of the others
+        # one that is not met decides, even if other verdicts are missing
         met.append(False if False in known else None if None in known else True)
     return met
 
 
 def circle_of(rubric: Sequence[Criterion]) -> tuple[str, ...]:
-    """Return the ids of criteria that depend on each other in a circle; empty if none do."""
+    """Return the ids of criteria that depend on each other in a circle; empty without a circle."""
     needs = {one.id: one.prerequisites for one in rubric if one.prerequisites}
     try:
         TopologicalSorter(needs).prepare()
@@ -149,7 +148,7 @@ def circle_of(rubric: Sequence[Criterion]) -> tuple[str, ...]:
 
 
 def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> float | None:
-    """Return the points of what is met by the sum of the points above zero.
+    """Return the points of met criteria, divided by the sum of the positive points.
 
     This is HealthBench's score of one text, which may be below zero; its score of a model is the
     mean over the texts, clipped to 0..1 (section 3).

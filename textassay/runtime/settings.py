@@ -1,10 +1,10 @@
 """Run-time settings: limits, attempts, time limits, budget and cache.
 
-How a run goes, never its scores.
+Settings change the course of a run, never its scores.
 
-The one place for a setting's name, type, default and help: the command line makes its flags of the
-fields that carry a `Flag`, and `--set` takes the others, and `connect` has all of them as keyword
-arguments (see `api.takes_settings`).
+This module has each setting's name, type, default and help: fields with a `Flag` are flags of the
+command line, `--set` accepts the others, and `connect` has all as keyword arguments (see
+`api.takes_settings`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Flag(NamedTuple):
     short: str = ""
     """A one-letter form, such as `-c`."""
     name: str = ""
-    """Its name, if that is not the field's."""
+    """Its name, if it differs from the field's."""
 
 
 _DOCUMENTED = re.compile(
@@ -78,7 +78,7 @@ _DOCUMENTED = re.compile(
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field of a class and of its bases, by name of the field.
 
-    They are read from the source, if there is one, as ruff formats it. A pattern takes a twentieth
+    They are read from the source, if it exists, as formatted by ruff. A pattern takes a twentieth
     of the time of a parser, and each start of the command line reads the help of its flags.
     """
     found: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _source(cls: type) -> str:
 class LocalSettings(Message):
     """How a local model is loaded.
 
-    Unlike the rest, these may change answers; they are part of a model's identity.
+    Unlike the other settings, these may change answers; they are part of a model's identity.
     """
 
     n_ctx: int | None = Field(default=None, ge=1)
@@ -182,7 +182,7 @@ class EndpointSettings(Message):
 class OneOfEndpoints(EndpointSettings):
     """One of several endpoints of a model: address, share of the requests and limits.
 
-    What is not set here is as for the model.
+    Other settings are the model's.
     """
 
     weight: Positive = 1.0
@@ -206,14 +206,14 @@ class OneOfEndpoints(EndpointSettings):
 
     @model_serializer(mode="wrap")
     def _only_what_was_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A default that was written out, as on the way to a role or to another process, would be
-        # read as set there, and replace what the model's settings say.
+        # Written defaults, for a role or another process, would be read as set there, and replace
+        # the model's settings.
         names = self.model_fields_set | {"weight"}
         return {name: value for name, value in serialize(self).items() if name in names}
 
 
 class Settings(EndpointSettings):
-    """One frozen set of run-time settings, handed down from the top."""
+    """Frozen run-time settings, passed down from the top."""
 
     concurrency: Annotated[int, Flag("Limits and budget", "N", "-c")] = Field(default=64, ge=1)
     """Maximum concurrent calls per model. Fewer are used while the server asks for that. For a
@@ -300,7 +300,7 @@ class Settings(EndpointSettings):
         """
         own = self.roles.get(role, {})
         merged = {**self.model_dump(exclude={"roles"}), **own}
-        if not merged["batch"] and "submit_only" not in own:  # it is for the roles that batch
+        if not merged["batch"] and "submit_only" not in own:  # it is for the roles with batches
             del merged["submit_only"]
         return type(self)(**merged)
 
@@ -313,8 +313,7 @@ class Settings(EndpointSettings):
                     raise ValueError(
                         f"models.{role}: unknown setting {name!r}; known: {', '.join(known)}"
                     )
-            # Validated now: a wrong value for a role that is used late would stop a run that has
-            # cost money.
+            # Validated now, since a wrong value for a role that is used late would stop a paid run.
             try:
                 self.for_role(role)
             except ValidationError as error:
@@ -326,8 +325,8 @@ class Settings(EndpointSettings):
     @field_validator("cache", mode="before")
     @classmethod
     def _cache_is_a_folder(cls, given: object) -> object:
-        # an address would make a folder of its name; as a path it has one slash left, and a single
-        # letter is a drive of Windows
+        # an address would create a folder of its name; as a path it has only one slash, and a
+        # single letter is a Windows drive
         if re.match(r"[A-Za-z][\w+.-]+:/", str(given)):
             raise ValueError("answers are kept in a folder, not at an address")
         return given
@@ -339,13 +338,13 @@ class Settings(EndpointSettings):
         if self.batch and self.cache is False:
             raise ValueError("`batch` needs a place for its answers, and the cache is off")
         if self.submit_only and not self.batches_anywhere:
-            # what was meant to be submitted would be asked singly, at the full price
+            # otherwise the requests would be sent singly, at the full price
             raise ValueError("`submit_only` needs `batch`")
         return self
 
 
 def place_of(place: tuple[int | str, ...]) -> str:
-    """Return where a value is wrong, in front of the reason: `endpoint 2: weight: `."""
+    """Return the place of a wrong value, as a prefix of the reason: `endpoint 2: weight: `."""
     if len(place) > 1 and place[0] == "endpoints":
         place = (f"endpoint {int(place[1]) + 1}", *place[2:])
     return "".join(f"{name}: " for name in place)
@@ -368,7 +367,7 @@ def expand(text: str, what: str, secrets: list[str]) -> str:
 
 
 def flag_of(model: type[BaseModel], name: str) -> Flag | None:
-    """Return the flag of a field; `None` if it has none, as settings that `--set` takes."""
+    """Return the flag of a field; `None` for settings of `--set`."""
     metadata = model.model_fields[name].metadata
     return next((item for item in metadata if isinstance(item, Flag)), None)
 
@@ -379,13 +378,13 @@ TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables of a config file; the keys of local models' tables are also keys of
 `--set`."""
 OF_ROLES = ("temperature", "seed")
-"""Settings of single roles: for all of them, they are options of a method."""
+"""Settings of single roles; for all roles, they are options of a method."""
 SETTABLE = tuple(
     name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES, *OF_ROLES)
 )
 """Settings that `--set` takes, beside the keys of `LOADING`."""
 LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}
-"""Tables of settings of how a model is loaded, whose keys `--set` takes as they are."""
+"""Tables of settings for loading a model, whose keys `--set` accepts directly."""
 LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields)
 """Keys of these tables."""
 
@@ -453,9 +452,9 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
 def takes_arguments_of(
     source: Callable[P, Any],
 ) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Show and check the parameters of another function, whose names, types and defaults they are.
+    """Give a function the signature of another function, and check its arguments.
 
-    For a function that only passes its arguments on, such as one that is not async.
+    For a function that only passes its arguments on, such as a synchronous version.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[P, R]:

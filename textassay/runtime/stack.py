@@ -7,8 +7,8 @@ It opens the backend of a name, and puts the wrappers around it, always in the s
 
 With batches: ... single-flight -> budget -> batch.
 
-This is the only file that knows all of them; `docs/architecture.md` has the class and the file of
-each. Those that few runs need (batches, dry runs) are imported where they are made.
+Only this file uses all of them; `docs/architecture.md` lists the class and the file of each. Rarely
+needed ones (batches, dry runs) are imported on use.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ than the first is stuck, and asking again is faster than waiting."""
 
 
 def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
-    """Return a model connected as the settings say; `connect` for callers that have them all."""
+    """Return a model with these settings; `connect` for callers with a complete `Settings`."""
     if not isinstance(model, str):
         return ConnectedModel([(check_backend(model, settings), settings)], settings, budget)
     if not settings.endpoints:
@@ -69,7 +69,7 @@ def connect_model(model: str | Model, settings: Settings, budget: Budget) -> Con
 
 
 def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]]:
-    """Return the backend of each endpoint, and how it is asked."""
+    """Return the backend of each endpoint, and its settings."""
     opened = []
     for number, endpoint in enumerate(settings.endpoints, start=1):
         own = settings.at(endpoint)
@@ -83,7 +83,7 @@ def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]
 class ConnectedModel(AsyncResource, Wrapper):
     """A backend inside its wrappers; open between `__aenter__` and `__aexit__`.
 
-    One such object per endpoint, key and model: its limiter serves everybody who asks through it.
+    Use one such object per endpoint, key and model, since all its callers share its limiter.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 raise ConfigurationError(
                     f"{self.backend.name!r} runs in this process and has no endpoints"
                 )
-            # Answers of one endpoint are answers of the others, so the address leaves the identity.
+            # The endpoints share answers, so the identity omits the address.
             self._backends = [
                 (WithIdentity(each, {**each.identity, "api_base": None}), own)
                 for each, own in backends
@@ -129,7 +129,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     def check_open(self) -> None:
-        """Refuse to be used where answers that were asked for would not be kept."""
+        """Refuse a model whose cache is not open."""
         if self._needs_opening and not self._is_open:
             raise ConfigurationError(_not_opened(self.name))
 
@@ -156,7 +156,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         # the limiter is held until the answer is safe. The limiter is inside of the budget: money
         # is reserved while a request waits for its turn. Both are inside of retry, since each
         # attempt may be billed and counts against the limits. Health is outside of retry: it sees
-        # what failed in every attempt.
+        # calls that failed in every attempt.
         once = BudgetedModel(one, self.budget, self.price)
         retrying = RetryingModel(
             once,
@@ -169,12 +169,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         if not self._is_local:
             # Outside of retry, so that no time limit runs while a request waits for its turn.
             healthy = PrefixModel(healthy)
-        # Hits must cost nothing, so the cache is outside of all that; the answers were stored
-        # further in.
+        # Hits must be free, so the cache is outside of all these; answers are stored further in.
         return with_outer_wrappers(healthy, store, adaptation=self.adaptation)
 
     def new_adaptation(self) -> Adaptation:
-        """Return how requests are adapted, with what the backend remembers of itself."""
+        """Return the adaptation of requests, with the backend's known traits."""
         sampling = Sampling.of(self.settings)
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
         if isinstance(self.backend, Adapts):  # a recorded model knows the traits of its run
@@ -190,7 +189,7 @@ class ConnectedModel(AsyncResource, Wrapper):
     ) -> Model:
         """Return a backend with masking, a time limit, and storage of its answers."""
         guarded = _known_as(backend, identity)
-        # our backends for servers take thoughts off their answers themselves
+        # our backends for servers remove thoughts from answers themselves
         kind = "" if self._is_local else guarded.identity.get("backend")
         if kind not in ("openai-compatible", "litellm"):
             guarded = SplitThoughts(guarded)
@@ -238,7 +237,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return AdaptingModel(kept, self.adaptation)
 
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
-        """Return the backend as it answers through batches alone, without any other wrapper."""
+        """Return the backend with batches only, without any other wrapper."""
         if self._dialect is None:
             raise ConfigurationError(f"{self.name!r} was connected without batch=True")
         return self._batch_queue(self.backend, store, book, self._dialect)
@@ -284,7 +283,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def batch_price(self) -> Price | None:
-        """The price as the model is asked: in batches or not."""
+        """The price, with the discount of batches if they are used."""
         if self.price is None or self._dialect is None:
             return self.price
         return tuple(part * self._dialect.discount for part in self.price)
@@ -301,9 +300,9 @@ class ConnectedModel(AsyncResource, Wrapper):
         return sum(others, first)
 
     def divide_limits(self, part: int, parts: int) -> None:
-        """Keep to one of several equal parts of its limits; see `Limiter.divide`.
+        """Use one of several equal parts of its limits; see `Limiter.divide`.
 
-        The queue of a local model stays whole.
+        The queue of a local model is not divided.
         """
         for endpoint in self._endpoints:
             if not self._is_local:
@@ -311,7 +310,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def exceeds_limits(self) -> bool:
-        """Whether calls are in flight for which a part of the limits has no place."""
+        """Whether more calls are in flight than the part of the limits allows."""
         return any(endpoint.limiter.is_exceeded for endpoint in self._endpoints)
 
     @property
@@ -320,7 +319,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     def _open_limiter(self, settings: Settings) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
-        # a local model runs one call at a time, and chooses the next among those that it was given
+        # a local model runs one call at a time, and chooses the next from its queue
         queued = 4096 if self._is_local else 1
         return Limiter(
             rpm=settings.rpm,
@@ -345,11 +344,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         return self
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
-        """Ask the stack that is open now, without a coroutine in between."""
+        """Ask the open stack, without a further coroutine."""
         return sender(self.wrapped)(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer typed questions in the way that the model allows; see `DecidingModel`."""
+        """Answer typed questions, see `DecidingModel`."""
         return await decider(self.wrapped).decide(request)
 
     async def close_queues(self) -> None:
@@ -383,13 +382,13 @@ def with_outer_wrappers(
     inner = adapting = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
-    # Outside of all of them: what it asks of a chat model is many requests.
+    # Outside of all others, as it makes many requests to a chat model.
     outer = outer if WATCH.observer is None else WATCH.observer.model(outer)
     return DecidingModel(outer, memory=adapting)
 
 
 def _known_as(model: Model, identity: Mapping[str, Any] | None) -> Model:
-    """Return the model under an identity that is not its own, if there is one."""
+    """Return the model under another identity, if one is given."""
     return WithIdentity(model, identity) if identity else model
 
 
@@ -410,7 +409,7 @@ def _without_book(name: str) -> str:
 
 @runtime_checkable
 class Adapts(Protocol):
-    """A model that knows the settings with which it is asked."""
+    """A model that knows its settings."""
 
     def new_adaptation(self) -> Adaptation:
         """Return an adaptation that has learned nothing from a run."""
@@ -437,7 +436,7 @@ def with_store(
     core = _known_as(dry_run_model(model, rounds) if dry else model, identity)
     if store is not None and not dry:
         core = StoringModel(core, store)
-    # one of its own: what a dry run "answers" teaches nothing
+    # a new one, since nothing can be learned from the answers of a dry run
     adaptation = model.new_adaptation() if isinstance(model, Adapts) else None
     return with_outer_wrappers(core, store, adaptation=adaptation)
 
@@ -459,13 +458,13 @@ def usage_ledger(model: Model) -> UsageTotal:
 
 
 def check_backend(model: Model, settings: Settings) -> Model:
-    """Return a model that the caller made, after checking that it is one."""
+    """Return the caller's model, after a check that it is a model."""
     if isinstance(model, ConnectedModel):
         raise ConfigurationError(f"model {model.name!r} is connected already")
     backend = check_model_protocol(model, f"{model!r:.80}")
     for name, field in EndpointSettings.model_fields.items():
         if getattr(settings, name) != field.default:
             raise ConfigurationError(
-                f"{name}= has no effect on a model object, which reaches its server by itself"
+                f"{name}= has no effect on a model object, which connects to its server itself"
             )
     return backend

@@ -1,9 +1,9 @@
 """Fitted evaluators as folders, and the features that they read.
 
-An evaluator is an aggregator and, if a model judges, tree, prompts and model.
+An evaluator is an aggregator and, if a model judges, a tree, prompts and a model.
 
-    evaluator.json   everything needed to apply it, with a digest over all of it
-    report.json      how it was learned and how well it agrees with people (report.txt: as text)
+    evaluator.json   everything needed to apply it, with a digest
+    report.json      its training and its agreement with people (report.txt: as text)
 
 No pickle: trees are LightGBM's text, the rest is JSON.
 
@@ -51,7 +51,7 @@ class Evaluator(Displayed, Message):
     """A fitted evaluator, as in `evaluator.json`."""
 
     kind: Literal["recorded", "hd-eval"]
-    """Whether its features are recorded scores, or ratings of a tree's nodes by a model."""
+    """Kind of its features: recorded scores, or ratings of a tree's nodes by a model."""
     aspects: tuple[Aspect, ...]
     """People's aspects under their own names, on the raters' scale."""
     features: tuple[str, ...]
@@ -59,7 +59,7 @@ class Evaluator(Displayed, Message):
     aggregator: dict[str, Any]
     """`Aggregator.to_dict()`."""
     background: tuple[tuple[float | None, ...], ...] = ()
-    """Training rows whose mean is the baseline if contributions must be sampled."""
+    """Training rows; their mean is the baseline if contributions are sampled."""
     task: Task | None = None
     """The task in the model's prompts; `None` for recorded scores."""
     tree: AspectTree | None = None
@@ -102,7 +102,7 @@ def is_evaluator(path: str | Path) -> bool:
 
 def save(evaluator: Evaluator, folder: Path) -> None:
     """Write `evaluator.json` in one step."""
-    # JSON, never pickle: a folder may come from somebody else, and loading it must not run code
+    # JSON, never pickle: loading a folder from an unknown source must not run code
     write_sealed(folder / FILE, evaluator.model_dump(mode="json"), format=1)
 
 
@@ -124,7 +124,7 @@ def load(folder: str | Path) -> Evaluator:
 def restore_aggregator(evaluator: Evaluator) -> Aggregator:
     """Return the evaluator's aggregator."""
     aggregator = Aggregator.from_dict(evaluator.aggregator)
-    # columns in another order would get each other's weights without any error
+    # columns in another order would silently get wrong weights
     if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(
         a.name for a in evaluator.aspects
     ):
@@ -143,17 +143,17 @@ class FeatureScores(Recorded):
         self.texts: dict[str, Mapping[str, str]] = {}
         """Digest of the scored text by feature and id, if it is recorded."""
         self.read_from: tuple[ScoreSource, ...] = ()
-        """Files and runs that they were read from."""
+        """Files and runs of origin."""
 
     @cached_property
     def sources(self) -> dict[str, str]:
-        """The `source_label` of each text that runs among them judged, by id."""
+        """The `source_label` of each text judged by the runs, by id."""
         judged = chain.from_iterable(map(judged_data, self.read_from))
         labels = ((example.id, source_label(example)) for example in judged)
         return {id_: label for id_, label in labels if label is not None}
 
     def are_of_another_text(self, example: Example) -> bool:
-        """Return whether another text than the example's was scored under its id."""
+        """Return whether a different text was scored under the example's id."""
         own = text_digest(example) if self.texts else ""
         return not all(may_be_one_text(own, one.get(example.id, "")) for one in self.texts.values())
 
@@ -163,8 +163,8 @@ def read_files(
 ) -> FeatureScores:
     """Read files of scores and runs, and name their features.
 
-    Ratings by a decision model have two further features, of the probabilities of their levels,
-    unless `level_features` is false. Labels without an order are a feature each, 0 or 1.
+    Unless `level_features` is false, ratings by a decision model have two further features, from
+    the probabilities of their levels. Each label without an order is a feature, 0 or 1.
     """
     named = (
         files.items()
@@ -213,7 +213,7 @@ def _scores_of(source: ScoreSource, level_features: bool) -> Recorded:
 
 
 def split_name(item: str) -> tuple[str, str]:
-    """Split `NAME=FILE`; the name is empty if there is none."""
+    """Split `NAME=FILE`; the name is empty for a plain path."""
     name, equals, path = item.partition("=")
     # a name has no slash or dot, unlike the path `runs/a=b/scores.jsonl` before its "="
     if equals and name and path and not set("/\\.") & set(name):
@@ -250,7 +250,7 @@ def read_row(
 ) -> list[float]:
     """Return an example's features in order, NaN if it has none.
 
-    A score of another text with the same id is no feature of the example.
+    A score of a different text with the same id is ignored.
     """
     metrics, id_ = example.metrics, example.id
     texts = scores.texts if isinstance(scores, FeatureScores) else {}
@@ -265,7 +265,7 @@ def read_row(
 
 
 def source_label(example: Example) -> str | None:
-    """Return a label of what the text is about: its group, or a digest of its source."""
+    """Return a label of the text's source: its group, or a digest of the source."""
     if example.group is not None:
         # with a prefix, so that a group never equals the digest of a source
         return f"group {example.group}"

@@ -1,9 +1,9 @@
 """Evaluator folders as methods: over recorded scores, and HD-Eval with learned weights.
 
-A fit on recorded scores asks no model. A feature that no example has is an error before the run; a
-feature that single examples lack counts as its mean over the training rows, as in learning; an
-example without any of the features is not scored. In a fitted HD-Eval a model rates the nodes of
-the tree, and the aggregator combines the ratings.
+A fit on recorded scores calls no model. If all examples lack a feature, the run is refused; if
+single examples lack it, it has its mean over the training rows, as in learning; an example without
+any feature is not scored. In a fitted HD-Eval a model rates the nodes of the tree, and the
+aggregator combines the ratings.
 """
 
 from __future__ import annotations
@@ -63,11 +63,13 @@ class LearnedOptions(EvidenceOptions):
     """Options of an evaluator over recorded scores."""
 
     scores: str | tuple[str, ...] = ()
-    """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or
-    `NAME=FILE`."""
+    """Files of scores, or run folders, with features beside the data's `metrics`: `FILE` or
+    `NAME=FILE`.
+    """
     pool: str | None = None
-    """File of all texts to judge, whose features count in the means of their sources and, for
-    evaluators fitted with `new_systems`, of systems that the evaluator does not know."""
+    """File of all texts to judge, from which the means of sources are computed and, for evaluators
+    fitted with `new_systems`, the means of unknown systems.
+    """
 
 
 class _Prediction(NamedTuple):
@@ -76,9 +78,9 @@ class _Prediction(NamedTuple):
     raw: Floats
     """Shape (targets,)."""
     clipped: Floats
-    """Value to which each feature was clipped, NaN if it was not; shape (features,)."""
+    """Value to which each feature was clipped, or NaN; shape (features,)."""
     because: Contributions | None
-    """Contributions of this row alone, if it is to be explained."""
+    """Contributions of this row, if an explanation was requested."""
 
 
 class FittedScorer:
@@ -146,7 +148,7 @@ class FittedScorer:
         at: int,
         means: str,
     ) -> list[Json]:
-        """Return the baseline, the features' contributions by size, and the one of `means`."""
+        """Return the baseline and the contributions: features by size, then `means`."""
         contributions = because.values[at].tolist()
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
         evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
@@ -167,7 +169,7 @@ class _FittedMethod:
     name: ClassVar[str]
     how: How = "fused"
     task = None
-    """It is the evaluator's, if it has one."""
+    """The evaluator's task, if it has one."""
 
     def __init__(
         self, evaluator: Evaluator, aspects: Iterable[str | Aspect] | None, options: EvidenceOptions
@@ -210,7 +212,7 @@ class FittedMethod(_FittedMethod):
         self._scores = read_files((files,) if isinstance(files, str) else files)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         if self.options.pool:
-            # the means depend on the other texts, so scores over another pool are not comparable
+            # the means depend on the pool, so scores with different pools are not comparable
             self.signature += f"|pool:{self._take_pool(Path(self.options.pool))[:12]}"
         nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
@@ -243,7 +245,7 @@ class FittedMethod(_FittedMethod):
         return Traits(check_data=self.check_data)
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse data that lack a feature altogether.
+        """Refuse data in which no example has some feature.
 
         Raises:
             ConfigurationError: Names the features that no example has.
@@ -278,8 +280,7 @@ class LearnedTreeOptions(EvidenceOptions):
     """Options of a fitted HD-Eval."""
 
     allow_change: bool = False
-    """Whether another model, or prompts that changed since, may be used than those that were
-    learned from."""
+    """Whether the model or the prompts may differ from those used in training."""
 
 
 class LearnedTree(_FittedMethod):
@@ -338,11 +339,11 @@ class LearnedTree(_FittedMethod):
 
     @property
     def traits(self) -> Traits:
-        """The judge is shown the source, and reads no rubrics."""
+        """The judge sees the source, and does not read rubrics."""
         return Traits(shows_source=True, check_data=self.check_data)
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse rubrics, which are not read."""
+        """Refuse rubrics, which this method does not read."""
         check_rubrics(self.name, info, are_read=False)
 
     async def _fuse(
@@ -353,8 +354,8 @@ class LearnedTree(_FittedMethod):
     ) -> list[Score]:
         if isinstance(ratings, Failure):  # of all typed questions, which are one request
             ratings = [ratings]
-        # unlike a node without a usable rating, a node that could not be asked about is not filled
-        # with a mean: a failure of the network must not become a part of a score
+        # unlike an unusable rating, a failed request is not filled with a mean: a failure of the
+        # network must not become part of a score
         if error := broken_part(ratings):
             problem = {**error.model_dump(), "outcome": "error"}
             scores = leave_unscored(
@@ -376,7 +377,7 @@ class LearnedTree(_FittedMethod):
 class Batched(Generic[T, R]):
     """An async function of one row, from a function of many.
 
-    It waits until a whole turn of the event loop brings no further row.
+    It waits for a whole turn of the event loop without a further row.
     """
 
     def __init__(self, compute: Callable[[Sequence[T]], Sequence[R]]) -> None:
@@ -399,7 +400,7 @@ class Batched(Generic[T, R]):
         return await future
 
     def _flush_after(self, seen: int) -> None:
-        """Compute once a whole turn of the loop has brought no further row."""
+        """Compute after a whole turn of the loop without a further row."""
         if len(self._waiting) > seen:
             asyncio.get_running_loop().call_soon(self._flush_after, len(self._waiting))
             return

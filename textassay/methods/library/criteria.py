@@ -1,7 +1,7 @@
 """Criteria in plain sentences, such as "Every statement is supported by the source.", as aspects.
 
-A sentence becomes an aspect of the caller's own: judged by every method, recorded in the manifest,
-and compared with people under its name.
+A sentence becomes an aspect: every method can judge it, the manifest records it, and its scores are
+compared with people's under its name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILLERS = frozenset((
     "in", "is", "it", "its", "of", "on", "or", "so", "that", "the", "their", "there", "this", "to",
     "was", "were", "which", "will", "with",
 ))  # fmt: skip
-"""Words that are left out of a name; negations are kept, as they reverse a criterion."""
+"""Words that names omit; negations are kept, as they reverse a criterion."""
 
 
 def with_criteria(
@@ -31,18 +31,17 @@ def with_criteria(
     criteria: Criteria | None,
     scale: str | None,
 ) -> tuple[str | Aspect, ...] | None:
-    """Return the aspects of a request with its criteria; `None` for all aspects of the task.
+    """Return the requested aspects and criteria; `None` for all aspects of the task.
 
     Raises:
-        ConfigurationError: A criterion or the scale cannot be read, or there is a scale alone.
+        ConfigurationError: A criterion or the scale cannot be read, or there is a scale without
+            criteria.
     """
     named = (aspects,) if isinstance(aspects, str | Aspect) else tuple(aspects or ())
     if criteria is not None:
         return (*named, *read_criteria(criteria, scale, beside=named))
     if scale is not None:
-        raise ConfigurationError(
-            "scale= is of criteria, which are not given: criteria='A sentence.'"
-        )
+        raise ConfigurationError("scale= needs criteria, such as criteria='A sentence.'")
     return None if aspects is None else named
 
 
@@ -71,7 +70,7 @@ def read_criteria(
     for name, _ in given:
         if name and name.casefold() in taken:
             raise ConfigurationError(
-                f"two aspects are called {name!r}; name the criterion otherwise"
+                f"two aspects are called {name!r}; give the criterion another name"
             )
         taken.add(name.casefold())
     aspects = []
@@ -87,7 +86,7 @@ def read_criteria(
 
 
 def _split_name(criterion: Any) -> tuple[str, Any]:
-    # a name of up to three words before a colon and a space; all that follows is the criterion
+    # a name of up to three words before a colon and a space; the rest is the criterion
     pattern = r"(?s)\s*(?P<name>[^\s:/.,;?!]+(?: [^\s:/.,;?!]+){0,2})?\s*:\s+(?P<text>\S.*)"
     found = re.fullmatch(pattern, criterion) if isinstance(criterion, str) else None
     return (found["name"] or "", found["text"]) if found else ("", criterion)
@@ -96,7 +95,8 @@ def _split_name(criterion: Any) -> tuple[str, Any]:
 def _name_of(sentence: str) -> str:
     words = slug(sentence).split("-")
     telling = [word for word in words if word not in _FILLERS] or words
-    # four words distinguish criteria in a table; 40 characters are for languages without spaces
+    # four words distinguish criteria in a table; the limit of 40 characters is for languages
+    # without spaces
     return "-".join(telling[:4])[:40].strip("-")
 
 

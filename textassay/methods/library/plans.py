@@ -1,6 +1,6 @@
 """Loads and saves Fusion-Eval's plans.
 
-The paper's own by name, the user's from a TOML or JSON file.
+The paper's plans have names, the user's are TOML or JSON files.
 
     format = 1
     steps = [
@@ -12,9 +12,8 @@ The paper's own by name, the user's from a TOML or JSON file.
     consistency = ["nli"]
     fluency = []
 
-`assistants` lists the tools for each aspect. The prompt shows the steps; if there are
-none, it shows `text`. People edit these files, so an unknown name is an error that names the file
-and the name.
+`assistants` lists the tools for each aspect. The prompt shows the steps, or `text` if there are no
+steps. People edit these files, so an unknown name is an error that names the file and the name.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class _PlanFile(Plan, defer_build=True):
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
     source: str = ""
-    """A remark on where the plan comes from."""
+    """A remark on the origin of the plan."""
 
 
 def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
-    """Return a plan whose names are those of the task's aspects and of the tools.
+    """Return a plan with the names of the task's aspects and of the tools.
 
     Aspects that are not judged are left out; aspects that the file does not name have no tools.
 
@@ -60,7 +59,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         tools: Names of the available tools.
 
     Raises:
-        UnknownName: There is no such plan, or it names an aspect or a tool that there is not.
+        UnknownName: The plan is unknown, or it names an unknown aspect or tool.
         ConfigurationError: The file cannot be read or describes no plan; names the file.
     """
     path = find_file("plan", plan, PLANS, plan_file, "auto", "none")

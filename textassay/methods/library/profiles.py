@@ -1,4 +1,4 @@
-"""Loads profiles: the package's own by name, the user's from a folder.
+"""Loads profiles: built-in ones by name, the user's from a folder.
 
     MYPROFILE/
       profile.toml
@@ -43,7 +43,7 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 FILE = "profile.toml"
 AUTO, NONE = "auto", "none"
 JUDGE = "scorer"
-"""Role of the judge in all methods that have a model write anything."""
+"""Role of the judge in all methods in which a model writes."""
 REPLACEABLE = (
     "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings",
     "fusion_eval", "decomp_eval", "gptscore", "gptscore_question",
@@ -62,8 +62,8 @@ def load(profile: str, method: str | None = None) -> Profile:
     """Return a profile.
 
     Args:
-        profile: Name of one of the package's, or path of a folder that contains a `profile.toml`.
-        method: The method that asks, whose own file of options counts in the digest.
+        profile: Name of a built-in profile, or path of a folder with a `profile.toml`.
+        method: The method, whose own file of options is part of the digest.
 
     Raises:
         UnknownName: There is no such profile.
@@ -74,7 +74,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     table = read_toml(path)
     content = dict(table.content)
     check_format(path, content)
-    # these fields are set by the loader: a file that set them could pose as another profile
+    # only the loader sets these fields, so that a file cannot pose as another profile
     for key in ("name", "digest", "refused"):
         if key in content:
             raise problem(path, f"{key}: unknown key")
@@ -101,7 +101,7 @@ def load(profile: str, method: str | None = None) -> Profile:
 
 
 def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
-    """Read the refusals of a profile; empty if there is no such file."""
+    """Read the refusals of a profile; empty without the file."""
     refused = read_toml(path).content if path.is_file() else {}
     return validate_as(path, {"refused": refused}, Profile).refused
 
@@ -114,7 +114,7 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
             or a folder.
         models: The models; a missing one has no profile.
         role: The role.
-        method: The method that asks.
+        method: The method.
 
     Raises:
         UnknownName: There is no such profile.
@@ -138,9 +138,9 @@ def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
 
     Raises:
         ConfigurationError: The profile reads the probabilities of labels right after the prompt,
-            where this one asks for words.
+            but this prompt asks for words first.
     """
-    # the probability of a label in the place of a reason would be a meaningless score
+    # a label's probability where a reason begins would be a meaningless score
     if profile.ratings == "choices" and name not in profile.prompts and not ends_in_rating:
         instead = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
         raise ConfigurationError(
@@ -197,7 +197,7 @@ def apply_profile(
 
 
 def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
-    """Refuse a method that sends the same requests as another, and options without effect.
+    """Refuse methods and options in the profile's `refused.toml`.
 
     With a prompt of the user's own no option is refused, since the prompt may use any of them.
     """
@@ -224,7 +224,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
 
 
 def require_generation(what: str, instead: str, option: str, models: Models, role: str) -> None:
-    """Refuse to have a model write whose profile says that it can only judge.
+    """Refuse a model as writer if its profile says that it can only judge.
 
     Args:
         what: The text that it would write.

@@ -13,8 +13,8 @@ An aspect may have labels in place of a scale, each with its definition: `labels
 pass = "..."}`; `ordered = true` if more than two are ordered, lowest first; `multiple = true` if
 several of them may apply to one text.
 
-With `reference_name` judges are shown the references as well. `measured` is the measured agreement
-with people, which judges do not see.
+With `reference_name` prompts show the references as well. `measured` is the measured agreement with
+people, which prompts do not contain.
 
 An aspect with `optional = true` is judged only if it is named. With `asks = "response"` (or
 `"conversation"`) GPTScore asks a yes/no question about a conversation that ends in the output (or
@@ -43,7 +43,7 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 
 DEFAULT = "general"
-"""The task if none is named."""
+"""The default task."""
 
 _TASK_KEYS = (
     "name", "intro", "source_name", "context_name", "reference_name", "output_name", "asks",
@@ -53,7 +53,7 @@ _ASPECT_KEYS = (
     "name", "definition", "scale", "labels", "ordered", "multiple", "question",
     "higher_is_better", "steps", "source", "optional", "needs",
 )  # fmt: skip
-"""The last four are no fields of an `Aspect`; `source` is the origin of the words."""
+"""The last four are not fields of an `Aspect`; `source` is the origin of the words."""
 
 
 def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
@@ -66,7 +66,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
             all.
 
     Raises:
-        UnknownName: There is no such task or aspect; names those that exist.
+        UnknownName: There is no such task or aspect; the message lists the existing ones.
         ConfigurationError: The file cannot be read or has an error; names file and key.
     """
     selected = tuple(aspects or ())
@@ -79,7 +79,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
     chosen: dict[str, Aspect] = {}
     for item in selected:
         aspect = item if isinstance(item, Aspect) else _find_aspect(whole, item)
-        # names compare without case, as models and files of ratings spell them either way
+        # names compare without case, as spellings differ between models and files of ratings
         if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
             raise ConfigurationError(f"two aspects are called {aspect.name!r}")
     if not chosen:
@@ -123,7 +123,7 @@ def _names(task: Task) -> list[str]:
 
 
 def _digest_with(task: Task, aspects: Iterable[Aspect]) -> str:
-    """Return the task's digest, changed by aspects that it does not judge by default."""
+    """Return the task's digest, which also depends on chosen optional aspects."""
     own = [aspect.model_dump_json() for aspect in aspects]
     return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
 
@@ -135,9 +135,9 @@ def _read(path: Path) -> Task:
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")
     read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
-    # such a task could not be judged without names of aspects
+    # otherwise a run without `aspects` would have no aspect
     if all(row.get("optional") for row in rows):
-        raise problem(path, "every aspect is optional; none is judged")
+        raise problem(path, "every aspect is optional, so there is nothing to judge by default")
     names = [aspect.name.casefold() for aspect in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise problem(path, f"two aspects are called {twice!r}")
@@ -145,10 +145,10 @@ def _read(path: Path) -> Task:
     steps = {aspect.name: row["steps"] for aspect, row in pairs if "steps" in row}
     needs = {aspect.name: row["needs"] for aspect, row in pairs if "needs" in row}
     content.setdefault("name", path.stem)
-    # neither is in the digest: the first is in GPTScore's signature, the second a remark
+    # not part of the digest: the first is in GPTScore's signature, the second is a remark
     asks, measured = content.pop("asks", None), content.pop("measured", "")
-    # the digest covers the aspects that are judged by default: a new optional aspect must not make
-    # scores of the task incomparable
+    # the digest covers only default aspects, so that scores remain comparable after a new optional
+    # aspect
     judged = [(aspect, row) for aspect, row in pairs if not row.get("optional")]
     kept = [{key: held for key, held in row.items() if key != "needs"} for _, row in judged]
     digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]

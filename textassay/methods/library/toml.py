@@ -1,7 +1,7 @@
 """Reads and writes the files that people edit: tasks, trees, plans, profiles, question tables.
 
-They are TOML, or JSON if their name ends so. An error names the file, the place in it, and the
-known names.
+They are TOML, or JSON by the ending of their name. An error names the file, the place in it, and
+the known names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ M = TypeVar("M", bound=Message)
 SUFFIXES = (".toml", ".json")
 """Endings of the files."""
 FORMAT = 1
-"""Format of the files; newer ones are refused."""
+"""Number of the files' format; newer formats are refused."""
 
 
 def find_file(
@@ -66,7 +66,7 @@ class FileContent(NamedTuple):
 def read_toml(path: Path) -> FileContent:
     """Return the content of the file."""
     try:
-        # bytes, so that digest and content come from one reading of the file
+        # as bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()
         content = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode("utf-8"))
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, whe
         key = ".".join(map(str, first["loc"]))
         # TOML has lists and no tuples
         reason = str(first["msg"]).removeprefix("Value error, ").replace("tuple", "list")
-        # some messages name the place themselves
+        # some messages already name the place
         place = "" if where and reason.startswith(where) else where
         raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
 
@@ -106,7 +106,7 @@ def read_as(path: Path, message: type[M]) -> tuple[M, str]:
 def refuse_unknown(
     path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
 ) -> None:
-    """Refuse an unknown key, which is most often a misspelled one."""
+    """Refuse an unknown key, which is usually misspelled."""
     for key in table:
         if key not in known:
             raise problem(path, f"{where}unknown key {key!r}; known: {', '.join(known)}")
@@ -122,7 +122,7 @@ def check_format(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, table: Json) -> None:
-    """Write a file that `read_toml` reads, in one step: JSON if the path ends so, else TOML."""
+    """Write a file that `read_toml` reads, in one step, as JSON or TOML by its ending."""
     if path.suffix == ".json":
         write_json(path, table)
     elif path.suffix == ".toml":
@@ -138,7 +138,7 @@ def write_table(path: Path, table: Json) -> None:
 
 
 def to_toml(table: Json) -> str:
-    """Return TOML as a person would write it: a sentence per line, names and numbers in one line.
+    """Return readable TOML: a sentence per line, names and numbers in one line.
 
     Values may be scalars, lists, tables of lists, and arrays of tables. Digests of plans depend on
     this text, so it must not change.
@@ -175,6 +175,6 @@ def _inline(value: Any) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a TOML string: a JSON string is one but for one character."""
+    """Return a TOML string, which is a JSON string except for one character."""
     # U+007F is a valid character of a JSON string and a forbidden one in TOML
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
 """Loads and saves trees of aspects.
 
-The published case studies by name, the user's own from a TOML or JSON file.
+Published trees have names, the user's are TOML or JSON files.
 
     format = 1
 
@@ -66,7 +66,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
 
     Args:
         tree: Name of a published tree, or path of a TOML or JSON file.
-        task: Gives roots without a definition the one of its aspect of the same name.
+        task: Roots without a definition get the definition of its aspect with the same name.
 
     Raises:
         UnknownName: There is no such tree.
@@ -109,7 +109,7 @@ def tree_digest(aspects: Iterable[Aspect]) -> str:
 
 
 PUBLISHED, BY_MODEL = "published", "model"
-"""Values of the options `tree` and `checklist` beside names and files."""
+"""Values of the options `tree` and `checklist`, besides names and files."""
 
 
 def find_parts(
@@ -124,13 +124,13 @@ def find_parts(
     Args:
         kind: Name of the option.
         given: The option: `published`, `model`, a name or a file.
-        task: Its aspects are those that the user chose, or all of them.
+        task: The task, with the chosen aspects or all.
         scale: The scale on which all nodes are judged.
         parts: Returns the part of a tree below one of its roots.
 
     Raises:
         UnknownName: There is no such tree or checklist.
-        ConfigurationError: The user's file lacks an aspect that was chosen.
+        ConfigurationError: The user's file lacks a chosen aspect.
     """
     names, read = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
     chosen = _on_scale(task.aspects, scale)
@@ -200,7 +200,7 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
     if parent in ids.values():
         return parent
     matching = [at for at, own in enumerate(slugs) if own == parent]
-    # only if all of them are placed: until then one may be the parent by its full path
+    # only if all of them are placed, since the full path of one may name the parent
     if len(matching) > 1 and all(at in ids for at in matching):
         known = ", ".join(repr(ids[at]) for at in matching)
         raise problem(
@@ -212,7 +212,7 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
 def _missing_parent(
     path: Path, row: Json, rows: list[Json], slugs: list[str], ids: dict[int, str]
 ) -> ConfigurationError:
-    """Return the error for rows that are below no root: a cycle, or an unknown parent."""
+    """Return the error for rows without a root: a cycle, or an unknown parent."""
     walked: list[int] = []
     at = rows.index(row)
     while at not in walked:
@@ -261,7 +261,7 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
 
     Args:
         checklist: Name of a published checklist, or path of a TOML or JSON file.
-        task: Gives aspects without a definition the one of its own.
+        task: Aspects without a definition get the definition of its aspect.
 
     Raises:
         UnknownName: There is no such checklist.

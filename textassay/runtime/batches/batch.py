@@ -70,16 +70,16 @@ _log = logging.getLogger(__name__)
 
 
 class BatchUnfinished(ModelError):
-    """A batch cannot be followed for now: the run stops, and a resumed run continues with it.
+    """A batch cannot be followed at present: the run stops, and a resumed run continues with it.
 
-    Its requests may be running: if they were sent in another way, they could be paid for twice.
+    Its requests may be running: if they were sent again, they could be billed twice.
     """
 
     stops_run = True
 
 
 class MissingAnswer(ModelError):
-    """An ended batch has no result for a request, which may have been paid for."""
+    """An ended batch has no result for a request, which may have been billed."""
 
 
 class BatchBook:
@@ -121,7 +121,7 @@ class BatchBook:
             })
             for key, call in calls
         )  # fmt: skip
-        # The files first: the journal's row promises that they exist.
+        # The files come first, since the journal's row implies that they exist.
         await asyncio.to_thread(_write, self._requests(record.tag), rows)
         await asyncio.to_thread(_write, self.input(record.tag), lines)
         facts = {name: getattr(record, name) for name in _PREPARED}
@@ -156,7 +156,7 @@ class BatchBook:
 
     @property
     def is_free(self) -> bool:
-        """Whether no batch is, or may be, submitted, as all were refused."""
+        """Whether all batches were refused, so that none is or may be submitted."""
         return all(not e.id and e.state == "collected" for e in self.records.values())
 
     async def aclose(self) -> None:
@@ -220,7 +220,7 @@ class PendingRequest:
         self.futures: list[asyncio.Future[AnyResponse]] = []
         self.batch: Batch | None = None
         self.spent = NO_USAGE
-        """Usage of answers that could not be used."""
+        """Usage of unusable answers."""
 
     def answer(self, result: AnyResponse) -> None:
         """Give the answer to all callers, with the usage of earlier ones added."""
@@ -328,7 +328,7 @@ class Batch:
         self._status: BatchStatus | None = None  # once it has ended
         self._was_unreadable = False
         self._were_running: frozenset[str] = frozenset()
-        """Ids of other batches when there was last no room."""
+        """Ids of other batches at the last refusal for lack of room."""
 
     @property
     def is_collected(self) -> bool:
@@ -508,7 +508,7 @@ class Batch:
             reason = results.error(key, status)
             if key in results.failed and reason.usage:
                 call.spent = reason.usage = call.spent + reason.usage
-            # A request that was not run costs nothing; it is repeated once, if a caller waits.
+            # A request that was not run is free; it is repeated once, if a caller waits.
             was_run = key not in results.unrun and (key in results.failed or not status.was_stopped)
             is_worth_another = not was_run or isinstance(reason, TransientError)
             if is_worth_another and self.record.attempt == 1 and call.is_awaited:
@@ -603,9 +603,9 @@ class PollPolicy:
     """How often a provider is asked about batches, and how long; in seconds."""
 
     quiet: float = 2.0
-    """Longest time without a further request after which a batch is submitted, which
-    `BatchQueue` shortens: a graph sends all requests that it can in one turn of the loop, and its
-    tools take no longer."""
+    """Longest wait for a further request before a batch is submitted, which `BatchQueue` shortens:
+    a graph sends all possible requests in one turn of the loop, and its tools take no longer.
+    """
     interval: float = 60.0
     """Longest time between two looks at a batch; the first ones follow each other sooner."""
     call: float = 120.0
@@ -613,14 +613,17 @@ class PollPolicy:
     outage: float = 300.0
     """Time for which a provider may fail every call."""
     first_answer: float = 10.0
-    """The same if nothing listens and the provider has not answered in this session: its address is
-    more likely wrong than that it is being restarted."""
+    """The same if nothing listens and the provider has not answered in this session: then its
+    address is probably wrong.
+    """
     pause: float = 300.0
     """Longest time between two attempts, whatever the provider asks for."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
     capacity: float = 1800.0
-    """Time that a provider may have no room for a batch while no other of the run is running."""
+    """Time for which a provider may lack room for a batch while no other batch of the run is
+    running.
+    """
 
 
 @dataclass
@@ -671,7 +674,7 @@ class Polling:
         self._waits: defaultdict[str, _Wait] = defaultdict(_Wait)
 
     def answered(self) -> None:
-        """Note that the provider has answered, if only with a refusal: an outage is over."""
+        """Record an answer, even a refusal, which ends an outage."""
         self._waits.pop("outage", None)
         self._provider.answered()
 
@@ -690,7 +693,7 @@ class Polling:
         return self._pause("outage")
 
     def no_capacity(self, error: RateLimited, *, is_other_running: bool) -> float:
-        """Wait until as many tokens are no longer enqueued as the account may have."""
+        """Wait until fewer tokens are enqueued than the account allows."""
         if is_other_running:
             self._waits["capacity"].since = None
         if self._waiting_time("capacity") > self._policy.capacity:

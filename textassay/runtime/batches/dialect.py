@@ -49,19 +49,19 @@ State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
 
 @dataclass
 class BatchRecord:
-    """One batch, as the run's book has it."""
+    """One batch in the run's book."""
 
     tag: str
     """Name of the batch, chosen by us and unique."""
     model: str
     """Digest of the model's identity."""
     group: str
-    """The property that its requests have in common, such as the endpoint."""
+    """The common property of its requests, such as the endpoint."""
     requests: int
     since: float
     """When it was prepared, in seconds since the epoch."""
     attempt: int = 1
-    """1 for a batch of new requests, 2 for one of requests that a first batch did not run."""
+    """1 for a batch of new requests, 2 for requests that a first batch did not run."""
     known: frozenset[str] = frozenset()
     """Ids of batches at the provider that are not this one."""
     state: State = "prepared"
@@ -78,7 +78,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How far a batch is."""
+    """The state of a batch."""
 
     ended: bool
     word: str
@@ -86,7 +86,7 @@ class BatchStatus:
     failure: str = ""
     """Why the provider refused the whole batch; empty if it did not."""
     is_postponed: bool = False
-    """Whether it was refused because too much is enqueued; the same may be submitted later."""
+    """Whether it was refused because too much is enqueued, so that it may be submitted later."""
     places: tuple[str, ...] = ()
     """The files or addresses with its results."""
     answer: Mapping[str, Any] | None = None
@@ -94,7 +94,7 @@ class BatchStatus:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it ended before all of it was run."""
+        """Whether it ended before all requests were run."""
         return any(word in self.word.lower() for word in ("expired", "cancel"))
 
 
@@ -109,7 +109,7 @@ class BatchResult:
     error: ModelError | None = None
     """Why there is no answer."""
     unrun: bool = False
-    """Whether the request was never run, and so not paid for: the batch expired or was canceled."""
+    """Whether the request was never run, and so not billed: the batch expired or was canceled."""
 
 
 UNREADABLE = BatchResult("")
@@ -123,7 +123,7 @@ class Dialect(ABC):
 
     limits: Limits
     discount: float = 0.5
-    """Price of a request in a batch, as a share of its price alone."""
+    """Price of a request in a batch, as a share of the price of a single call."""
     lacks: frozenset[str]
     """Capabilities that no model has in its batches, as `Capabilities` names them: `continuation`,
     the likelihood of a given text, in any case."""
@@ -133,7 +133,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def group(self, request: Request, posting: Posting = PLAIN) -> str:
-        """Return the property that requests of one batch have in common, such as the endpoint.
+        """Return the common property of requests in one batch, such as the endpoint.
 
         Raises:
             CapabilityError: The provider cannot answer such requests.
@@ -224,7 +224,7 @@ def check_request(
 
 
 class BatchHttp(HttpClient):
-    """Asks one provider; its errors are ours."""
+    """HTTP client of one provider; it raises our errors."""
 
     def __init__(
         self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
@@ -271,7 +271,7 @@ class BatchHttp(HttpClient):
                     raw = await self.read(answer.headers, answer.content)
                     raise self.refused(answer.status, answer.headers, raw)
                 async for piece in answer.content.iter_any():
-                    # The network cuts pieces anywhere, also within a line.
+                    # The network cuts pieces anywhere, even within a line.
                     *whole, rest = (rest + piece).split(b"\n")
                     for line in whole:
                         if line.strip():

@@ -2,8 +2,8 @@
 
 `open_dialect` finds the batch API of a model by its name, and how to reach it.
 
-Requests wait, a batch is cut when no more come, its answers wake them; `batch.py` carries each
-batch to its end.
+Requests wait; a batch is made when no more requests come, and its answers wake the callers.
+`batch.py` processes each batch.
 
 The custom id of a request is the key of its answer, so a batch is known by its content: a repeated
 request, in this process or after a crash, joins the batch in progress.
@@ -89,7 +89,8 @@ class BatchQueue(Wrapper):
         self._active_at = 0.0
         """When the last request was queued, or the last answer came, which may lead to another."""
         self._longest_gap = 0.0
-        """Longest time in seconds from there to the next request: its tools take as long."""
+        """Longest time in seconds from there to the next request, which depends on the run's tools.
+        """
         self._started = self._closed = False
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -244,7 +245,7 @@ class BatchQueue(Wrapper):
         self._start(Batch(self._context, record, calls, list(pending.lines.values())))
 
     def _start(self, batch: Batch) -> None:
-        """Have a batch carried to its end."""
+        """Start the processing of a batch."""
         for call in batch.calls.values():
             call.batch = batch
         self._tasks[batch] = asyncio.create_task(self._follow(batch))
@@ -261,7 +262,7 @@ class BatchQueue(Wrapper):
                 if pause:
                     await asyncio.sleep(pause)
             self._requeue(batch)
-        except Exception as error:  # a fault of ours, too, must reach the callers
+        except Exception as error:  # errors of our own must reach the callers as well
             reason = self._failure_of(batch, error)
             for call in batch.calls.values():
                 call.fail(reason)
@@ -294,8 +295,8 @@ class BatchQueue(Wrapper):
         tag, id_ = batch.record.tag, batch.record.id
         which = f"{id_} ({tag})" if id_ else tag
         unfinished = BatchUnfinished(
-            f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"
-            f" it: {error}"
+            f"batch {which} of {self.name} is not collected yet, and a resumed run continues with "
+            f"it: {error}"
         )
         unfinished.__cause__ = error
         return unfinished
@@ -327,7 +328,7 @@ class BatchAbilities(Wrapper):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The wrapped model's abilities that these batches have as well."""
+        """The wrapped model's abilities that these batches share."""
         return self.wrapped.capabilities.model_copy(update=self._lacks)
 
 

@@ -1,4 +1,4 @@
-"""Tables with one row per rater, or per rater and aspect: their rows joined to one per text."""
+"""Tables with one row per rater, or per rater and aspect, joined to one row per text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ def one_row_per_example(
     labels: LabelReader,
     fixed_columns: Callable[[Sequence[str]], Collection[str]],
 ) -> ByRater | None:
-    """Return the table with a row per text if its rows say who rated, else `None`.
+    """Return the table with a row per text if its rows name raters, else `None`.
 
-    Such a table has a column whose name says so (or one that the field map calls `rater`), an `id`
-    that comes more than once, and ratings in columns such as `human.coherence`, or in the columns
-    `aspect` and `value`. `fixed_columns` names its other columns that are the same in all rows of a
-    text.
+    Such a table has a column of raters (by its name, or mapped to `rater`), repeated values of
+    `id`, and ratings in columns such as `human.coherence`, or in the columns `aspect` and `value`.
+    `fixed_columns` names other columns with equal values in all rows of a text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
@@ -33,7 +32,7 @@ def one_row_per_example(
     named = [key for key, ours in fields.items() if ours == RATER]
     by_name = (key for key in first if isinstance(key, str) and names_rater(key))
     rater = next((key for key in (*named, *by_name) if key in first), "")
-    # A column of raters without ids does not say which rows belong together.
+    # With a column of raters but no ids, it is unknown which rows belong together.
     if not rater or id_ not in first:
         return None
     if first.keys() >= {"aspect", "value"}:  # as `textassay ratings export csv` writes it
@@ -57,7 +56,7 @@ class ByRater(RowSource):
     Every aspect has one rating per rater, in order of appearance.
 
     Attributes:
-        fields: What is left of the field map for the joined rows.
+        fields: The part of the field map that applies to the joined rows.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class ByRater(RowSource):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Those of the table."""
+        """The table's notices."""
         return self._table.notices
 
     def state(self) -> object:
@@ -135,7 +134,7 @@ class ByRater(RowSource):
         return self._table.state()
 
     def _named(self, row: Any, number: int) -> tuple[str, str]:
-        """Return which text a row is about, and who rated it; `""` if the row does not say so."""
+        """Return a row's text id and rater; `""` for a missing one."""
         if not isinstance(row, Mapping):
             raise self.error(number, f"is {short_repr(row)}, not an object with fields")
         id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))

@@ -23,7 +23,7 @@ from textassay.runtime.data.numerals import Decimal, NumeralError, PercentColumn
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:
-    """Return a value from memory as what JSON can hold.
+    """Return a value from memory as a JSON value.
 
     Numpy and pandas types become Python's, dates become text.
     """
@@ -93,7 +93,7 @@ KEYED = ("human", "metrics", "annotators", "meta")
 
 
 class FieldError(ValueError):
-    """A row that makes no example."""
+    """A row that is not a valid example."""
 
     def __init__(self, field: str | None, problem: str) -> None:
         super().__init__(problem if field is None else f"field {field!r}: {problem}")
@@ -107,7 +107,7 @@ def cell_from_text(
     decimal: Decimal,
     percents: PercentColumns,
 ) -> Any:
-    """Return what a cell of a flat table says."""
+    """Return the value of a cell of a flat table."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
     # value.
     if name == "output" or name.startswith("meta."):
@@ -135,7 +135,7 @@ def cell_from_text(
 
 
 def how_to_name(key: str, name: str) -> str:
-    """Say what to do about a column of one value in the place of values by name."""
+    """Return advice about a column of single values where values by name are expected."""
     field = name.removesuffix(".")
     return (
         f'; if it is one value, name it: fields={{"{key}": "{field}.NAME"}}, or leave it out:'
@@ -144,7 +144,7 @@ def how_to_name(key: str, name: str) -> str:
 
 
 def _number_in(key: str, text: str, decimal: Decimal, percents: PercentColumns) -> float:
-    """Return the number that a cell holds as text."""
+    """Return the number that is written in a cell."""
     try:
         numeral = read_numeral(text, decimal)
         if numeral:
@@ -162,8 +162,8 @@ def _is_infinite(text: str) -> bool:
 
 
 def advice(text: str) -> str:
-    """Say what to do about text where a number should be."""
-    # a longer text marks no missing value
+    """Return advice about text in place of a number."""
+    # a longer text is not a mark of a missing value
     if len(text) > 20 or _is_infinite(text):
         return ""
     if text.lstrip("+- ")[:1].isdigit():
@@ -172,7 +172,7 @@ def advice(text: str) -> str:
 
 
 def finite(text: str) -> float | None:
-    """Return the finite number that a text is; `None` for other texts."""
+    """Return the finite number in a text; `None` for other texts."""
     try:
         number = float(text)
     except ValueError:
@@ -185,20 +185,20 @@ _BEGINS_LIST = lazy_pattern(
     r"|(?:array|deque|tuple|frozenset)\(|\(\s*['\"].*\)$|\{\s*['\"].*\}$)",
     re.DOTALL,
 )
-"""How a list begins as JSON, Python or numpy write it; a text hardly does."""
+"""The beginning of lists as JSON, Python or numpy write them; texts rarely begin like this."""
 
 
 def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
-    """Return the list that a cell holds as JSON, Python or numpy write it, or the text of the cell.
+    """Return the list in a cell, as JSON, Python or numpy write it, or the text of the cell.
 
     Args:
         key: The column, for errors.
         text: The cell.
-        are_texts: Whether the items are texts: numbers among them stay as they are written, and
-            missing ones are left out.
+        are_texts: Whether the items are texts: then numbers keep their spelling, and missing items
+            are left out.
 
     Raises:
-        FieldError: The cell looks like a list and is not readable as one.
+        FieldError: The cell looks like a list but cannot be read as one.
     """
     stripped = text.strip()
     if stripped[:1] == "<" and "Array>\n[" in stripped[:40]:
@@ -266,7 +266,7 @@ def _object_in_cell(text: str) -> Any:
 
 
 def listed_objects(text: str) -> Any:
-    """Return the list in a text, as JSON or as Python writes it, or else the text."""
+    """Return the list in a text, as JSON or Python writes it, or else the text."""
     try:
         return list_in_cell("", text)
     except FieldError:
@@ -274,7 +274,7 @@ def listed_objects(text: str) -> Any:
 
 
 def json_cell(key: Any, value: Any) -> Any:
-    """Return a value from memory as what JSON can hold; `None` for NaN."""
+    """Return a value from memory as a JSON value; `None` for NaN."""
     if type(value) is float and value != value:
         return None
     try:

@@ -1,6 +1,6 @@
-"""What the fields of a row mean: aliases, field maps, flat columns, and the `Example` they make.
+"""Makes an `Example` of a row: aliases, field maps and flat columns.
 
-Knows rows as mappings and not where they come from: errors are `FieldError`, which names the field.
+Rows are mappings of any origin, so errors are a `FieldError`, which names only the field.
 """
 
 from __future__ import annotations
@@ -63,33 +63,33 @@ from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
 _EXPORTED = "\0exported"
-"""Marks the keys of a row that was put into our names."""
+"""Marks the keys of a row that was converted to our names."""
 
 
 @dataclass(frozen=True)
 class _ColumnLayout:
-    """Where the values of rows with the same keys go."""
+    """The fields for the values of rows with the same keys."""
 
     whole: tuple[tuple[str, str], ...]
-    """Key of the row and the field it is."""
+    """Key of the row and its field."""
     parts: tuple[tuple[str, str, str], ...]
-    """Key of the row, the keyed field it belongs to, and its name in there."""
+    """Key of the row, the keyed field that it belongs to, and its name in this field."""
     raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Aspect, and the keys that hold one rater's rating each; `""` for a rater who has none
-    here."""
+    """Aspect, and the key of each rater's rating; `""` for a rater without one."""
     further: tuple[tuple[str, str], ...] = ()
-    """Key of the row and the field that it is a part of, beside the key in `whole`."""
+    """Key of the row and the field of which it is a further part, beside the key in `whole`."""
     unseen: tuple[str, ...] = ()
-    """Keys in `meta` that no judge is shown, and that the field map does not send there."""
+    """Keys in `meta` that judges do not see, and that the field map does not map there."""
     rivals: tuple[tuple[str, str], ...] = ()
-    """Key in `meta` and the field that it means, which another key is: if its text is not shown
-    there, the row is refused."""
+    """Key in `meta` and its field, which another key has taken: the row is refused if the field
+    does not show its text.
+    """
     generic: str = ""
-    """Key of the output if its name, such as `text`, often names something else."""
+    """Key of the output if its name, such as `text`, often means something else."""
     has_material: bool = False
-    """Whether there are passages, messages, images or tools, which have to be put together."""
+    """Whether there are passages, messages, images or tools, which have to be assembled."""
     export: Callable[[ExportRow], ExportRow] | None = None
-    """Puts the row into our names first, if another tool wrote it."""
+    """Converts rows of another tool to our names first."""
 
     @cached_property
     def images(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class _ColumnLayout:
 
     @cached_property
     def meanings(self) -> tuple[tuple[str, str], ...]:
-        """Every key, and what text in it is read as: a field, or `NAME.` for one entry of one."""
+        """Every key, and its field, or `NAME.` for an entry of a field."""
         return (
             *self.whole,
             *self.further,
@@ -119,18 +119,18 @@ class _ColumnLayout:
 
 @dataclass(frozen=True)
 class _ColumnClaims:
-    """What the columns of a row mean."""
+    """The meaning of a row's columns."""
 
     fields: dict[str, tuple[int, str]]
     """The rank and the key of each field."""
     further: list[tuple[str, str]]
-    """Key and field of further parts of a field, such as a second column of passages."""
+    """Keys and fields of further parts, such as a second column of passages."""
     meta: dict[str, str]
-    """Keys that are kept in `meta`, and the field that each means, if any."""
+    """Keys that are kept in `meta`, and the field of each, if any."""
 
 
 _INSIDE = "[]."
-"""Between the name of a field and the name of an entry of its messages."""
+"""Separator of the name of a field and the name of an entry of its messages."""
 
 
 def is_inside(name: str) -> bool:
@@ -143,8 +143,8 @@ class FieldReader:
 
     Attributes:
         seen: Keys of the field map that occurred in a row so far.
-        unseen: Fields that no judge is shown, and how many rows have them; those inside messages
-            are called `messages[].NAME`.
+        unseen: Fields that judges do not see, and their number of rows; fields of messages are
+            called `messages[].NAME`.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class FieldReader:
         self.fields = {
             theirs: IN_META.get(ours, ours)
             for theirs, ours in dict(fields or {}).items()
-            if ours != RATER  # the column of those who rated, which `by_rater` reads
+            if ours != RATER  # the column of raters, which `by_rater` reads
         }
         self.seen: set[str] = set()
         self.unseen: Counter[str] = Counter()
@@ -186,10 +186,10 @@ class FieldReader:
     def example(
         self, row: Any, *, decimal: Decimal | None = None, is_plain: bool = False
     ) -> Example:
-        """Return the example of a row; an `Example`, which may be a copy, is checked."""
+        """Return the example of a row; an `Example` is checked, as copies are not validated."""
         if isinstance(row, Example):
             return _check_copy(row)
-        # the exact type first: asking an abstract class takes longer than reading a field
+        # the exact type first: `isinstance` of an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
         if self._paths:
@@ -248,12 +248,12 @@ class FieldReader:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """How columns and ratings were read; complete once all rows are."""
+        """How columns and ratings were read; complete after all rows are read."""
         taken = (f"the column {name!r} is judged, as the output" for name in self._taken_for_output)
         return (*taken, *self._preferences.notices)
 
     def _is_rating(self, text: str) -> bool:
-        """Return whether a cell of a comparison is no number."""
+        """Return whether a cell of a comparison is not a number."""
         return finite(text.replace(",", ".")) is None or self._labels.are_known(text)
 
     def _read_preferences(self, fields: dict[str, Any], layout: _ColumnLayout) -> None:
@@ -283,7 +283,7 @@ class FieldReader:
             }
 
     def _unless_missing(self, value: Any, name: str) -> Any:
-        """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
+        """Return a value, or `None` for a mark of a missing value, which a judged text never is."""
         if name in ("id", "output", "meta", "meta."):
             return value
         is_rating = name.endswith(".")
@@ -292,7 +292,7 @@ class FieldReader:
     def _check_unseen(
         self, row: Mapping[str, Any], layout: _ColumnLayout, fields: Mapping[str, Any]
     ) -> None:
-        """Count what no judge is shown, and refuse what one was meant to see."""
+        """Count fields that judges do not see, and refuse fields that they were meant to see."""
         for key in layout.unseen:
             if has_value(row[key]):
                 self.unseen[key] += 1
@@ -319,7 +319,7 @@ class FieldReader:
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
         given = fields.pop("rubric")
-        # what Ragas calls so says what each rating means
+        # Ragas' field of this name explains the ratings
         if isinstance(given, Mapping):
             meta = fields.get("meta")
             fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: given}
@@ -331,7 +331,7 @@ class FieldReader:
             raise FieldError(key, str(error)) from None
 
     def unused(self) -> set[str]:
-        """Return the keys of the field map that no row had so far."""
+        """Return the keys of the field map that have not occurred in a row."""
         return self.fields.keys() - self.seen
 
     def gives_id(self, row: Any) -> bool:
@@ -381,7 +381,7 @@ class FieldReader:
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
-        # commands read these from `meta`, so that no notice names them
+        # commands read these from `meta`, so they are not in a notice
         read = {*IN_META, "raters", SAMPLING_PROBABILITY, *filter(names_rater, meta)}
         rank, output = claims.get("output", (0, ""))
         is_generic = rank > 0 and plain_name(output) in GENERIC
@@ -400,15 +400,15 @@ class FieldReader:
         )
 
     def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns of the output and its system: the same for all who rate a text."""
+        """Return the columns of the output and its system, equal for all raters of a text."""
         claims = self._claims(keys).fields
         return tuple(claims[field][1] for field in ("output", "system") if field in claims)
 
     def _claims(self, keys: Sequence[str]) -> _ColumnClaims:
         """Return the column of each field.
 
-        Several columns may mean one field: the clearest name wins, equals are refused, and losers
-        are kept in `meta`, so that nothing of the data is lost. All passages are taken.
+        If several columns mean one field, the clearest name wins, equally clear names are refused,
+        and the others are kept in `meta`. All columns of passages are used.
         """
         claims: dict[str, tuple[int, str]] = {}
         further: list[tuple[str, str]] = []
@@ -434,7 +434,7 @@ class FieldReader:
                     f"means {target!r}, and so does {rival[1]!r}; choose one, such as"
                     f' fields={{"{key}": "{target}"}}',
                 )
-        # a text beside its summary is what was summarized
+        # a text beside its summary is the source
         text = next((key for key in meta if plain_name(key) == "text"), "")
         if text and claims.keys().isdisjoint(("source", "messages")):
             del meta[text]
@@ -442,7 +442,7 @@ class FieldReader:
         return _ColumnClaims(claims, further, meta)
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return the columns of single raters by aspect, `""` for those that are not there."""
+        """Return the columns of single raters by aspect, `""` for missing ones."""
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
@@ -465,7 +465,7 @@ class FieldReader:
         }
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
-        """Return what the columns of an aspect's raters are called, in order of the raters."""
+        """Return the names of the columns of an aspect's raters, in order of the raters."""
         prefix = f"annotators.{aspect}."
         named = ((key, self.fields.get(key, key)) for key in self._columns.get(aspect, {}))
         return tuple(
@@ -473,12 +473,12 @@ class FieldReader:
         )
 
     def _target(self, key: str) -> tuple[str, int]:
-        """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
+        """Return the field of a key, or `""`, and its rank: 0 for the map, 1 for its own name."""
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
         if any(path.startswith(f"{key}.") for path in self._paths):
-            return "", 0  # what is left of an object whose parts are mapped
+            return "", 0  # the rest of an object with mapped parts
         field, dot, part = key.partition(".")
         if dot and part and field in KEYED and field != "meta":
             return key, 1
@@ -486,7 +486,7 @@ class FieldReader:
 
 
 def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]:
-    """Return a row with columns for the parts of objects to which paths lead: `inputs.question`."""
+    """Return a row with columns for the mapped parts of objects, such as `inputs.question`."""
     for path in paths:
         if path not in row:
             row, taken = _split_off(row, path)
@@ -496,9 +496,9 @@ def _take_out(row: Mapping[Any, Any], paths: Iterable[str]) -> Mapping[Any, Any]
 
 
 def _split_off(value: Any, path: str) -> tuple[Any, list[Any]]:
-    """Return an object without the part to which a path leads, and the part, if it is there.
+    """Return an object without the part at a path, and the part, if it exists.
 
-    Lists are left whole.
+    Lists are not changed.
     """
     name, _, rest = path.partition(".")
     if isinstance(value, str):  # tables hold objects as text
@@ -537,7 +537,7 @@ def _no_output(row: Mapping[str, Any]) -> FieldError:
 
 
 def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, Any]) -> None:
-    """Add the cells that are one entry of a field, such as `human.fluency`."""
+    """Add the cells that are entries of a field, such as `human.fluency`."""
     entries = [(key, name, part, row[key]) for key, name, part in layout.parts]
     for aspect, columns in layout.raters:
         ratings = tuple(row[key] if key else None for key in columns)
@@ -545,10 +545,10 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
             entries.append((f"annotators.{aspect}", "annotators", aspect, ratings))
     ours: dict[str, dict[str, Any]] = {}
     for key, name, part, value in entries:
-        # a null in a column of ratings means that there is no rating; in `meta` it is kept
+        # a null in a column of ratings is a missing rating; in `meta` it is kept
         if value is None and name != "meta":
             continue
-        if name not in ours:  # a copy is added to: the row is the caller's
+        if name not in ours:  # a copy is changed, as the row is the caller's
             given = fields.get(name, {})
             if not isinstance(given, Mapping):
                 raise FieldError(name, f"is {_kind(given)}, not an object with names and values")
@@ -563,7 +563,7 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
 def with_means(example: Example, labels: LabelReader) -> Example:
     """Return the example with its annotators' mean for each aspect without a human rating.
 
-    Of labels without an order, it is the one that most of them gave.
+    For labels without an order, it is the most frequent label.
     """
     if not example.annotators:
         return example
@@ -582,7 +582,7 @@ def _check_copy(example: Example) -> Example:
     given = vars(example)
     checked = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
     try:
-        for name in KEYED:  # says more of NaN than pydantic does
+        for name in KEYED:  # has a better message about NaN than pydantic's
             to_json_value(given[name])
         found = vars(Example.model_validate({name: given[name] for name in checked}))
         for name in checked:
@@ -622,7 +622,7 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
         )
     if "id" not in fields:
         fields["id"] = content_id(fields)
-    # An empty text says no more than an empty cell: rows with it have no source in common.
+    # An empty text is like an empty cell: rows with it do not share a source.
     for name in ("system", "group"):
         value = fields.get(name)
         if type(value) is str and not value.strip():
@@ -650,7 +650,7 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:
-    """Return ratings without means of numerals, which `with_means` makes again of positions."""
+    """Return ratings without means of numerals, which `with_means` recomputes from positions."""
     return {
         name: mean
         for name, mean in human.items()
@@ -659,7 +659,7 @@ def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> d
 
 
 def _key_of(name: str, layout: _ColumnLayout, inside: list[str] | None = None) -> str:
-    """Return the row's own name for a field; a column such as `human.x` is taken off `inside`."""
+    """Return the row's own name for a field; `inside` loses the part that is in a column's name."""
     for key, ours in layout.whole:
         if ours == name:
             return key

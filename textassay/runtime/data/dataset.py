@@ -1,11 +1,11 @@
 """Data sets: examples from files, tables and iterables, validated before any model is called.
 
-Of a conversation all is judged, each turn of the assistant or each call of a tool.
+The unit of a conversation is all of it, each turn of the assistant or each call of a tool.
 Turns and calls of one conversation are not independent, so they share a `group`; systems are paired
 within groups.
 
-Large files are streamed: memory does not grow with their rows, but for 16 bytes per id while they
-are checked. Examples of a small one are kept when they are checked, so that it is read once.
+Large files are streamed: memory does not grow with their rows, except for 16 bytes per id during
+the check. The examples of a small file are kept after the check, so that it is read once.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ MAX_KEPT_BYTES = 16 * 2**20
 _optional = itemgetter(*OPTIONAL)
 
 MAX_LISTED_IMAGES = 1000
-"""Files of images that a manifest names; the digest of the data covers all."""
+"""Number of image files that a manifest names; the digest of the data covers all of them."""
 
 
 class DataInfo(Message):
-    """What is known of a data set that was checked."""
+    """Facts about a data set after its check."""
 
     name: str
     """Path of the file, or type of the table."""
@@ -91,27 +91,29 @@ class DataInfo(Message):
     circle: tuple[str, ...] = ()
     """Ids of such criteria in the first of these examples."""
     shortened: int = 0
-    """Number of examples whose conversation is longer than what a judge is shown of it."""
+    """Number of examples whose conversation is shortened in prompts."""
     images: int = 0
     """Number of examples with images."""
     image_files: dict[str, str] = {}
-    """SHA-256 by the path that the data name, of the first `MAX_LISTED_IMAGES` files of images."""
+    """SHA-256 by path, as in the data, of the first `MAX_LISTED_IMAGES` image files."""
     unseen: dict[str, int] = {}
-    """Number of rows with each column that no judge is shown, in order of appearance; columns that
-    the field map sends to `meta` are not counted."""
+    """Number of rows with each column that judges do not see, in order of appearance; without
+    columns that the field map maps to `meta`.
+    """
     unused_map: dict[str, str] = {}
-    """Ratings and metrics that the field map names and no row has."""
+    """Ratings and metrics in the field map that are in no row."""
     without_answer: int = 0
-    """Number of examples with passages and an empty output, such as a retriever's spans."""
+    """Number of examples with passages and an empty output, such as spans of a retriever."""
     unit: Unit = "conversation"
-    """What of conversations the examples are."""
+    """The unit of conversations."""
     reading: tuple[str, ...] = ()
-    """What is unusual about how the data were read: encoding, titles above the header, numbers that
-    say which of two texts is better."""
+    """Unusual facts about the reading: encoding, titles above the header, numbers that name the
+    better of two texts.
+    """
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a judge is not shown of the data, and what looks wrong in them, in sentences."""
+        """Parts of the data that judges do not see, and possible faults, in sentences."""
         sentences = list(self.reading)
         if self.shortened:
             sentences.append(
@@ -133,20 +135,20 @@ class DataInfo(Message):
             )
         if self.circular:
             sentences.append(
-                f"in {self.circular:,} of {self.count:,} rubrics criteria depend on each other in a"
-                f" circle ({', '.join(self.circle)}): each counts as met only with those that it"
+                f"in {self.circular:,} of {self.count:,} rubrics, criteria depend on each other in"
+                f" a circle ({', '.join(self.circle)}): each counts as met only with those that it"
                 " names"
             )
         return tuple(sentences)
 
     @property
     def has_groups(self) -> bool:
-        """Whether any example says what it belongs to."""
+        """Whether any example has a group."""
         return self.present["group"] > 0
 
 
 class Examples:
-    """A data set that can be iterated any number of times; the first time it is checked as a whole.
+    """A data set that can be iterated repeatedly; the first iteration checks it as a whole.
 
     >>> rows = [{"output": "It rained."}, {"response": "It snowed.", "human.fluency": 4}]
     >>> Examples(rows).check().human
@@ -165,25 +167,25 @@ class Examples:
         missing: Iterable[str] = (),
         strict_columns: bool = False,
     ) -> None:
-        """Open a data set; rows are not looked at yet.
+        """Open a data set, without reading rows.
 
         Args:
             source: A path (.jsonl, .json, .csv, .tsv, each also .gz, .parquet or .xlsx), a pandas
                 or polars data frame, an arrow table, a Hugging Face data set, or an iterable of
                 examples or dicts.
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
-                "human.coherence"}`; goes before the names that are understood by themselves.
-            needs_output: Whether a row without an output is an error; if only its numbers are
-                used, it need not be, and its output is empty.
-            unit: What of a conversation is an example: all of it, each `turn` of the assistant,
-                or each `call` of a tool.
+                "human.coherence"}`; takes precedence over known names.
+            needs_output: Whether a row without an output is an error; without this check, for uses
+                of its numbers only, its output is empty.
+            unit: The unit of a conversation: all of it, each `turn` of the assistant, or each
+                `call` of a tool.
             conversation_chars: Longest text of a conversation; beyond it tool results are shortened
                 first.
-            labels: Labels that ratings may be, by aspect, or what reads them; known pairs such as
-                pass and fail need not be declared.
-            missing: Marks of missing values, such as `N/A`, in any case, in every field but `id`,
-                `output` and `meta`; one that is a number, such as `99`, in ratings and metrics.
-            strict_columns: Whether a column that no judge is shown is an error.
+            labels: Labels of ratings, by aspect, or a reader of labels; known pairs such as pass
+                and fail need not be declared.
+            missing: Marks of missing values, such as `N/A`, ignoring case, in every field but `id`,
+                `output` and `meta`; a number, such as `99`, only in ratings and metrics.
+            strict_columns: Whether a column that judges do not see is an error.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -234,11 +236,11 @@ class Examples:
 
     @property
     def labels(self) -> LabelReader:
-        """What reads labels among ratings and metrics."""
+        """The reader of labels among ratings and metrics."""
         return self._labels
 
     def check(self) -> DataInfo:
-        """Read everything once and return what was found; later calls return the same at no cost.
+        """Read everything once and return the facts; later calls return the same object.
 
         Raises:
             DataError: A row is unusable, two have the same id, or there are no rows; names file,
@@ -246,8 +248,8 @@ class Examples:
         """
         if self._info is None:
             self._join_raters()
-            # Taken before reading: a file that changes meanwhile must not pass for the one that was
-            # checked.
+            # Before reading, so that a file that changes meanwhile does not pass as the checked
+            # one.
             state = self._table.state()
             self._info = self._survey()
             self._state = state
@@ -269,9 +271,8 @@ class Examples:
     def rater_names(self, aspect: str) -> tuple[str, ...]:
         """Return the raters of an aspect by name, in order of the ratings in `annotators`.
 
-        They are named by columns (`annotators.coherence.ann`), by a column of raters, or in the
-        files that ratings came from; known once the examples are read, and empty if nothing names
-        them.
+        Names come from columns (`annotators.coherence.ann`), from a column of raters, or from files
+        of ratings; they are known after the examples are read, and empty without names.
         """
         if self._by_rater:
             return self._by_rater.raters
@@ -286,7 +287,7 @@ class Examples:
         return self.part(0)
 
     def part(self, start: int, stop: int | None = None) -> Iterator[Example]:
-        """Yield neighboring examples, after `check`; those before them are not made once more.
+        """Yield consecutive examples, after `check`, without making the earlier ones again.
 
         Args:
             start: The first, counted from 0.
@@ -404,7 +405,7 @@ class Examples:
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
-        """Raise for what is wrong with the data as a whole, given the digests of all ids."""
+        """Raise for faults of the data as a whole, given the digests of all ids."""
         if not ids:
             if self._unit != "conversation" and any(True for _ in self._read_rows()):
                 lacking = "a turn of an assistant" if self._unit == "turn" else "a call of a tool"
@@ -430,7 +431,7 @@ class Examples:
             raise self._repeat(*pair)
 
     def _unused_ratings(self) -> dict[str, str]:
-        """Return what the field map says of ratings that no row has: new data have none yet."""
+        """Return the mapped ratings that no row has, as new data are not rated yet."""
         fields = self._reader.fields
         return {
             key: fields[key]
@@ -455,7 +456,7 @@ class Examples:
 
 
 def _unseen_of(source: Any) -> dict[str, int]:
-    """Return what no judge sees of the data from which examples were made."""
+    """Return the columns that judges do not see."""
     inner = source.examples if isinstance(source, Paired | WithRatings) else None
     return inner.check().unseen if isinstance(inner, Examples) else {}
 
@@ -463,7 +464,7 @@ def _unseen_of(source: Any) -> dict[str, int]:
 def _canonical(example: Example) -> bytes:
     """Return the same bytes for equal examples."""
     content = {**vars(example)}
-    # examples without them are what they were before there were any
+    # examples without them keep the digest that they had before these fields existed
     passages, messages = content.pop("passages"), content.pop("messages")
     if rubric := content.pop("rubric"):
         content["rubric"] = [criterion.model_dump() for criterion in rubric]
@@ -473,19 +474,19 @@ def _canonical(example: Example) -> bytes:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]
     for name in ("human", "metrics"):
-        # a null says no more than a missing key, and formats differ in which they write
+        # a null is like a missing key, and formats differ in which they write
         if None in content[name].values():
             content[name] = {k: value for k, value in content[name].items() if value is not None}
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        # rows were checked as they were read; copies of messages and passages were not
+        # rows were checked when they were read, but copies of messages and passages were not
         for name, value in content.items():
             try:
                 to_json_value(value)
             except ValueError as error:
                 raise FieldError(name, str(error)) from None
-        # only the depth is left, and of fields only `meta` may be deep
+        # only the depth is left to check, and only `meta` may be deep
         raise FieldError(
             "meta", "is nested more than 250 levels deep; flatten it or leave it out"
         ) from None
@@ -498,10 +499,10 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
 
 
 def _first_repeat(ids: bytearray, few: int = 100_000) -> tuple[int, int] | None:
-    """Return where the id that repeats first occurs, and where it repeats; `None` for no repeat.
+    """Return the places of the first repeated id and of its repeat; `None` without a repeat.
 
-    A set of more than `few` ids takes more memory than numpy does, which takes 17 MB for as long as
-    the process lives, and a seventh of a second to import.
+    More than `few` ids are checked with numpy: its 17 MB and its import cost less than a larger
+    set.
     """
     if len(ids) <= 16 * few and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
@@ -513,13 +514,13 @@ def _first_repeat(ids: bytearray, few: int = 100_000) -> tuple[int, int] | None:
     repeats = np.flatnonzero((sorted_ids[1:] == sorted_ids[:-1]).all(axis=1))
     if not len(repeats):
         return None
-    # The repeat that comes first in the data, which is where its user will look.
+    # The first repeat in the data, where its user will look.
     at = repeats[np.argmin(order[repeats + 1])]
     return int(order[at]), int(order[at + 1])
 
 
 def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
-    """Yield the turns or calls of a conversation, each with all that came before it.
+    """Yield the turns or calls of a conversation, each with everything before it.
 
     The group is the conversation's own, since conversations of one group depend on each other as
     well, or else the conversation. Ratings and recorded scores are of the whole conversation, so
@@ -530,7 +531,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     messages = example.messages
     pieces = conversation_pieces(messages)
     if example.output.strip() and answer_piece(pieces, example.output) is None:
-        # an output beside the conversation is its last answer
+        # an output in addition to the conversation is its last answer
         messages = (*messages, ConversationMessage(role="assistant", content=example.output))
         pieces = conversation_pieces(messages)
     given = source_beside(example.source, example.messages)
@@ -567,7 +568,7 @@ def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
         calls = [p.text for p in own if p.kind == "call"]
         if spoken:
             yield own[-1], spoken[-1].text, f"turn-{number}"
-        elif calls:  # it acted without a word
+        elif calls:  # a turn of calls without text
             yield own[-1], "\n".join(calls), f"turn-{number}"
 
 
@@ -580,7 +581,7 @@ def _calls(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
 def _history(
     messages: Sequence[ConversationMessage], last: Piece, pieces: Sequence[Piece]
 ) -> tuple[ConversationMessage, ...]:
-    """Return the messages up to a piece, which is the last of its message or a call."""
+    """Return the messages up to a piece, which ends its message or is a call."""
     *before, message = messages[: last.message + 1]
     if last.kind == "call":
         first = next(p.call for p in pieces if p.message == last.message and p.kind == "call")
@@ -603,10 +604,10 @@ def _passages(
 
 
 class Paired:
-    """The pairs of systems in each group, built again whenever they are iterated.
+    """The pairs of systems in each group, built at each iteration.
 
-    `human` of a pair says which of the two people rated higher: 1 for the first, 0 for the second,
-    0.5 for equal ratings.
+    `human` of a pair names the text with the higher rating: 1 for the first, 0 for the second, 0.5
+    for equal ratings.
     """
 
     def __init__(self, examples: Iterable[Example]) -> None:

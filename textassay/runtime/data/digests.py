@@ -1,7 +1,7 @@
-"""Which texts are the same, and which have one source.
+"""Identifies equal texts, and texts of one source.
 
-Scores and ratings belong to a text, and an id may get another one; texts of one source are not
-independent, whether or not the data have the field `group`.
+Scores and ratings belong to a text, which may change under an equal id. Texts of one source are not
+independent, with or without the field `group`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from textassay.runtime.messages import Example
 
 
 def text_digest(example: Example) -> str:
-    """Return 16 hex digits of what a judge or rater judged; empty for an example without a text.
+    """Return 16 hex digits of the judged text; empty for an example without a text.
 
-    That is the output, the second text of a comparison, and the conversation, if there is one.
-    Texts that differ only in white space or in the Unicode form of their characters are equal:
-    formats write both differently.
+    It includes the second text of a comparison, and the conversation, if there is one.
+    White space and Unicode forms are normalized, since they differ between file formats.
     """
     parts = [example.output]
     if isinstance(other := example.meta.get("output_b"), str):
         parts.append(other)
     for message in example.messages:
         parts += [message.content, *(f"{call.name} {call.arguments}" for call in message.calls)]
-    # NUL is no white space, so that it stays between the parts
+    # NUL is not white space, so it remains between the parts
     text = " ".join(" \0 ".join(parts).split())
     if not text.strip("\0 "):
         return ""
@@ -36,7 +35,7 @@ def text_digest(example: Example) -> str:
 
 
 def may_be_one_text(digest: str, other: str) -> bool:
-    """Return whether two digests may be of one text: an unknown text, `""`, may be any.
+    """Return whether two digests may be of one text; an unknown text, `""`, matches all.
 
     This one rule decides everywhere whether a score or a rating belongs to an example with its id.
     """
@@ -54,24 +53,24 @@ def _digest(text: str) -> str:
 
 
 def source_names(groups: Sequence[str | None], sources: Sequence[str | None]) -> list[str | None]:
-    """Return the source of each row by which intervals are computed: the sampled unit.
+    """Return the source of each row, the sampling unit of intervals.
 
-    That is its group, or else its source text if other rows have the same one. A text that all rows
-    have, such as one instruction, says nothing of which of them belong together.
+    It is the row's group, or else its source text if other rows share it. A text that all rows
+    share, such as an instruction, is not a source.
 
     Args:
         groups: `group` of each row.
         sources: `source_digest` of each row.
 
     Returns:
-        A name for each row; `None` for a row that is a source of its own.
+        A name for each row; `None` for a row with a source of its own.
     """
     alone = [s for g, s in zip(groups, sources, strict=True) if g is None and s is not None]
     counts = Counter(alone)
     if len(counts) == 1 and len(alone) == len(groups):
         counts.clear()
     return [
-        # the prefix keeps a digest apart from any group of the data
+        # the prefix distinguishes a digest from any group of the data
         group if group is not None else f"source {source}" if counts[source or ""] > 1 else None
         for group, source in zip(groups, sources, strict=True)
     ]

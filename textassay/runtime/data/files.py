@@ -1,7 +1,7 @@
-"""Files and tables as streams of rows, and what their cells say.
+"""Reads files and tables as streams of rows.
 
 JSON Lines, JSON, CSV, parquet, workbooks, data frames, arrow tables and plain iterables; errors
-name file and line. Knows nothing of what cells and fields mean.
+name file and line. The meaning of cells and fields is not known here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from textassay.runtime.errors import DataError
 
 
 class Rows(RowSource):
-    """Rows in memory, which `start` goes through from the beginning each time."""
+    """Rows in memory, which `start` iterates from the beginning each time."""
 
     def __init__(
         self, name: str, start: Callable[[], Iterable[Any]], decimal: Decimal | None = None
@@ -50,7 +50,7 @@ class Rows(RowSource):
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of a pandas data frame."""
     columns = list(map(str, frame.columns))
-    # `itertuples` without names keeps columns whose names are no identifiers
+    # `itertuples` without names keeps columns whose names are not identifiers
     for cells in frame.itertuples(index=False, name=None):
         yield dict(zip(columns, cells, strict=True))
 
@@ -68,8 +68,8 @@ _BATCH = 256
 def open_table(source: Any) -> RowSource:
     """Return the rows behind a path, a data frame, an arrow table, a data set or an iterable.
 
-    Nothing is read yet, except that an iterator, which can be gone through only once, is drained
-    into a list.
+    Rows are not read yet, except that an iterator is copied into a list, as it can be iterated only
+    once.
     """
     if isinstance(source, str | os.PathLike):
         return _open_file(Path(source))
@@ -105,12 +105,12 @@ def open_table(source: Any) -> RowSource:
 
 
 class JsonLines(TableFile):
-    """One JSON object a line; blank lines are left out."""
+    """One JSON object per line; blank lines are left out."""
 
     is_plain = True
 
     def rows(self) -> Iterator[Numbered]:
-        """Yield what the lines hold, object or not."""
+        """Yield the value on each line, object or not."""
         loads = orjson.loads
         for number, line in self._lines():
             try:
@@ -124,7 +124,7 @@ class JsonLines(TableFile):
 
 
 def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str:
-    """Say why a line is refused: the field if it is a number or a text, or else the place."""
+    """Return why a line is refused: the field of a wrong number or text, or the place."""
     try:
         row = json.loads(line)  # takes NaN and half surrogates, so that they can be found
     except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
         elif first and line.strip() == "{":
             hint += " (for a file of indented objects, use: jq -c . FILE)"
         return f"broken JSON: {error.msg} at column {error.colno}{hint}"
-    with suppress(RecursionError):  # nested so deep that only the place is known
+    with suppress(RecursionError):  # nested so deeply that only the place is known
         for path, value in _leaves(row, ""):
             if isinstance(value, float) and not math.isfinite(value):
                 return (
@@ -166,14 +166,14 @@ _LISTS = (
     "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
     "cases", "rows",
 )  # fmt: skip
-"""Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
+"""Keys of the objects in other tools' JSON files: Inspect in `samples`, DeepEval in
 `testCases`, pydantic-evals in `cases`."""
 
 
 def _rows_of_frame(items: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows that pandas' `to_json` writes by column, by index or apart from the names.
+    """Return the rows in pandas' `to_json` formats `columns`, `index` and `split`.
 
-    An object of objects by id is one by index. Empty for any other object.
+    An object of objects by id has the format `index`. Empty for any other object.
     """
     names, rows = items.get("columns"), items.get("data")
     if isinstance(names, list) and isinstance(rows, list):
@@ -223,7 +223,7 @@ def _iter_lists(items: Any) -> Any:
 
 
 class JsonList(TableFile):
-    """One JSON list of objects, or an object that holds it, which is read as a whole."""
+    """One JSON list of objects, or an object with such a list, read as a whole."""
 
     unit = "row"
     is_plain = True
@@ -275,10 +275,10 @@ class Parquet(TableFile):
 
 
 class Xlsx(TableFile):
-    """The one sheet of a workbook that has cells; its first row with cells is the header.
+    """The only sheet with cells of a workbook; its first row with cells is the header.
 
-    Rows have the numbers that the spreadsheet shows. A formula is the value that it had when the
-    workbook was saved.
+    Numbers are as the spreadsheet shows them. A formula has its value from when the workbook was
+    saved.
     """
 
     unit = "row"
@@ -308,10 +308,11 @@ class Xlsx(TableFile):
                         " with the examples as a file of its own"
                     )
                 for sheet in filled:
-                    # closed with the book, which else stays open for as long as an error is kept
+                    # closed with the book, which would otherwise stay open while an error refers to
+                    # it
                     with closing(_fill_rows(sheet)) as rows:
                         yield from self._name_cells(rows)
-        # a syntax error is what parsers of XML raise
+        # parsers of XML raise syntax errors
         except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
             raise DataError(
                 f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
@@ -340,7 +341,7 @@ def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
 
 
 def _is_table(sheet: Any) -> bool:
-    """Return whether any row has two cells, as no row of mere remarks has."""
+    """Return whether any row has two cells, unlike remarks."""
     return any(sum(cell is not None for cell in cells) > 1 for _, cells in _fill_rows(sheet))
 
 
@@ -355,7 +356,7 @@ _FORMATS: dict[str, type[TableFile]] = {
 
 
 def _short_path(path: Path) -> str:
-    """Return a path for an error message, shortened if it is so long that it may be data."""
+    """Return a path for an error message, shortened if it is so long that it is probably data."""
     text = str(path)
     return repr(text) if len(text) <= 300 else short_repr(text)
 
@@ -381,7 +382,7 @@ def _open_file(path: Path) -> RowSource:
     suffix = _suffix(path)
     if suffix == ".tsv":
         return Csv(path, "\t")
-    # these two are packed by themselves
+    # these two formats are compressed already
     is_packed_twice = suffix in (".parquet", ".xlsx") and path.suffix.lower() == ".gz"
     if suffix not in _FORMATS or is_packed_twice:
         raise DataError(

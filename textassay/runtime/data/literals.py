@@ -1,7 +1,7 @@
 """Lists, tuples, arrays and objects as Python and numpy print them.
 
 `DataFrame.to_csv` writes a column of lists in this form: `['a', 'b']`, `('a', nan)`, `['a' 'b']`,
-`array(['a'], dtype=object)`, `[Document(page_content='a')]`. Nothing is evaluated.
+`array(['a'], dtype=object)`, `[Document(page_content='a')]`. No code is evaluated.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _WORDS = {
 
 
 class LiteralError(ValueError):
-    """A text that is not a literal, from a character on that does not fit."""
+    """A text that is not a literal, with the first wrong character."""
 
     def __init__(self, at: int, problem: str) -> None:
         super().__init__(f"{problem} at character {at + 1}")
 
 
 def parse_literal(text: str, number: Callable[[str], Any] = float) -> Any:
-    """Return the value that a text is as Python or numpy prints it; tuples and sets are lists.
+    """Return the value of a text as Python or numpy prints it; tuples and sets become lists.
 
     Args:
         text: The whole text, which may span several lines.
@@ -113,7 +113,7 @@ class _Parser:
         return found
 
     def _call(self, depth: int) -> Any:
-        """Read what is printed as a call: a value in it, such as a list, or fields by name."""
+        """Read a printed call: a value in it, such as a list, or fields by name."""
         self.at += 1
         values: list[Any] = []
         fields: dict[str, Any] = {}
@@ -165,5 +165,5 @@ class _Parser:
 
 
 def _escaped(quoted: str) -> str:
-    """Return a quoted text that Python reads, though it has line breaks."""
+    """Return a quoted text with its line breaks escaped, so that Python can read it."""
     return quoted.replace("\\\n", "").replace("\r", "\\r").replace("\n", "\\n")

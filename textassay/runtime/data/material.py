@@ -1,6 +1,6 @@
-"""What a judge is meant to see: context, question, messages, images, tools and references.
+"""Material for a judge: context, question, messages, images, tools and references.
 
-Knows what fields are called, here and by other tools, and puts together what several columns say.
+Has the names of fields, here and in other tools, and assembles material from several columns.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from textassay.runtime.images import ENDINGS, ImageReader
 from textassay.runtime.messages import Example, with_material
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
-"""The names that need no alias: the fields of an example, and two that become a part of its
-messages."""
+"""The names without alias: the fields of an example, and two that become parts of its messages."""
 OTHER_OUTPUT = "output_b"
-"""Field of an example that holds the second text of a comparison."""
+"""Field of an example with the second text of a comparison."""
 OTHER_SYSTEM = "system_b"
-"""Field of an example that names who made the second text."""
+"""Field of an example with the system of the second text."""
 IN_META = {name: f"meta.{name}" for name in (OTHER_OUTPUT, OTHER_SYSTEM)}
-"""Fields that a field map may name, and where they are."""
+"""Further fields that a field map may name, which are kept in `meta`."""
 ALIASES = {
     "output": """
         response hypothesis summary prediction actual_output actual_response system_output
@@ -93,20 +92,20 @@ LESS_CLEAR = {
         full_text problem doc body src_text
     """,
 }
-"""Names that count only if no clearer one claims the field."""
+"""Names that are used only without a clearer name for the field."""
 GENERIC = ("answer", "text")
 """Names of the output, too, if no other column can be it; the first before the second."""
 BY_PLACE = {
     "system": "version model model_name model_id system_name system_id generator",
     "group": "group_id source_id doc_id document_id",
 }
-"""Names of which the first counts, and the others may stay beside it."""
+"""Names of which the first is used; the others are kept in `meta`."""
 JOINED = frozenset({"context", "images"})
-"""Fields that take all the columns that mean them."""
+"""Fields that use all of their columns."""
 MATERIAL = frozenset({
     "source", "context", "references", "messages", "images", "tools", "tools_called", "rubric",
 })  # fmt: skip
-"""Fields of which a column may not be left out in silence: a judge was meant to see it."""
+"""Fields whose columns may not be omitted silently, since a judge was meant to see them."""
 
 
 MEANING = {
@@ -124,13 +123,13 @@ MEANING = {
     },
     **{plain_name(name): (name, 1) for name in NAMES if name not in KEYED},
 }
-"""What a name means, and the rank of its claim; the lowest wins."""
+"""The field of a name, and the rank of its claim; the lowest wins."""
 
 
 def meaning_of(name: str) -> tuple[str, int]:
-    """Return the field that a column holds, and the rank of its claim; `""` and 0 if unknown.
+    """Return the field of a column, and the rank of its claim; `""` and 0 if unknown.
 
-    Names of ratings, metrics and `meta` must be written as they are.
+    Names of ratings, metrics and `meta` must match exactly.
     """
     return (name, 1) if name in KEYED else MEANING.get(plain_name(name), ("", 0))
 
@@ -140,10 +139,10 @@ _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
 
 
 def is_running_text(value: Any) -> bool:
-    """Return whether a value is, or holds, a text of several words.
+    """Return whether a value is or contains a text of several words.
 
-    Fewer than three are a name, a code or a label more often, and so are fewer than twelve letters
-    of a script that may be written without blanks.
+    Fewer than three words are mostly a name, a code or a label, and so are fewer than twelve
+    letters of a script without blanks.
     """
     return any(
         len(leaf.split(maxsplit=3)) >= 3 or (len(leaf) >= 12 and not leaf.isascii())
@@ -152,7 +151,7 @@ def is_running_text(value: Any) -> bool:
 
 
 def is_shown(value: Any, fields: Mapping[str, Any]) -> bool:
-    """Return whether all text of a value is among the texts that a judge is shown."""
+    """Return whether all text of a value is among the texts that a judge sees."""
     leaves = list(_leaves(value))
     if not leaves:
         return True
@@ -166,14 +165,14 @@ def is_shown(value: Any, fields: Mapping[str, Any]) -> bool:
 
 
 def has_value(value: Any) -> bool:
-    """Return whether a cell says anything."""
+    """Return whether a cell is not empty."""
     return bool(value) or value == 0
 
 
 def refuse_images_as_text(
     fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
-    """Refuse texts that are the path of an image, or hold its content: a judge would see a name."""
+    """Refuse texts that are an image's path or its content: a judge would not see the image."""
     get = fields.get
     references = get("references") or ()
     listed = references if type(references) is list else (references,)
@@ -182,7 +181,7 @@ def refuse_images_as_text(
         texts += [message.content for message in get("messages", ())]
         texts += [passage.text for passage in get("passages", ())]
     for text in texts:
-        # every row comes here, and few texts go further
+        # this is called for every row, and few texts need more checks
         if type(text) is str and text and (text[-1] in _LAST_LETTERS or text[0] == "d"):
             _refuse_image(text.strip(), fields, keys, folder)
 
@@ -268,7 +267,7 @@ def assemble(
 
 
 def how_to_map(key: str) -> str:
-    """Say what to do about a column whose name means what its value is not."""
+    """Return advice about a column whose value does not fit its name."""
     if key in NAMES or meaning_of(key)[0] not in {*MATERIAL, "output"}:
         return ""
     return f'; if it is something else, leave it out: fields={{"{key}": "meta"}}'
@@ -279,7 +278,7 @@ def _parse_list(value: Any) -> Any:
 
 
 def _join_context(fields: dict[str, Any], value: Any) -> None:
-    """Add one more column of context: two of them are passages."""
+    """Add a further column of context; two columns are passages."""
     if not value:
         return
     if "context" not in fields:
@@ -296,7 +295,7 @@ def _join_context(fields: dict[str, Any], value: Any) -> None:
 
 
 def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
-    """Make one conversation of messages in the place of source, messages and output."""
+    """Make one conversation from messages in source, messages and output."""
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
@@ -320,7 +319,7 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         and not _goes_on(messages, output)
         and source.strip() in {m.content.strip() for m in messages}
     ):
-        del fields["source"]  # it is shown as the message that it is
+        del fields["source"]  # it is shown as a message
     answers = _answer_messages(output, images)
     if answers is not None:
         fields.pop("output")
@@ -344,12 +343,12 @@ def read_other_output(fields: dict[str, Any], images: ImageReader) -> None:
 
 
 def _is_chat(context: Any) -> bool:
-    """Return whether a context is a list of messages, not of passages: these have no roles."""
+    """Return whether a context is a list of messages rather than passages, which have no roles."""
     return looks_like_messages(context) and all("role" in item for item in context)
 
 
 def unread_names(messages: Any) -> set[str]:
-    """Return the names of what messages hold and no prompt shows, such as a time stamp."""
+    """Return the names of fields of messages that prompts do not show, such as a time stamp."""
     if not looks_like_messages(messages):
         return set()
     objects = [item for item in messages if isinstance(item, Mapping)]
@@ -362,7 +361,7 @@ def unread_names(messages: Any) -> set[str]:
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
-    """Return the messages of an output that is not a text but a model's response or messages."""
+    """Return the messages of an output that is a model's response or messages instead of a text."""
     if isinstance(output, Mapping):
         choices = output.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
@@ -383,7 +382,7 @@ def _goes_on(messages: Sequence[ConversationMessage], output: Any) -> bool:
 def _in_order(
     first: tuple[ConversationMessage, ...], second: tuple[ConversationMessage, ...]
 ) -> tuple[ConversationMessage, ...]:
-    """Return messages and those that follow them; what ends one and begins the other comes once."""
+    """Return messages followed by later ones; the overlap of both appears once."""
     systems: tuple[ConversationMessage, ...] = ()
     if not any(message.role == "system" for message in first):
         systems = tuple(takewhile(lambda message: message.role == "system", second))
@@ -396,7 +395,7 @@ def _in_order(
 
 
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
-    """Make a part of the conversation of the tools that there were, or that were called."""
+    """Add the available or called tools to the conversation."""
     given = fields.pop(name, None)
     if not given:
         return

@@ -1,6 +1,6 @@
 """Numbers as spreadsheets and people write them: decimal commas, thousands, percent.
 
-Imports nothing of textassay, since `textassay check` reads its tables with it.
+Imports no other module of textassay, since `textassay check` reads its tables with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GROUPED = re.compile(
 
 
 class Numeral(NamedTuple):
-    """A number that a text is."""
+    """A number written as text."""
 
     value: float
     """A percentage as a share: .85 for `85 %`."""
@@ -32,7 +32,7 @@ class NumeralError(ValueError):
 
 
 class AmbiguousNumber(NumeralError):
-    """A text that is one of two numbers, such as 1,234."""
+    """A text with two readings as a number, such as 1,234."""
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
@@ -43,13 +43,13 @@ class AmbiguousNumber(NumeralError):
 
 
 class PercentColumns:
-    """Columns by name, each of which has percentages or other numbers, but not both."""
+    """Columns by name, each with either percentages or other numbers."""
 
     def __init__(self) -> None:
         self._are_percent: dict[str, bool] = {}
 
     def check(self, column: str, text: str) -> None:
-        """Raise `NumeralError` if the number in a cell is in another unit than those above."""
+        """Raise `NumeralError` if the unit of a number differs from the cells above."""
         is_percent = text.rstrip().endswith("%")
         if self._are_percent.setdefault(column, is_percent) is not is_percent:
             raise NumeralError(
@@ -58,7 +58,7 @@ class PercentColumns:
 
 
 def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
-    """Return the number that a text is; `None` if it is not a number.
+    """Return the number in a text; `None` if it is not a number.
 
     Args:
         text: The text, which may have white space around it.
@@ -90,7 +90,7 @@ def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
 def value_in_cell(
     text: str, decimal: Decimal, column: str, percents: PercentColumns
 ) -> float | str | None:
-    """Return the number in a cell of a column, `None` for an empty one, or else its text.
+    """Return the number in a cell of a column, `None` for an empty cell, or else its text.
 
     Raises:
         NumeralError: As `read_numeral` and `PercentColumns.check`.

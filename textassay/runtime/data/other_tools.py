@@ -1,7 +1,7 @@
-"""Reads what other evaluation tools write: rows of their exports, and their result files.
+"""Reads exports and result files of other evaluation tools.
 
 Rows in a file of data become rows with our names: OpenInference's spans, Inspect's samples,
-DeepEval's joined cells. Columns that only need another name are in `material`. Result files become
+DeepEval's joined cells. `material` has columns that only need another name. Result files become
 examples to judge, with their scores as `metrics`. The field names come from Inspect's `EvalLog`,
 promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and lm-evaluation-harness'
 `--log_samples`. `exporting/` writes scores for other tools.
@@ -92,13 +92,13 @@ def _from_span(row: ExportRow) -> ExportRow:
         "messages": [*sent, *received] or None,
         "context": documents,
         "tools": [_tool(tool) for tool in _as_list(_parse(llm.get("tools")))] or None,
-        # the JSON of a request says what its messages say
+        # the JSON of a request repeats its messages
         "source": None
         if sent and _is_json(tree, "input")
         else source or _join_texts(llm.get("prompts")),
         "output": received or output or _join_texts(llm.get("choices")),
     }
-    # a span that retrieves has no answer but its documents
+    # a retriever's span has documents in place of an answer
     if found["output"] is None and documents:
         found["output"] = ""
     ids = rest.get("context")
@@ -112,7 +112,7 @@ def _from_span(row: ExportRow) -> ExportRow:
 
 
 def _tree(flat: ExportRow) -> dict[str, Any]:
-    """Return names with dots as nested objects, and objects with numbers as lists."""
+    """Convert names with dots to nested objects, and objects with numbers as keys to lists."""
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         if value is None:  # columnar files have a null for each name that a row lacks
@@ -160,7 +160,7 @@ def _messages(llm: ExportRow, name: str) -> list[Any]:
 
 
 def _value(tree: ExportRow, name: str) -> Any:
-    """Return the text of `input.value` or `output.value`, or the messages that its JSON holds."""
+    """Return the text of `input.value` or `output.value`, or the messages in its JSON."""
     value = _at(tree, name).get("value")
     if not _is_json(tree, name):
         return value
@@ -236,20 +236,20 @@ def _from_sample(row: ExportRow) -> ExportRow:
 
 
 def _is_failed(sample: ExportRow) -> bool:
-    """Return whether a sample of Inspect has no answer of the model."""
+    """Return whether a sample of Inspect lacks the model's answer."""
     output = sample.get("output") or {}
     answered = output.get("completion") or output.get("choices")
     return bool(sample.get("error")) or not answered
 
 
 def _with_passages(about: ExportRow) -> dict[str, Any]:
-    """Return what another tool keeps beside a text: passages as `context`, the rest as `meta`."""
+    """Return another tool's metadata of a text: passages as `context`, the rest as `meta`."""
     passages = [value for name, value in about.items() if value and _is_context(name)]
     rest = {name: value for name, value in about.items() if not _is_context(name)}
     items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
     try:
         read_passages(items)
-    except ValueError:  # of a form that is not known; the command says what is in `meta`
+    except ValueError:  # of an unknown form; a notice names the columns in `meta`
         return {"context": None, "meta": dict(about)}
     is_text = len(items) == 1 and isinstance(items[0], str)
     return {"context": items[0] if is_text else items, "meta": rest}
@@ -276,7 +276,7 @@ def _from_case(row: ExportRow) -> ExportRow:
 
 
 def _of_inputs(inputs: Any) -> dict[str, Any]:
-    """Return the source, the messages and the passages in what a program was given."""
+    """Return source, messages and passages in the inputs of a program."""
     inputs = _parse(inputs)
     if not isinstance(inputs, Mapping):
         is_chat = looks_like_messages(inputs)
@@ -291,7 +291,7 @@ def _of_inputs(inputs: Any) -> dict[str, Any]:
 
 
 def _first(row: ExportRow, *names: str) -> Any:
-    """Return the first of these values that is there; `None` if none is."""
+    """Return the first value that is present; `None` without one."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
@@ -333,7 +333,7 @@ def _sample_id(sample: ExportRow) -> Any:
 
 
 def _about_sample(sample: ExportRow) -> dict[str, Any]:
-    """Return scores and metadata of a sample; scores that are no numbers are kept in `meta`."""
+    """Return scores and metadata of a sample; scores that are not numbers are kept in `meta`."""
     scores = {name: one.get("value") for name, one in (sample.get("scores") or {}).items()}
     others = {name: one for name, one in scores.items() if one and not _numbers_in({name: one})}
     found = _with_passages(sample.get("metadata") or {})
@@ -371,7 +371,7 @@ def _from_test_case(row: ExportRow) -> ExportRow:
         if isinstance(value, list):
             found[name] = [_marked(item) for item in value]
     if found["retrieval_context"] and "context" in found:
-        found["expected_context"] = found.pop("context")  # what should have been retrieved
+        found["expected_context"] = found.pop("context")  # the expected passages
     return found
 
 
@@ -387,7 +387,7 @@ def _from_sharegpt(row: ExportRow) -> ExportRow:
 
 
 def _marked(item: Any) -> Any:
-    """Return a passage in whose text DeepEval wrote where it is from as text and title."""
+    """Return text and title of a passage, from the form in which DeepEval joins them."""
     mark = r"deepeval_source=(?P<title>.*?),deepeval_context=(?P<text>.*)"
     match = re.fullmatch(mark, item, re.DOTALL) if isinstance(item, str) else None
     return match.groupdict() if match else item
@@ -398,7 +398,7 @@ VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values that are numbers; a mapping among them gives a score per key."""
+    """Return the values that are numbers; a mapping yields a score per key."""
     metrics: dict[str, float] = {}
     for name, value in values.items():
         inner = (
@@ -450,7 +450,7 @@ def _references(value: Any) -> list[str]:
 
 
 def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
-    """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
+    """Yield the samples of an Inspect log; `group` is the sample, and each epoch is a text."""
     model = log.get("eval", {}).get("model")
     for sample in log.get("samples") or ():
         if _is_failed(sample):
@@ -459,7 +459,7 @@ def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
         output = sample.get("output") or {}
         choices = output.get("choices") or [{}]
         messages = _resolve_attachments(sample.get("messages"), sample.get("attachments") or {})
-        # a question and its answer are no more than that
+        # a question and its answer need no messages
         is_longer = isinstance(messages, list) and len(messages) > 2
         yield {
             "id": _sample_id(sample),
@@ -485,7 +485,7 @@ def _prompt_fields(prompt: Any) -> dict[str, Any]:
 
 
 def _by_name(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return values by name; the second value of a name is called `NAME 2`."""
+    """Return values by name; the second value with a name is called `NAME 2`."""
     found: dict[str, Any] = {}
     for name, value in named:
         numbered = chain([name], (f"{name} {number}" for number in count(2)))
@@ -520,7 +520,7 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
         # promptfoo adds some of its own, which is mostly empty
         about = {**{name: value for name, value in metadata.items() if value}, **variables}
-        # promptfoo sums up what it was told to call by one name
+        # promptfoo sums up metrics with one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
         asserted = _by_name((metric, score) for metric, score in scored if metric not in named)
         yield {
@@ -548,8 +548,8 @@ def _provider(one: Mapping[str, Any]) -> Any:
 def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
     """Return the number of each prompt, by provider and promptfoo's number of the column.
 
-    promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so that
-    one provider's columns with that id are told apart by their order.
+    promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so one
+    provider's columns with that id are distinguished by their order.
     """
     columns = {(_provider(one), one.get("promptIdx", 0)): one.get("promptId") for one in results}
     seen: Counter[tuple[Any, Any]] = Counter()
@@ -697,7 +697,7 @@ _DAMAGED = (
     ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""Errors that a file of another form raises: damaged archives, JSON of any depth or shape."""
+"""Errors from files of another form: damaged archives, JSON of any depth or shape."""
 _UNPACKED = 2**30
 """Bytes to which any archive may unpack; a larger one to a hundred times its own size."""
 MAX_SAMPLE = 64 * 2**20
@@ -705,7 +705,7 @@ MAX_SAMPLE = 64 * 2**20
 
 
 class Imported(NamedTuple):
-    """What a result file holds.
+    """The content of a result file.
 
     Attributes:
         rows: Texts with their scores as `metrics`, in our format.
@@ -717,7 +717,7 @@ class Imported(NamedTuple):
 
 
 def read_results(form: str, path: str | Path) -> Imported:
-    """Read a result file of another tool; whether its rows make examples is not checked."""
+    """Read a result file of another tool, without a check that its rows are valid examples."""
     if form not in FORMATS:
         raise UnknownName("format of results", form, tuple(FORMATS))
     path = Path(path)
@@ -771,7 +771,7 @@ def _content(form: str, path: Path) -> Any:
         return found if form == "lm-eval" else {"results": found}
     if form == "inspect" and zipfile.is_zipfile(path):
         return _unzip(path)
-    content = json.loads(path.read_bytes())  # it finds out whether they are UTF-8 or UTF-16
+    content = json.loads(path.read_bytes())  # `json` detects UTF-8 and UTF-16
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: is a JSON {type(content).__name__}; {form} writes one object")
     return content
@@ -795,7 +795,7 @@ def _unzip(path: Path) -> dict[str, Any]:
 
 
 def _samples(path: Path, names: Iterable[str]) -> Iterator[Any]:
-    """Yield samples one by one, as they hold far more than the texts that are kept of them."""
+    """Yield samples one by one, as they are far larger than the texts that are kept."""
     with _zip_reader().ZipFile(path) as archive:
         for name in names:
             yield json.loads(archive.read(name))

@@ -1,4 +1,4 @@
-"""Which of two texts people prefer, as published data write it: `A>B`, `model_b`, `tie`, 2.
+"""Reads people's preferences between two texts, as in published data: `A>B`, `model_b`, `tie`, 2.
 
 A preference is 1 for the first text, 0 for the second, 0.5 for neither.
 """
@@ -21,7 +21,7 @@ _VERB = lazy_pattern(
     r"\s+(?:(?:is )?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally|moderately"
     r"|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
 )
-"""What may follow the name of the better text; `A is not better` and `hardly better` do not."""
+"""Words after the name of the better text; `A is not better` and `hardly better` do not match."""
 _NEITHER = frozenset({
     "tie", "tied", "ties", "draw", "equal", "equally good", "same", "about the same", "both",
     "both good", "both bad", "bothbad", "neither", "no preference", "no difference", "tie bothbad",
@@ -30,7 +30,7 @@ _NEITHER = frozenset({
 
 
 def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
-    """Return the preference that a word says; `None` if it says none.
+    """Return the preference in a word; `None` if it is not a preference.
 
     Args:
         word: Such as `A>B`, `[[A]]`, `model_a`, `response_B is better` or `tie`.
@@ -71,7 +71,7 @@ class PreferenceReader:
     """
 
     def __init__(self) -> None:
-        self._scales: dict[str, set[str]] = {}  # keys of `_READ_AS`, by what was rated
+        self._scales: dict[str, set[str]] = {}  # keys of `_READ_AS`, by the rated aspect
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class PreferenceReader:
         )
 
     def preference(self, name: str, value: Any, sides: Mapping[str, float]) -> Any:
-        """Return a rating as a preference; values that express none are unchanged.
+        """Return a rating as a preference; other values are unchanged.
 
         Raises:
             FieldError: The number is on another scale than the numbers of other rows.

@@ -1,7 +1,6 @@
 """People's ratings: labels read as numbers, and ratings of one text from several files.
 
-The latter are files of ratings beside the data; for rows of one table, one per rater, see
-`by_rater`.
+`by_rater` reads tables with a row per rater.
 """
 
 from __future__ import annotations
@@ -33,25 +32,24 @@ _USUAL_MARKS = frozenset({
     "n/a", "na", "n.a.", "nan", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?",
     ".",
 })  # fmt: skip
-"""What usually marks a missing value: among undeclared words, no category."""
+"""Usual marks of missing values, which are not categories among undeclared words."""
 _NUMERIC = frozenset({int, float, type(None)})
 
 
 class LabelReader:
     """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
 
-    A value is a declared label by its name: a number is the label that is this numeral; true and
-    false are the labels of a known pair. Only where no label is a numeral, a number is the
-    position of a label. The values of one name are all of one kind: a 4 beside a yes would be on
-    another scale. Of an aspect several of whose labels may apply, a list of labels becomes 0 or 1
-    for each label.
+    A declared label is recognized by its name: a number is the label with this numeral; true and
+    false are the labels of a known pair. Only if no label is a numeral, a number is the position of
+    a label. All values of one name must be of one kind, since a 4 beside a yes would be on another
+    scale. If several labels may apply, a list of labels becomes 0 or 1 for each label.
 
     Attributes:
         declared: The labels that were declared, by name.
-        categories: Words that are no declared labels, if these are read, by field (`human`, also of
-            single raters, or `metrics`) and name: in lower case and as written, in the order of
+        categories: Words that are not declared labels, if these are read, by field (`human`, also
+            of single raters, or `metrics`) and name: in lower case and as written, in the order of
             their numbers.
-        missing: Marks of missing values, as they were declared.
+        missing: Declared marks of missing values.
     """
 
     def __init__(
@@ -65,7 +63,8 @@ class LabelReader:
         self.declared = dict(declared or {})
         self._words = {word.casefold() for scale in self.declared.values() for word in scale.names}
         self._sets = {name for name, scale in self.declared.items() if scale.multiple}
-        # words for the labels of a name, and names with numbers that stand for labels, or for none
+        # words for the labels of a name, and names with numbers that are labels' positions, or are
+        # not
         self._words_of: dict[tuple[str, str], tuple[str, ...]] = {}
         self._positions: set[tuple[str, str]] = set()
         self._rated: dict[str, set[str]] = {}
@@ -91,14 +90,14 @@ class LabelReader:
         return frozenset(declared | {name for field, name in self.categories if field == "human"})
 
     def pair(self, field: str, name: str) -> tuple[str, str] | None:
-        """Return the words for no and yes that the values of a name are; `None` if none are."""
+        """Return the words for no and yes among the values of a name; `None` without them."""
         for words in (self._words_of.get((field, name)), self._words_of.get(("annotators", name))):
             if words and words != BOOLEAN and len(words) == 2:
                 return words[0], words[1]
         return None
 
     def unordered(self, field: str, name: str) -> tuple[str, ...]:
-        """Return the labels without an order that values of a name are so far; empty if none."""
+        """Return the unordered labels among the values of a name so far; may be empty."""
         if (scale := self.declared.get(name)) is not None:
             return scale.names if scale.is_nominal else ()
         return tuple(self.categories.get((field, name), {}).values())
@@ -108,9 +107,9 @@ class LabelReader:
         return (field, name) in self._words_of
 
     def is_missing(self, value: Any, *, is_rating: bool = True) -> bool:
-        """Return whether a value is a mark of a missing one, in any case.
+        """Return whether a value marks a missing value, ignoring case.
 
-        A mark that is a number, such as 99, is one among ratings only, however it is written.
+        A number, such as 99, is a mark among ratings only, in any spelling.
         """
         if isinstance(value, str):
             mark = value.strip().casefold()
@@ -120,7 +119,7 @@ class LabelReader:
         return is_rating and type(value) in _NUMERIC and value in self._codes
 
     def are_known(self, text: str) -> bool:
-        """Return whether a text is a label of any aspect, or several of them."""
+        """Return whether a text is a label of any aspect, or several labels."""
         if self._any_word and not _is_numeral(text):
             return True
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
@@ -218,7 +217,7 @@ class LabelReader:
         return _category_key(field, name) in self.categories
 
     def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
-        """Return the position of a label, or a mean of positions where there can be one."""
+        """Return the position of a label, or a mean of positions if the labels have an order."""
         labels, last = scale.names, len(scale.names) - 1
         if not isinstance(value, str | bool | int | float):
             return value
@@ -226,7 +225,7 @@ class LabelReader:
         if place is not None and not isinstance(value, str | bool):
             is_mean = field != "annotators" and not scale.is_nominal
             is_label = 0 <= place <= last and (is_mean or place == int(place))
-            # scores of a judge may be cut to two labels
+            # a judge's scores may be mapped to two labels
             if is_label or (field == "metrics" and last == 1):
                 self._note_number(field, name, value, is_label=is_label)
                 return place
@@ -261,14 +260,14 @@ class LabelReader:
         words = self.categories.setdefault(_category_key(field, name), {})
         plain = word.strip().casefold()
         words.setdefault(plain, word.strip())
-        if len(words) > 200:  # so many are texts
+        if len(words) > 200:  # so many different words are texts
             raise FieldError(
                 f"{field}.{name}", f"has {len(words)} different words, which are no categories"
             )
         return float(list(words).index(plain))
 
     def _note_number(self, field: str, name: str, value: float, *, is_label: bool) -> None:
-        """Keep whether a number is the position of a label."""
+        """Record whether a number is the position of a label."""
         if is_label:
             self._positions.add((field, name))
         else:
@@ -311,7 +310,7 @@ def _is_number(text: str) -> bool:
 
 
 def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> float | None:
-    """Return the position of a label, or of a number between labels; `None` if it has none."""
+    """Return the position of a label, or of a number between labels; `None` without one."""
     if isinstance(value, str | bool) and (number := number_of(value, labels)) is not None:
         return float(number)
     numerals = [finite(label) for label in labels]
@@ -328,14 +327,14 @@ def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> 
         return float(value)
     if len(known) < len(labels):
         return None
-    # a mean of raters, or of a judge's probabilities, if equal steps say where it lies
+    # a mean of raters, or of a judge's probabilities, if the labels have equal steps
     steps = [after - before for before, after in pairwise(known)]
     is_even = steps[0] and all(math.isclose(step, steps[0]) for step in steps)
     return (value - known[0]) / steps[0] if is_even else None
 
 
 def _parse_labels(value: Any) -> list[Any] | None:
-    """Return the labels in a list, in JSON, between semicolons or in a number, else `None`."""
+    """Return the labels in a list, in JSON, separated by semicolons or in a number, else `None`."""
     if type(value) in (int, float):
         return [value]
     if isinstance(value, str):
@@ -349,24 +348,24 @@ def _parse_labels(value: Any) -> list[Any] | None:
 
 
 RATER = "rater"
-"""What a field map calls the column that says who rated."""
+"""Name of the column of raters in field maps."""
 SAMPLING_PROBABILITY = "sampling_probability"
 """Field of a row: the probability with which it was drawn to be rated."""
 
 
 def names_rater(column: str) -> bool:
-    """Return whether a column is called so that it says who rated, such as `Rater ID`."""
+    """Return whether a column's name means raters, such as `Rater ID`."""
     return plain_name(column) in ("rater", "annotator", "raterid", "annotatorid", "workerid")
 
 
 def rater_of(example: Example) -> str | None:
-    """Return who gave an example's only rating, if a column says so."""
+    """Return the rater of an example's only rating, if a column names one."""
     named = (name for column, name in example.meta.items() if names_rater(column))
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
 class WithRatings:
-    """Examples with the ratings of further files, joined by id, whenever they are iterated.
+    """Examples with the ratings of further files, joined by id at each iteration.
 
     Means over raters of several files are left to `Examples`.
 
@@ -384,7 +383,7 @@ class WithRatings:
         Args:
             examples: The data.
             files: Rated examples by the name of their file.
-            other_texts: Ids of the examples of each file whose text is another one in the data, so
+            other_texts: Ids of the examples of each file whose text differs from the data's, so
                 that their ratings are left out.
         """
         self.examples = examples
@@ -431,7 +430,7 @@ class WithRatings:
             if len(given) == 1:
                 human[aspect] = given[0].human[aspect]
             elif single:
-                human[aspect] = None  # `Examples` makes it of all raters
+                human[aspect] = None  # `Examples` computes it from all raters
         meta = dict(example.meta)
         for one in rated:
             if one and SAMPLING_PROBABILITY in one.meta:
@@ -452,7 +451,7 @@ class WithRatings:
 
 
 def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
-    """Return the raters of an aspect by name, from what knows them; empty if it does not."""
+    """Return the raters of an aspect by name; empty if they are unknown."""
     return tuple(getattr(examples, "rater_names", lambda _: ())(aspect))
 
 

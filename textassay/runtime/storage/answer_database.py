@@ -1,10 +1,10 @@
 """The database of a cache folder, `cache.db`: a diskcache database of text keys and bytes.
 
-diskcache evicts by default and pickles what is neither text nor bytes; this one gives nothing up,
-and holds bytes with their checksums in its rows. `AnswerDatabase` writes it through diskcache.
-`DatabaseReader` reads it through SQLite: one query for what the tasks of a turn of the event loop
-look for, as single looks through diskcache take a quarter more CPU time in a cached run, and
-without writing diskcache's settings into a folder that is in use or read-only.
+diskcache evicts by default and pickles what is neither text nor bytes; this one never evicts, and
+keeps bytes with their checksums in its rows. `AnswerDatabase` writes it through diskcache.
+`DatabaseReader` reads it through SQLite: one query answers all lookups of a turn of the event loop,
+as single lookups through diskcache take a quarter more CPU time in a cached run. It does not write
+diskcache's settings into a folder that is in use or read-only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.answer_log import checksum, unusable
 
 DATABASE = "cache.db"
-"""Name of the database, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
+"""diskcache's name of the database; SQLite keeps `-wal` and `-shm` beside it."""
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
     "eviction_policy": "none",
@@ -32,7 +32,7 @@ _SETTINGS: dict[str, Any] = {
     "size_limit": 2**62,
     "statistics": 0,
     "tag_index": 0,
-    # All values inline: a value in a file of its own is one more thing that can go missing.
+    # All values inline: a value in its own file could be lost separately.
     "disk_min_file_size": 2**62,
     "sqlite_auto_vacuum": 0,
     # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
@@ -85,13 +85,13 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
     """Keeps bytes in the rows of a database: nothing is pickled, and no value has its own file."""
 
     def store(self, value: Any, read: bool, key: Any = None) -> Any:
-        """Return the value as it is stored; other types than bytes would be pickled."""
+        """Return the stored form of a value; types other than bytes would be pickled."""
         if type(value) is not bytes:
             raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
         return super().store(value, read, key)
 
     def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and an untrusted row could name any file."""
+        """Refuse: values have no files, and an untrusted row could name any file."""
         file = Path(self._directory) / DATABASE
         raise unusable(file, f"a value is in the file {file_path!r}, which textassay never writes")
 
@@ -109,9 +109,9 @@ class AnswerDatabase:
             self._made = self._file.stat()
 
     def write(self, answers: Mapping[str, bytes]) -> None:
-        """Write all answers in one transaction, or none."""
+        """Write all answers in one transaction."""
         with errors_as_unusable(self._file):
-            # SQLite goes on writing to a file that was deleted, and what it takes is paid for
+            # SQLite continues to write to a deleted file, and paid answers would be lost
             if not os.path.samestat(self._file.stat(), self._made):
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self._file)
@@ -126,8 +126,8 @@ class AnswerDatabase:
 
 
 def _check_readable(file: Path) -> None:
-    """Read what diskcache reads first: of a damaged file it would leave a connection open."""
-    # not read only: what a killed process left unfinished is rolled back
+    """Read first, since diskcache leaves a connection to a damaged file open."""
+    # not read-only, so that transactions of killed processes are rolled back
     with closing(sqlite3.connect(file)) as connection:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
             connection.execute("SELECT key FROM Settings").fetchall()  # from its index
@@ -155,7 +155,7 @@ class DatabaseReader:
             )
 
     def find(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of those keys that are there."""
+        """Return the values of existing keys."""
         query = "SELECT key, value, tag FROM Cache WHERE key IN ({}) AND raw = 1"
         return self._find(query, "?", keys)
 
@@ -173,7 +173,7 @@ class DatabaseReader:
         return sum(count for (count,) in self._rows("SELECT COUNT(*) FROM Cache"))
 
     def entries(self) -> Iterator[tuple[str, bytes, str]]:
-        """Iterate over key, value and what is wrong with it, empty if nothing is."""
+        """Iterate over key, value and its fault, empty without a fault."""
         for (message,) in self._rows("PRAGMA integrity_check(10)"):
             if message != "ok":
                 yield "", b"", str(message)

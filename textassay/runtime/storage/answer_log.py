@@ -1,4 +1,4 @@
-"""Logs of answers: what an open store has taken and not committed yet survives its process.
+"""Logs of answers: uncommitted answers of an open store survive its process.
 
     pending-ID-N       a log of one open store: answers that are not in the database yet
     pending-ID.lock    held while that store is open; who gets it may collect the logs
@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 
 
 def checksum(key: str, value: bytes) -> int:
-    """Return the checksum that is stored with an answer, so that a changed key or value shows."""
+    """Return the checksum that is stored with an answer, to detect a changed key or value."""
     return zlib.crc32(value, zlib.crc32(key.encode()))
 
 
 def unusable(file: Path, reason: object) -> StorageError:
-    """Return the error for a file that cannot be read or written, with what to do."""
+    """Return the error for a file that cannot be read or written, with advice."""
     return StorageError(
         f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
         f"`textassay cache verify {file.parent}` shows what is damaged"
@@ -44,10 +44,10 @@ def unusable(file: Path, reason: object) -> StorageError:
 
 
 class AnswerLog:
-    """The logs of one open store: a new one takes answers while the last is committed."""
+    """The logs of one open store: a new log receives answers while the last is committed."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a name of its own; call under the folder's lock, or it passes for abandoned."""
+        """Reserve a unique name, under the folder's lock, or the log would count as abandoned."""
         owner = secrets.token_hex(8)
         self._paths = log_paths(folder, owner)
         self._path = next(self._paths)
@@ -57,7 +57,7 @@ class AnswerLog:
         self._lock.acquire(blocking=False)
 
     def append(self, key: str, value: bytes) -> None:
-        """Append an answer in one write; the kernel has it then."""
+        """Append an answer in one write to the kernel."""
         record = log_record(key, value)
         try:
             if self._file is None:
@@ -69,13 +69,13 @@ class AnswerLog:
         self.size += len(record)
 
     def change(self) -> Path:
-        """Have a new log take answers; return the one that took them."""
+        """Start a new log; return the previous one."""
         self._close_file()
         path, self._path, self.size = self._path, next(self._paths), 0
         return path
 
     def close(self) -> None:
-        """Give the logs up: what is left of them is collected when the folder is opened again."""
+        """Release the logs; remaining answers are collected when the folder is opened again."""
         self._close_file()
         self._lock.release()
         try:
@@ -90,23 +90,23 @@ class AnswerLog:
 
 
 def log_paths(folder: Path, owner: str) -> Iterator[Path]:
-    """Iterate over where the logs of an owner lie, one after the other."""
+    """Iterate over the paths of an owner's logs, in order."""
     return (folder / f"{_NAME}{owner}-{number:010}" for number in count())
 
 
 def log_record(key: str, value: bytes) -> bytes:
-    """Return an answer as a log keeps it."""
+    """Return an answer as a record of a log."""
     name = key.encode()
     return _RECORD.pack(len(name), len(value), checksum(key, value)) + name + value
 
 
 def logs(folder: Path, owner: str = "*") -> list[Path]:
-    """Return the logs of an owner, oldest first, or of all."""
+    """Return the logs of an owner, or of all owners, oldest first."""
     return sorted(folder.glob(f"{_NAME}{owner}-*"))
 
 
 def read_log(file: Path) -> tuple[dict[str, bytes], str]:
-    """Return the answers that a log holds at this moment, and what is damaged, empty if nothing is.
+    """Return the present answers of a log, and its fault, empty without a fault.
 
     Raises:
         StorageError: The file cannot be read.
@@ -122,7 +122,7 @@ def read_log(file: Path) -> tuple[dict[str, bytes], str]:
     while at + _RECORD.size <= len(content):
         key_size, value_size, check = _RECORD.unpack_from(content, at)
         middle = at + _RECORD.size + key_size
-        # a key that is not UTF-8 has another checksum
+        # a key that is not UTF-8 has a wrong checksum
         key = content[middle - key_size : middle].decode(errors="replace")
         value = content[middle : middle + value_size]
         at = middle + value_size
@@ -135,7 +135,7 @@ def read_log(file: Path) -> tuple[dict[str, bytes], str]:
 
 
 def collect_logs(folder: Path, commit: Callable[[Mapping[str, bytes]], None]) -> None:
-    """Commit what killed processes have left in their logs, and remove these."""
+    """Commit the answers in logs of killed processes, and remove these logs."""
     owners = {
         entry.name.removeprefix(_NAME).removesuffix(".lock").partition("-")[0]
         for entry in folder.glob(f"{_NAME}*")
@@ -144,7 +144,7 @@ def collect_logs(folder: Path, commit: Callable[[Mapping[str, bytes]], None]) ->
         lock = _owner_lock(folder, owner)
         try:
             lock.acquire(blocking=False)
-        except filelock.Timeout:  # it lives
+        except filelock.Timeout:  # its process is running
             continue
         try:
             for file in logs(folder, owner):

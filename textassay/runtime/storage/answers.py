@@ -1,8 +1,8 @@
-"""Where answers are kept: the protocol, and stores in a cache folder.
+"""The protocol of answer stores, and stores in a cache folder.
 
 An answer goes into a log first, which costs some microseconds and survives the death of the process
-(`answer_log.py`), and from there, with others, into the database (`answer_database.py`). Knows keys
-and bytes; what they mean is the business of `calls/cache.py`.
+(`answer_log.py`), and from there, with others, into the database (`answer_database.py`). Stores
+have keys and bytes, which `calls/cache.py` encodes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, 
 from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
 _LOG_BYTES = 2_000_000
-"""What may wait for a commit."""
+"""Number of answers that may wait for a commit."""
 _COMMIT_SECONDS = 0.05
 """Time for which answers are collected before they are committed together: no caller waits for it,
 and a commit costs about as much as several answers."""
 
 
 class AnswerStore(Protocol):
-    """Keeps bytes under keys and never loses or evicts what it has taken."""
+    """Keeps bytes under keys, without loss or eviction."""
 
     @property
     def place(self) -> Path:
@@ -50,7 +50,7 @@ class AnswerStore(Protocol):
         ...
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return once it would survive the death of this process.
+        """Keep `value`; return when it survives the death of this process.
 
         The value is taken before the first suspension, and a canceled `put` still waits until it
         is kept: `CancelledError` means that it is. Another store at the same place may see it a
@@ -67,10 +67,10 @@ class AnswerStore(Protocol):
 
 
 class _AnswerWriter:
-    """Takes answers into a log, and commits them together a little later, on a thread of its own.
+    """Writes answers into a log, and commits them together a little later, in its own thread.
 
-    After a failure nothing more is taken; what is in the logs is collected when the folder is
-    opened the next time.
+    After a failure no further answers are accepted; answers in the logs are collected when the
+    folder is opened the next time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,19 +101,19 @@ class _AnswerWriter:
                 raise
 
     def pending(self, keys: Collection[str]) -> dict[str, bytes]:
-        """Return the values of those keys that are not committed yet, which no reader sees."""
+        """Return the uncommitted values of these keys, which readers do not see."""
         with self._lock:
             waiting = (self._in_work, self._taken)
             return {key: some[key] for some in waiting if some for key in keys if key in some}
 
     def pending_in(self, groups: Collection[str]) -> dict[str, bytes]:
-        """Return the answers of some groups that are not committed yet, by key."""
+        """Return the uncommitted answers of some groups, by key."""
         with self._lock:
             waiting = {**self._in_work, **self._taken}
         return {key: value for key, value in waiting.items() if group_of(key) in groups}
 
     async def put(self, key: str, value: bytes) -> None:
-        """Take an answer; wait for a commit if they come faster than they can be committed."""
+        """Accept an answer; wait for a commit if answers come faster than commits."""
         self._take(key, value)
         while self._log.size >= _LOG_BYTES and not self._closed and not self._failure:
             self._at_once.set()
@@ -141,7 +141,7 @@ class _AnswerWriter:
             self._taken[key] = value
 
     def close(self) -> None:
-        """Commit what was taken, end the thread, and raise a failure that no `put` has raised."""
+        """Commit all answers, end the thread, and raise a failure that no `put` has raised."""
         with self._lock:
             self._closed = True
             self._at_once.set()
@@ -163,7 +163,7 @@ class _AnswerWriter:
             with locked(self._folder):
                 self._database.write(self._in_work)
             log.unlink(missing_ok=True)
-        except Exception as error:  # no caller would learn of it
+        except Exception as error:  # otherwise no caller would see it
             if not self._failure:
                 self._failure = error if isinstance(error, StorageError) else unusable(log, error)
             return
@@ -179,7 +179,7 @@ class _AnswerWriter:
             if self._folder.exists():
                 with locked(self._folder):
                     self._database.close()
-            else:  # the lock would make the folder again
+            else:  # the lock would create the folder again
                 self._database.close()
         finally:
             self._log.close()
@@ -200,9 +200,9 @@ def _by_group(found: dict[str, bytes]) -> dict[str, list[bytes]]:
 class DiskStore(AsyncResource):
     """Answers in a cache folder, which any number of processes may share.
 
-    An answer goes into a log on the thread that puts it, and with others into the database a little
-    later; what the tasks of an event loop fetch in one turn is read together, on the loop's thread.
-    Use it from one thread.
+    `put` writes an answer into a log in the caller's thread, and a little later all new answers go
+    into the database. Fetches of one turn of the event loop are read together, in the loop's
+    thread. Use it from one thread.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -213,7 +213,7 @@ class DiskStore(AsyncResource):
                 safe on NFS.
 
         Raises:
-            ConfigurationError: The folder holds something else, or another format.
+            ConfigurationError: The folder has other content, or another format.
             StorageError: It cannot be written to, or a file in it is damaged.
         """
         self.place = Path(folder)
@@ -243,7 +243,7 @@ class DiskStore(AsyncResource):
             raise StorageError(f"the cache folder {self.place} is closed")
 
     def _find(self, keys: Collection[str]) -> dict[str, bytes | None]:
-        # first what is pending: what is committed meanwhile is found in both
+        # pending answers first: an answer that is committed meanwhile is found in both
         pending = self._writer.pending(keys)
         return {**self._reader.find([key for key in keys if key not in pending]), **pending}
 
@@ -266,7 +266,7 @@ class DiskStore(AsyncResource):
 
 
 class RecordedAnswers:
-    """An answer store that nothing is added to: its folder may be read-only, or in use."""
+    """A read-only answer store: its folder may be read-only, or in use."""
 
     def __init__(self, folder: Path) -> None:
         require(folder)
@@ -287,24 +287,24 @@ class RecordedAnswers:
 
     def _open(self) -> DatabaseReader:
         if self._reader is None:
-            # the logs first: what is moved into the database meanwhile is found in both
+            # the logs first: an answer that is moved into the database meanwhile is found in both
             for file in logs(self.place):
                 self._logged |= read_log(file)[0]
             self._reader = DatabaseReader(self.place)
         return self._reader
 
     async def fetch(self, key: str) -> bytes | None:
-        """Do what `get` does, after a turn for others."""
+        """Return the result of `get`, after a turn of the loop for other tasks."""
         await asyncio.sleep(0)
         return self.get(key)
 
     async def fetch_group(self, group: str) -> list[bytes]:
-        """Do what `get_group` does, after a turn for others."""
+        """Return the result of `get_group`, after a turn of the loop for other tasks."""
         await asyncio.sleep(0)
         return self.get_group(group)
 
     async def put(self, key: str, value: bytes) -> None:
-        """Raise `StorageError`: nothing is added."""
+        """Raise `StorageError`."""
         raise StorageError(f"the answers in {self.place} were opened to be read only")
 
     async def aclose(self) -> None:
@@ -315,10 +315,10 @@ class RecordedAnswers:
 
 
 def merge_answers(target: Path, sources: Iterable[Path]) -> int:
-    """Copy all answers; if two folders have the same key, the answer of the later is kept.
+    """Copy all answers; if two folders have the same key, the later folder's answer is kept.
 
-    Logs of killed processes in the target are collected. Doing it again does no harm: keys name
-    answers, and a key that is there is written over.
+    Logs of killed processes in the target are collected. Repeating it is harmless: existing keys
+    are overwritten.
     """
     copied = 0
     prepare(target)

@@ -1,4 +1,4 @@
-"""A cache folder: how it is recognized, and what the command line does to it.
+"""A cache folder: its marker, and the operations of `textassay cache`.
 
 textassay-cache.json     marks the folder as ours, with the format's number
 .lock                    held while a process commits or deletes answers
@@ -34,27 +34,29 @@ MARKER = "textassay-cache.json"
 
 
 class StoreInfo(NamedTuple):
-    """What a store of answers holds."""
+    """The content of a store of answers."""
 
     folder: Path
     entries: int
-    """Answers; one that is just moved from a log into a database may count twice."""
+    """Number of answers; an answer that is being moved from a log into the database may count
+    twice.
+    """
     bytes: int
     """Size on disk."""
 
 
 class Verification(NamedTuple):
-    """What `verify` found."""
+    """The result of `verify`."""
 
     folder: Path
     entries: int
-    """Entries that were read and are well."""
+    """Number of valid entries."""
     problems: tuple[str, ...]
-    """What is damaged: file, and key if it is known; the first hundred."""
+    """The first hundred faults: file, and key if it is known."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged."""
+        """Whether all entries are valid."""
         return not self.problems
 
 
@@ -64,7 +66,7 @@ def is_cache_folder(folder: Path) -> bool:
 
 
 def holds_answers(folder: Path) -> bool:
-    """Return whether there is a cache folder: one that is missing or empty can become one."""
+    """Return whether there is a cache folder; a missing or empty folder can become one."""
     _refuse_foreign(folder)
     return is_cache_folder(folder)
 
@@ -72,7 +74,7 @@ def holds_answers(folder: Path) -> bool:
 def require(folder: Path) -> None:
     """Refuse a folder that is not a cache folder, has another format, or has links among its files.
 
-    Links and pipes, which textassay never makes, would lead to files of others, or hang.
+    Links and pipes, which textassay never makes, could lead to other files, or hang.
     """
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
@@ -93,7 +95,7 @@ def require(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Make a cache folder of one that is missing or empty; `require` one that is there."""
+    """Create a cache folder if it is missing or empty; otherwise `require` it."""
     _refuse_foreign(folder)
     if not is_cache_folder(folder):
         with storage_errors(f"the cache folder {folder} cannot be created"):
@@ -116,7 +118,7 @@ def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def info(folder: str | Path) -> StoreInfo:
-    """Return what a cache folder holds, also while it is in use."""
+    """Return the size of a cache folder, which may be in use."""
     folder = Path(folder)
     require(folder)
     entries = sum(len(read_log(file)[0]) for file in logs(folder))
@@ -127,7 +129,7 @@ def info(folder: str | Path) -> StoreInfo:
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
-    """Read all of a cache folder, which may be in use, and report what is damaged."""
+    """Read all of a cache folder, which may be in use, and report faults."""
     folder = Path(folder)
     require(folder)
     sound, problems = 0, list[str]()
@@ -143,14 +145,14 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
 
 
 def clear(folder: str | Path) -> StoreInfo:
-    """Delete all answers in a cache folder, which stays, and return what it held."""
+    """Delete all answers in a cache folder, and return its previous size."""
     folder = Path(folder)
     require(folder)
     with locked(folder):
         _refuse_use(folder / DATABASE)
         try:
             found = info(folder)
-        except StorageError:  # too damaged to be read, which is a reason to clear it
+        except StorageError:  # unreadable, which is a reason to clear it
             found = StoreInfo(folder, 0, _size(folder))
         with storage_errors(f"the cache folder {folder} cannot be cleared"):
             for each in (*_database_files(folder), *logs(folder)):
@@ -159,7 +161,7 @@ def clear(folder: str | Path) -> StoreInfo:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Refuse a file, and a folder with files of others."""
+    """Refuse a file, and a folder with other files."""
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"the cache folder {folder} is a file")
     is_new = not folder.is_dir() or all(is_unfinished(e.name) for e in folder.iterdir())
@@ -171,11 +173,11 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _refuse_use(file: Path) -> None:
-    """Refuse a database that is open anywhere: leaving its WAL mode needs it alone."""
+    """Refuse a database that is open elsewhere, which prevents it from leaving WAL mode."""
     try:
         with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE").fetchall()
-    except sqlite3.DatabaseError as error:  # any other: it is damaged
+    except sqlite3.DatabaseError as error:  # any other error: the file is damaged
         if "locked" in str(error):
             raise ConfigurationError(
                 f"the cache folder {file.parent} is in use by another process; clear it when "
@@ -184,8 +186,8 @@ def _refuse_use(file: Path) -> None:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, str, bytes, str]]:
-    """Iterate over file, key, value and what is wrong with it; a key's newest value comes last."""
-    # read before the database: what is moved from one to the other meanwhile is found in both
+    """Iterate over file, key, value and its fault; a key's newest value comes last."""
+    # read before the database: an answer that is moved meanwhile is found in both
     logged = [(file, *read_log(file)) for file in logs(folder)]
     file = folder / DATABASE
     if file.exists():
@@ -200,8 +202,8 @@ def _entries(folder: Path) -> Iterator[tuple[Path, str, bytes, str]]:
 
 
 def _database_files(folder: Path) -> list[Path]:
-    """Return the files of the database, in the order in which they are to be deleted."""
-    # The log goes first: one that outlives its database would be applied to the next of that name.
+    """Return the files of the database, in the order of deletion."""
+    # The log comes first: a remaining log would be applied to the next database of that name.
     return [folder / f"{DATABASE}{end}" for end in ("-journal", "-wal", "-shm", "")]
 
 

@@ -1,7 +1,7 @@
-"""JSON, and files that are replaced in one step, opened only if regular, or sealed with a digest.
+"""JSON files: replaced in one step, opened only if regular, or sealed with a digest.
 
-A run folder may come from an untrusted source, so nothing here writes through a link or waits for a
-pipe.
+A run folder may come from an untrusted source, so these functions never write through a link or
+wait for a pipe.
 """
 
 from __future__ import annotations
@@ -67,21 +67,21 @@ def write_synced(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether a file of this name is one that `write_json` began and did not finish."""
+    """Return whether this is the name of an unfinished file of `write_json`."""
     return re.fullmatch(r"\..+\.[0-9a-f]{16}\.tmp", name) is not None
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Return a descriptor of a regular file, which is created if `flags` say so."""
+    """Return a descriptor of a regular file, which `flags` may create."""
     # opening a named pipe waits for its other end, unless it is opened without blocking
     names = ["O_NONBLOCK", "O_BINARY", "O_CLOEXEC"]
     if flags & (os.O_WRONLY | os.O_RDWR):
         names.append("O_NOFOLLOW")
-        # Without O_NOFOLLOW (Windows), this check is the only one; with it, it gives the reason.
+        # Without O_NOFOLLOW (Windows), this is the only check; with it, this gives the reason.
         if path.is_symlink():
             raise OSError(errno.ELOOP, "is a link, through which nothing is written", str(path))
     for name in names:
-        flags |= getattr(os, name, 0)  # no system has all of them
+        flags |= getattr(os, name, 0)  # not all systems have these flags
     descriptor = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -96,7 +96,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def refuse_irregular(path: Path) -> None:
-    """Refuse a link, pipe, device or folder where a file of ours belongs; nothing there is fine."""
+    """Refuse a link, pipe, device or folder in place of a file; a missing file is allowed."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -120,14 +120,14 @@ def sync_folder(folder: Path) -> None:
 
 def digest_of(content: Mapping[str, Any]) -> str:
     """Return 64 hex digits that identify a JSON object, whatever the order of its keys."""
-    # ASCII and the tightest separators: the digest must not depend on who formatted the file.
+    # ASCII and the shortest separators, so that the digest is independent of formatting.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 @contextmanager
 def storage_errors(what: str) -> Iterator[None]:
-    """Raise `OSError`s of the block as `StorageError`s that begin with these words."""
+    """Raise each `OSError` of the block as a `StorageError` that begins with these words."""
     try:
         yield
     except OSError as error:
@@ -135,7 +135,7 @@ def storage_errors(what: str) -> Iterator[None]:
 
 
 def check_new_folder(out: Path) -> None:
-    """Refuse a path that is a file or a folder with something in it."""
+    """Refuse a path that is a file or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
 
@@ -180,14 +180,14 @@ def encode(
     indent: bool = False,
     default: Callable[[Any], Any] | None = None,
 ) -> bytes:
-    """Return `value` as JSON, on one line unless it is to be indented."""
+    """Return `value` as JSON, on one line or indented."""
     try:
         large = orjson.dumps(
             value, default, sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
         )
-        return bytes(memoryview(large))  # what orjson returns takes up to eight times its length
+        return bytes(memoryview(large))  # orjson's result takes up to eight times its length
     except orjson.JSONEncodeError as error:
-        if "recursion" in str(error).lower():  # deeper than every reader can go
+        if "recursion" in str(error).lower():  # deeper than some readers support
             raise TypeError("nested too deeply to be written as JSON") from None
         layout: dict[str, Any] = {"indent": 2} if indent else {"separators": (",", ":")}
     try:

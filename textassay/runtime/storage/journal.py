@@ -1,8 +1,8 @@
 """Append-only files of JSON lines that survive the death of the process at any moment.
 
-An `append` returns when its rows have reached the kernel, which a killed process cannot take back.
-They are forced to the disk about once a second, when the journal is closed, and on request. Knows
-nothing of what the rows mean.
+An `append` returns when its rows have reached the kernel, so a killed process does not lose them.
+They are forced to the disk about once a second, when the journal is closed, and on request. The
+content of rows is not known here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from textassay.runtime.storage.files import decode, open_regular, storage_errors
 
 
 class Journal(AsyncResource):
-    """A file of JSON lines that this process alone appends to."""
+    """A file of JSON lines to which only this process appends."""
 
     def __init__(self, path: str | Path) -> None:
         """Open or create the file, without a torn last line."""
@@ -31,7 +31,8 @@ class Journal(AsyncResource):
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
             with os.fdopen(open_regular(self.path, flags), "r+b") as file:
                 _mend_last_line(file)
-            # Reopened: appending mode puts every row at the end, wherever the repair stopped.
+            # Reopened in appending mode, so that every row is at the end, wherever the repair
+            # stopped.
             self._descriptor = open_regular(self.path, os.O_WRONLY | os.O_APPEND)
             self._made = os.fstat(self._descriptor)
             self._size = self._made.st_size
@@ -45,11 +46,11 @@ class Journal(AsyncResource):
         self._sync_error: StorageError | None = None
 
     def append(self, *rows: bytes) -> None:
-        """Append rows, next to each other; the kernel has them then, which takes microseconds.
+        """Append consecutive rows and return when the kernel has them, after microseconds.
 
         Raises:
-            StorageError: They could not be written, and none of them was, or what was appended
-                before could not be forced to the disk.
+            StorageError: They could not be written (then none of them was), or earlier rows could
+                not be forced to the disk.
         """
         if not rows:
             return
@@ -68,7 +69,7 @@ class Journal(AsyncResource):
             self._thread.submit(self._sync_soon)
 
     async def sync(self) -> None:
-        """Force to the disk what was appended; a cancellation waits for that as well."""
+        """Force appended rows to the disk; a cancellation waits for this as well."""
         await in_thread(self._sync)
 
     async def aclose(self) -> None:
@@ -76,7 +77,7 @@ class Journal(AsyncResource):
         await in_thread(self.close)
 
     def close(self) -> None:
-        """Do what `aclose` does, blocking."""
+        """Close like `aclose`, but blocking."""
         if self._closed:
             return
         self._closed = True
@@ -89,13 +90,13 @@ class Journal(AsyncResource):
 
     def _write(self, lines: bytes) -> None:
         try:
-            # Checked before each write: writing to a deleted file succeeds, and its rows are gone.
+            # Checked before each write, since writing to a deleted file succeeds and loses the
+            # rows.
             if not os.path.samestat(self.path.stat(), self._made):
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self.path)
                 )
-            # On a disk that is almost full, a write may take only part of the bytes without an
-            # error.
+            # On an almost full disk, a write may accept only part of the bytes without an error.
             written = os.write(self._descriptor, lines)
             while written < len(lines):
                 written += os.write(self._descriptor, lines[written:])
@@ -105,18 +106,18 @@ class Journal(AsyncResource):
         self._size += written
 
     def _take_back(self, reason: OSError) -> None:
-        """Remove what was written of rows whose caller is about to learn that they were not."""
+        """Remove the written part of rows whose `append` fails."""
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            # rows that are written next would follow rows that failed
+            # later rows would follow failed ones
             self._left = reason
             reason.add_note(f"and rows that failed are left at the end of the file: {error}")
 
     def _sync_soon(self) -> None:
-        # Rows are in the kernel only for that long, where a power cut would lose them.
+        # Until then rows are only in the kernel, where a power cut would lose them.
         self._closing.wait(1.0)
-        self._is_sync_due = False  # before the sync: what is appended meanwhile needs another
+        self._is_sync_due = False  # before the sync: rows that are appended meanwhile need another
         try:
             self._sync()
         except StorageError as error:
@@ -140,7 +141,7 @@ class Journal(AsyncResource):
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of a file of JSON lines, also while it grows, but for a torn last."""
+    """Iterate over the rows of a file of JSON lines, which may grow, except a torn last row."""
     for number, line in read_lines(path):
         yield parse_row(path, number, line)
 
@@ -162,7 +163,7 @@ def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Iterate over line numbers, from 1, and lines that are complete."""
+    """Iterate over line numbers, from 1, and complete lines."""
     with (
         storage_errors(f"{path} cannot be read"),
         os.fdopen(open_regular(Path(path), os.O_RDONLY), "rb") as file,

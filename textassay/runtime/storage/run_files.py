@@ -1,4 +1,4 @@
-"""The files of a run folder: how they are read, lines of scores.jsonl, and what these amount to."""
+"""Reads the files of a run folder: manifest, lines of scores.jsonl, and their summary."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 BATCHES = "batches.jsonl"
 ROWS = "rows.jsonl"
-"""The judged rows, of a run whose data came from memory."""
+"""The judged rows of a run whose data came from memory."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _Unscored = tuple[Outcome, str]
 
 
 class ScoreLine(NamedTuple):
-    """A score as its line of `scores.jsonl`, without the line break, and what that says."""
+    """A line of `scores.jsonl`, without the line break, and its content."""
 
     line: bytes
     fields: Mapping[str, Any]
 
     @classmethod
     def read(cls, line: bytes) -> ScoreLine:
-        """Return a line that `score_row` has made, whose fields are known to be a score's."""
+        """Return a line of `score_row`, whose fields need no check."""
         return cls(line, decode(line))
 
 
@@ -61,7 +61,7 @@ def score_row(score: Score) -> bytes:
 
 
 def as_json(value: Any) -> Any:
-    """Return the JSON value of a part of a score; `TypeError` if it has none."""
+    """Return the JSON value of a part of a score, or raise `TypeError`."""
     return (
         value.model_dump(warnings=False) if isinstance(value, BaseModel) else to_json_value(value)
     )
@@ -86,7 +86,7 @@ def keep_rows(folder: Path, examples: Iterable[Example]) -> None:
 
 
 def kept_rows(folder: Path) -> Path | None:
-    """Return the file of rows that a run keeps; `None` if it keeps none."""
+    """Return a run's file of rows; `None` without one."""
     path = folder / ROWS
     return path if path.is_file() else None
 
@@ -104,28 +104,29 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
 def latest_scores(folder: str | Path) -> Iterator[Score]:
     """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
-    The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
+    The file is read twice, and may grow meanwhile: lines after the first reading are left out.
 
     Raises:
-        RunFolderError: The folder holds no run.
+        RunFolderError: The folder is not a run.
     """
-    if not (Path(folder) / SCORES).exists():  # a run has none before its first score
+    if not (Path(folder) / SCORES).exists():  # a run has no such file before its first score
         read_manifest(folder)
     return (score for score, _, is_last in read_journal_lines(folder) if is_last)
 
 
 def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
-    """Iterate over a run's scores, each with its line and whether no later line replaces it."""
+    """Iterate over a run's scores, each with its line and whether it is the last for its pair."""
     path = Path(folder) / SCORES
     last: dict[bytes, int] = {}
     replaced: set[int] = set()
     end = 0
     for number, line in lines_of(path):
-        # read as JSON alone: whether it is a score is checked when it is yielded
+        # read as JSON only; it is validated as a score when it is yielded
         row = parse_row(path, number, line)
         end, key = number, pair_digest(str(row.get("id")), str(row.get("aspect")))
         earlier = last.get(key)
-        # Numbers of replaced lines rather than offsets of the last: usually there are none of them.
+        # Numbers of replaced lines rather than offsets of the last, as most runs have no replaced
+        # lines.
         if earlier is not None:
             replaced.add(earlier)
         last[key] = number
@@ -137,7 +138,7 @@ def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]
 
 
 def summarize_journal(folder: Path) -> RunSummary:
-    """Return what the scores of a run amount to."""
+    """Return the summary of a run's scores."""
     tally, path = RunSummary(), folder / SCORES
     for number, line in lines_of(path):
         tally.add(parse_score(path, number, line))
@@ -145,7 +146,7 @@ def summarize_journal(folder: Path) -> RunSummary:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Iterate over a run's lines; a run that was killed before its first score has no file."""
+    """Iterate over a run's lines; a run that was killed before its first score has no lines."""
     return read_lines(path) if path.exists() else iter(())
 
 
@@ -182,7 +183,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def token_details(usage: Mapping[str, Any]) -> str:
-    """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
+    """Return the cached tokens of a summary's usage, in brackets; empty without any."""
     details = {
         "reasoning_tokens": "of thoughts",
         "cached_prompt_tokens": "from the provider's cache",
@@ -195,7 +196,7 @@ def token_details(usage: Mapping[str, Any]) -> str:
 class RunSummary:
     """Counts and means over scores as they come; some 150 bytes per score if they are remembered.
 
-    A later score of the same example and aspect replaces the earlier, but both were paid for.
+    A later score of the same example and aspect replaces the earlier one, but both count as cost.
 
     Attributes:
         remember: Whether a later score can replace an earlier one. A first session, in which no
@@ -205,12 +206,12 @@ class RunSummary:
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the place of its value in `_values`, or why it has none."""
+        """By pair: the index of its value in `_values`, or why there is no value."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()
         self._values: dict[str, array[float]] = {}
-        """By aspect; NaN in place of what was replaced."""
+        """By aspect; NaN in place of replaced values."""
         self._paid = UsageTotal()
         self._costs = array("d")
 
@@ -237,7 +238,7 @@ class RunSummary:
             values.append(value)
             self._scored[aspect] += 1
         else:
-            # one tuple for each kind: a million failed scores would otherwise hold a million
+            # one shared tuple for each kind, to save memory with many failed scores
             entry = self._kinds.setdefault(kind, kind)
             self._unscored[entry] += 1
         if self.remember:
@@ -246,7 +247,7 @@ class RunSummary:
             self._last[key] = entry
 
     def pay(self, usage: Usage | UsageTotal) -> None:
-        """Add to the cost of all scores, also for one that is not counted otherwise."""
+        """Add to the cost of all scores, even for a score that is not counted."""
         self._paid.add(usage)
         if usage.cost:
             self._costs.append(usage.cost)
@@ -271,9 +272,9 @@ class RunSummary:
 
     @property
     def usage(self) -> Usage:
-        """What all scores cost, the replaced ones included."""
+        """Cost of all scores, including replaced ones."""
         paid = self._paid.usage
-        # one unknown cost makes the sum unknown: a partial sum would be taken for the whole
+        # one unknown cost makes the sum unknown, since a partial sum would be misread
         return paid if paid.cost is None else paid.model_copy(update={"cost": fsum(self._costs)})
 
     def summary(self, without_mean: Collection[str] = ()) -> dict[str, Any]:
@@ -321,6 +322,6 @@ def _without_nan(values: Iterable[float]) -> Iterator[float]:
 
 def pair_digest(example_id: str, aspect: str) -> bytes:
     """Return 16 bytes that identify an example and an aspect."""
-    # With the length before it, no other split of the same characters gives the same text.
+    # The length prevents equal texts from other splits of the same characters.
     named = f"{len(example_id)}:{example_id}{aspect}"
     return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,13 +1,13 @@
-"""The folder of a run: how it was made, its scores as they come, and what they amount to.
+"""The folder of a run: its manifest, its scores and their summary.
 
     manifest.json    everything needed to repeat the run; written once
     scores.jsonl     one score a line, append-only, readable at any time
     summary.json     counts, means and cost
-    rows.jsonl       what was judged, if the data came from memory
+    rows.jsonl       the judged rows, if the data came from memory
     answers/         answers of models, if the run has no cache elsewhere
     .lock            held by the process that writes to the run; freed when the process dies
 
-Knows scores and files. The contents of a manifest beyond its format are up to its writer.
+The writer of a manifest decides its contents beyond the format.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FILES = (MANIFEST, SCORES, SUMMARY, ROWS, ANSWERS, LOCK)
 
 
 class RunFolder(AsyncResource):
-    """A run that this process alone writes to, from `create` or `resume` to `close`."""
+    """A run to which only this process writes, from `create` or `resume` to `close`."""
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
         self.path = path
@@ -66,12 +66,12 @@ class RunFolder(AsyncResource):
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
-        """Make and lock a folder for a new run; it is one once `write_manifest` was called.
+        """Make and lock a folder for a new run, which begins with `write_manifest`.
 
-        Of a run there without a score, the answers are kept and all else is overwritten.
+        If it has a run without a score, the answers are kept and everything else is overwritten.
 
         Raises:
-            RunFolderError: The folder cannot be made, is in use, or holds something else.
+            RunFolderError: The folder cannot be made, is in use, or has other content.
         """
         path = Path(path)
         check_new(path)
@@ -94,10 +94,10 @@ class RunFolder(AsyncResource):
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """Open and lock the folder of a run that was begun, and read what it has completed.
+        """Open and lock the folder of an existing run, and read its completed scores.
 
         Raises:
-            RunFolderError: The folder holds no run, or is in use.
+            RunFolderError: The folder is not a run, or is in use.
         """
         path = Path(path)
         read_manifest(path)
@@ -105,14 +105,14 @@ class RunFolder(AsyncResource):
         refuse_links(path)
         run = cls(path, lock_run(path))
         try:
-            # again: another process may have begun a new run before the lock
+            # checked again, as another process may have begun a new run before the lock
             run.manifest = read_manifest(path)
-            # Opened before it is read, which cuts off a torn last line: what is counted is what
-            # stays.
+            # Opened before it is read, which cuts off a torn last line, so that only kept lines
+            # count.
             run._open_journal()
             run.tally = summarize_journal(path)
             if merged := run.manifest.get("merged"):
-                # lines that were replaced in shards are not in the merged file, but were paid for
+                # lines that were replaced in shards are not in the merged file, but count as cost
                 run.tally.pay(Usage(**merged.get("replaced", {})))
             run._started, run._earlier_seconds = _timing_of(path, run._started)
             return run
@@ -122,16 +122,16 @@ class RunFolder(AsyncResource):
 
     @property
     def answers(self) -> Path:
-        """Where the run keeps answers of models, unless it has a cache elsewhere."""
+        """The run's folder of answers, unless it has a cache elsewhere."""
         return self.path / ANSWERS
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write how the run is made; scores can be appended from then on."""
+        """Write the manifest; then scores can be appended."""
         self._write_manifest({"format": FORMAT, **manifest})
         self._open_journal()
 
     def add_to_manifest(self, entries: Mapping[str, Any]) -> None:
-        """Write what only the run itself has shown; errors as of `write_manifest`."""
+        """Add facts that only the run has shown; raises like `write_manifest`."""
         if any(self.manifest.get(name) != value for name, value in entries.items()):
             self._write_manifest({**self.manifest, **entries})
 
@@ -147,14 +147,14 @@ class RunFolder(AsyncResource):
         self.manifest = complete
 
     def append(self, scores: Iterable[Score]) -> None:
-        """Append scores next to each other; a killed process cannot lose them then."""
+        """Append consecutive scores, which a killed process cannot lose."""
         scores = tuple(scores)
         self._append([score_row(score) for score in scores])
         for score in scores:
             self.tally.add(score)
 
     def append_lines(self, scores: Sequence[ScoreLine]) -> None:
-        """Do what `append` does with scores that another process has made into lines."""
+        """Append lines of scores from another process."""
         self._append([score.line for score in scores])
         for score in scores:
             self.tally.add_line(score.fields)
@@ -165,9 +165,9 @@ class RunFolder(AsyncResource):
         self._journal.append(*rows)
 
     def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        """Refuse scores of examples or aspects that are not the run's: they would count."""
-        # Equal numbers mean that no pair is foreign; only otherwise is the file read again to name
-        # it.
+        """Refuse scores of examples or aspects that are not in the run."""
+        # If the numbers are equal, all pairs are the run's; otherwise the file is read again to
+        # find the foreign one.
         if sum(pair in self.tally for pair in pairs()) == len(self.tally):
             return
         known, path = {pair_digest(*pair) for pair in pairs()}, self.path / SCORES
@@ -180,10 +180,10 @@ class RunFolder(AsyncResource):
                 )
 
     def summary(self) -> dict[str, Any]:
-        """Return what the run amounts to so far, as `write_summary` writes it.
+        """Return the summary so far, as `write_summary` writes it.
 
-        Beside what `RunSummary` counts that is when the first session began (`started`, UTC) and
-        the `seconds` of all sessions whose summary was written.
+        In addition to `RunSummary` it has the start of the first session (`started`, UTC) and the
+        `seconds` of all sessions whose summary was written.
         """
         seconds = self._earlier_seconds + time.monotonic() - self._began
         timing = {"started": self._started, "seconds": round(seconds, 3)}
@@ -204,18 +204,18 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{path} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Force the scores to the disk and free the folder; safe to call twice."""
+        """Force the scores to the disk and unlock the folder; safe to call twice."""
         try:
             if self._journal is not None:
                 self._journal.close()
         finally:
             self._journal = None
-            if self._was_empty and not self.manifest:  # nothing was begun, so nothing is left
+            if self._was_empty and not self.manifest:  # without a run, the folder is removed
                 shutil.rmtree(self.path, ignore_errors=True)
             self._lock.release()
 
     async def aclose(self) -> None:
-        """Do what `close` does, off the event loop."""
+        """Close like `close`, off the event loop."""
         await in_thread(self.close)
 
     def _open_journal(self) -> None:
@@ -226,10 +226,10 @@ class RunFolder(AsyncResource):
 
 
 def _timing_of(path: Path, now: str) -> tuple[str, float]:
-    """Return when a run began and how long its sessions took, from its last summary."""
+    """Return the start of a run and the duration of its sessions, from its last summary."""
     try:
         summary = read_summary(path)
-    except RunFolderError:  # killed before its first summary; it is rewritten in any case
+    except RunFolderError:  # killed before its first summary, which will be rewritten anyway
         return now, 0.0
     started, seconds = summary.get("started", now), summary.get("seconds", 0.0)
     known = isinstance(started, str) and isinstance(seconds, int | float)
@@ -237,10 +237,10 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
 
 
 def check_new(path: str | Path) -> None:
-    """Refuse a place for a new run unless it is missing, empty, or a run without a score.
+    """Refuse a folder for a new run unless it is missing, empty, or a run without a score.
 
     Raises:
-        RunFolderError: It is something else, or cannot be written to.
+        RunFolderError: It has other content, or cannot be written to.
     """
     path = Path(path)
     if path.is_dir():
@@ -251,7 +251,7 @@ def check_new(path: str | Path) -> None:
                 "Python: `resume=True`), or choose another folder"
             )
         if (path / MANIFEST).exists():
-            read_manifest(path)  # it may be of a program other than this one
+            read_manifest(path)  # it may belong to another program
         for entry in path.iterdir():
             if entry.name not in _FILES and not is_unfinished(entry.name):
                 raise RunFolderError(
@@ -266,13 +266,13 @@ def check_new(path: str | Path) -> None:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether a folder holds a score, a torn one included, or a batch."""
+    """Return whether a folder has a score, even a torn one, or a batch."""
     scores = path / SCORES
     return (scores.exists() and scores.stat().st_size > 0) or (path / BATCHES).exists()
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse to write to a run folder with links, which an untrusted one may contain."""
+    """Refuse a run folder with links, which an untrusted folder may contain."""
     for name in _FILES:
         if (path / name).is_symlink():
             raise RunFolderError(
@@ -282,7 +282,7 @@ def refuse_links(path: Path) -> None:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Return the lock of a run's folder, held for this process."""
+    """Lock a run's folder for this process, and return the lock."""
     lock = filelock.FileLock(path / LOCK, thread_local=False)
     try:
         lock.acquire(blocking=False)
