@@ -364,9 +364,9 @@ def read_logprobs(
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
     # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways
     # from Protobuf put in quotes
-    impossible = ("None", "-inf", "-Infinity")
+    impossible = (None, -math.inf, "-inf", "-Infinity")
     checked = (
-        (token, -9999.0 if str(value) in impossible else check_logprob(value))
+        (token, -9999.0 if value in impossible else check_logprob(value))
         for token, value in alternatives
     )
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
