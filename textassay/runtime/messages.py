@@ -85,7 +85,7 @@ class Usage(Message):
     """
 
     calls: Count = 0
-    """Number of requests to the model."""
+    """Number of requests that a model answered."""
     cached_calls: Count = 0
     """Number of requests answered from the cache, or by an equal request in flight, at no cost."""
     prompt_tokens: Count = 0

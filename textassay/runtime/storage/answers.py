@@ -23,7 +23,7 @@ from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, 
 from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
 _LOG_BYTES = 2_000_000
-"""Number of answers that may wait for a commit."""
+"""Size of the answers that may wait for a commit."""
 _COMMIT_SECONDS = 0.05
 """Time for which answers are collected before they are committed together: no caller waits for it,
 and a commit costs about as much as several answers."""
