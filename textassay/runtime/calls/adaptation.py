@@ -536,7 +536,7 @@ class _Attempts:
         self._repairs += 1
         before = self._adaptation.learned
         # another request may have learned meanwhile what this one needs
-        if before is not self._known and not self.guess:
+        if before != self._known and not self.guess:
             return
         try:
             traits = repair(before, refusal, sent)
