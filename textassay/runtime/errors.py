@@ -192,7 +192,7 @@ class AnswerTooLong(MalformedResponse):
 
 
 class PageAnswered(MalformedResponse):
-    """A success without a model's answer, such as a page; the first of a run stops it."""
+    """A success without a model's answer, such as a page; two before any answer stop a run."""
 
 
 class AnswerUnfinished(ModelError):

@@ -530,15 +530,22 @@ async def test_a_second_outage_is_waited_for_too():
     assert sum(POISON in request.text for request in scripted.requests) == 4
 
 
-def test_a_page_in_place_of_a_model_stops_at_the_first():
+def test_a_page_in_place_of_a_model_stops_at_the_second():
     """Later, a gateway may show one while what is behind it starts again."""
     health = Health()
     scripted = ScriptedModel(lambda r: errors.PageAnswered("a page; ends in /v1"))
-    retrying = RetryingModel(scripted, gives_up=health.finds_no_model)
+    retrying = RetryingModel(scripted, gives_up=health.finds_no_model, sleep=Clock().sleep)
     model = HealthModel(retrying, once=scripted, health=health)
     with pytest.raises(errors.ModelNotFound, match="/v1"):
         asyncio.run(model.generate(Request(prompt="a")))
-    assert len(scripted.requests) == 1
+    assert len(scripted.requests) == 2
+
+
+async def test_a_gateway_that_answers_one_odd_body_first_stops_no_run():
+    health = Health()
+    scripted = ScriptedModel([errors.PageAnswered("Starting"), "fine"])
+    retrying = RetryingModel(scripted, gives_up=health.finds_no_model, sleep=Clock().sleep)
+    assert await outcomes(HealthModel(retrying, once=scripted, health=health), ["a"]) == ["fine"]
 
 
 @virtual

@@ -172,7 +172,8 @@ class RetryingModel(Wrapper):
     ) -> None:
         """Set when to stop: after `attempts`, `total_timeout`, or an error that `gives_up` accepts.
 
-        `on_failure` is called with the error of each attempt.
+        The first attempt is never the last one because of `gives_up`. `on_failure` is called with
+        the error of each attempt.
         """
         super().__init__(wrapped)
         self.attempts, self.gives_up = attempts, gives_up
@@ -244,7 +245,8 @@ class RetryingModel(Wrapper):
         # a wait that would end too late is not begun
         end = time.monotonic() + state.upcoming_sleep
         is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
-        return is_last or self.gives_up(_error_of(state))
+        # not at the first, as a gateway that has just started may answer anything once
+        return is_last or (state.attempt_number > 1 and self.gives_up(_error_of(state)))
 
     def wait_after(self, error: TransientError, failed: int, limited: int = 0) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1.
@@ -313,7 +315,7 @@ class Health:
     """Waits for a server that is down to come back; returns whether it was down."""
 
     def finds_no_model(self, error: BaseException) -> bool:
-        """Return whether an error shows that the address has no model: it sends a page first."""
+        """Return whether an error shows that the address has no model: it only sends pages."""
         return isinstance(error, PageAnswered) and not self.answered
 
 
