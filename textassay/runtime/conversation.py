@@ -230,9 +230,8 @@ def conversation_text(
     whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
     if len(whole) <= chars:
         return whole
-    limits, what = _limits(
-        shown, chars - len(heading) - 100
-    )  # the heading describes the omitted text
+    # the heading describes the omitted text
+    limits, what = _limits(shown, chars - len(heading) - 100)
     shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
     count = sum(_count_left_out_of(piece, limits.get(piece.kind)) for piece in shown)
     heading += f" Shortened: {count:,} characters of {what} are left out, where it says so."
