@@ -219,7 +219,15 @@ async def test_a_refusal_without_a_name_abstains_as_well(place):
     assert [answer.outcome for answer in answers] == expected
 
 
-@pytest.mark.parametrize("sides", [{"yes": 0.3, "no": 0.7}, {"true": 0.3, "False": 0.7}], ids=str)
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"yes": 0.3, "no": 0.7},
+        {"true": 0.3, "False": 0.7},
+        {"yes": 0.3, "no": 0.7, "unknown": 0.0},
+    ],
+    ids=str,
+)
 async def test_the_two_sides_of_yes_and_no_may_be_sent_as_well(sides):
     def add(payload: Json) -> None:
         _first(payload)["probabilities"] = sides

@@ -401,9 +401,10 @@ def _sent(answer: Json) -> SentAnswer:
         yes = get("noul", get("probability"))
         no = 1 - yes if isinstance(yes, int | float) and not isinstance(yes, bool) else yes
         pairs = [("yes", yes), ("no", no)]
-        if isinstance(shares, dict):  # LocalAI's has "unknown"
+        if isinstance(shares, dict):  # LocalAI's has "unknown", which takes nothing away if it is 0
             sides = ("yes", "no", "true", "false")
-            pairs += [(o, p) for o, p in shares.items() if str(o).lower() not in sides]
+            others = [(o, p) for o, p in shares.items() if str(o).lower() not in sides]
+            pairs += [(option, share) for option, share in others if share != 0]
     elif isinstance(shares, dict):
         pairs = list(shares.items())
     elif isinstance(shares, list | tuple):
