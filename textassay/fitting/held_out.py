@@ -501,7 +501,7 @@ def over_data(
 ) -> list[Json]:
     """Return agreement on held-out rows after learning from parts of the training rows.
 
-        Each part is drawn with several seeds. Parts are drawn by source, and with the same seed a
+    Each part is drawn with several seeds. Parts are drawn by source, and with the same seed a
     larger part contains the smaller ones. If a part is too small to learn from, the entry says why.
     """
     return [
