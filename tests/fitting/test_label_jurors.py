@@ -159,6 +159,9 @@ def test_a_label_that_few_texts_have_is_not_learned_and_a_judge_that_gives_it_le
     rare = [{**row, "annotators": {"intent": [f"own {at}"]}} for at, row in enumerate(people)]
     with pytest.raises(DataError, match="'intent': people gave each label to fewer than 10 texts"):
         fit_sync(rare, scores=[scores_file(scores)], aggregator="ridge")
+    equal = [{**row, "annotators": {"intent": ["bug"]}} for row in people]
+    with pytest.raises(DataError, match="people gave every text the same label"):
+        fit_sync(equal, scores=[scores_file(scores)], aggregator="ridge")
     copied = [
         {"id": row["id"], "aspect": "copy/intent", "value": row["annotators"]["intent"][0]}
         for row in people
