@@ -10,6 +10,8 @@ from tests.benchmark_data import benchmark
 from tests.cli.harness import document, textassay, write_lines
 from textassay import ScriptedModel, evaluate, fit, fit_sync
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Response, Sample
 
 LABELS = ("bug", "praise", "++", "**")
 TASK = """
@@ -88,6 +90,25 @@ def test_votes_are_counted_with_ties_shared_and_confusion_tables_learn_what_a_ju
     assert "confused" not in left_out
 
 
+def test_labels_with_slashes_are_labels_like_any_others(tmp_path):
+    people, scores = made(100)
+    with_slashes = {"++": "bug/ui", "**": "bug/api"}
+
+    def rename(label):
+        return with_slashes.get(label, label)
+
+    renamed = [
+        {**row, "annotators": {"intent": list(map(rename, row["annotators"]["intent"]))}}
+        for row in people
+    ]
+    plain = show(tmp_path, people, scores)
+    found = show(tmp_path, renamed, [{**row, "value": rename(row["value"])} for row in scores])
+    assert {row["juror"]: row["right"] for row in found["rows"]} == pytest.approx(
+        {row["juror"]: row["right"] for row in plain["rows"]}
+    )
+    assert found["juries"][1]["right"]["value"] == plain["juries"][1]["right"]["value"]
+
+
 def test_the_lead_of_a_juror_of_labels_does_not_recommend_a_vote(tmp_path):
     people, scores = made(60)
     data = write_lines(tmp_path / "people.jsonl", people)
@@ -138,6 +159,9 @@ def test_a_label_that_few_texts_have_is_not_learned_and_a_judge_that_gives_it_le
     rare = [{**row, "annotators": {"intent": [f"own {at}"]}} for at, row in enumerate(people)]
     with pytest.raises(DataError, match="'intent': people gave each label to fewer than 10 texts"):
         fit_sync(rare, scores=[scores_file(scores)], aggregator="ridge")
+    equal = [{**row, "annotators": {"intent": ["bug"]}} for row in people]
+    with pytest.raises(DataError, match="people gave every text the same label"):
+        fit_sync(equal, scores=[scores_file(scores)], aggregator="ridge")
     copied = [
         {"id": row["id"], "aspect": "copy/intent", "value": row["annotators"]["intent"][0]}
         for row in people
@@ -170,7 +194,9 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
         def reply(request):
             at = next(at for at in range(60) if f"text {at}." in request.text)
             label = said[f"r{at}", name]
-            return f"Answer: {'ABC'[('bug', 'praise', 'question').index(kept.get(label, label))]}"
+            said_label = "ABC"[("bug", "praise", "question").index(kept.get(label, label))]
+            usage = Usage(calls=1, cost=0.01)
+            return Response(samples=(Sample(text=f"Answer: {said_label}"),), usage=usage)
 
         return ScriptedModel(reply, name=name)
 
@@ -180,6 +206,7 @@ async def test_a_run_that_keeps_its_jurors_has_their_labels(tmp_path):
     run = await evaluate(data, method="jury", model=models, task=str(task), out=tmp_path / "run",
                    options={"output": "jurors"})  # fmt: skip
     found = document("show", tmp_path / "run", "--jurors")
+    assert [row["cost"] for row in found["rows"]] == pytest.approx([0.01] * 3)
     mapped = [{**row, "value": kept.get(row["value"], row["value"])} for row in scores]
     right = by_hand(rows, mapped)
     vote = found["juries"][1]["right"]["value"]

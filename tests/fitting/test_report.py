@@ -11,8 +11,15 @@ from tests.fitting.made_texts import rows_of
 from textassay.agreement import compare, correlate, pearson
 from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
-from textassay.fitting.held_out import experts, resamples_for, steps
-from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
+from textassay.fitting.held_out import experts, held_out, resamples_for, steps
+from textassay.fitting.learn import (
+    Choice,
+    Fitter,
+    Unseen,
+    cross_fit,
+    rating_scales,
+    read_table,
+)
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores
 from textassay.learning import Aggregator, group_codes, split_rows
@@ -132,6 +139,24 @@ def test_what_a_fold_learned_from_does_not_lower_agreement():
             predicted[inside] = aggregator_of(rows, ~inside).predict(x[inside])
         raw.append(np.mean([np.corrcoef(predicted.T[i], y.T[i])[0, 1] for i in (0, 1)]))
     assert np.mean(entry) > np.mean(raw) + 0.05
+
+
+def test_an_aspect_that_is_rated_on_few_sources_is_measured_over_all_folds_together():
+    """With 12 rated sources, a fold has too few of them for a coefficient of its own."""
+    rows = rows_of(240)
+    names = list(dict.fromkeys(row["group"] for row in rows))
+    for row in rows:
+        if row["group"] not in names[:12]:
+            del row["human"]["charm"]
+    table = read_table(Examples(rows), patterns=("*",))
+    fitter = Fitter(rating_scales(table, {}), 0, 1)
+    choice, unseen = cross_fit(["ridge"], table, fitter, lambda _: None, repeats=1)
+    found = held_out(choice, unseen, fitter)["aspects"]["charm"]["agreement"]["evaluator"]
+    at = table.aspects.index("charm")
+    predicted, people = unseen.by_evaluator()[:, at], table.human[:, at]
+    rated = ~np.isnan(people)
+    assert len(np.unique(table.groups[rated])) == 12 < len(np.unique(table.groups)) / 2
+    assert found["pearson"] == pytest.approx(pearson(predicted[rated], people[rated]))
 
 
 def test_a_fold_without_which_nothing_can_be_learned_is_left_out():

@@ -37,7 +37,8 @@ def check(
         group: Column of the source that several texts share; they count as one source.
         seed: Seed of the resamples behind the intervals.
 
-    Returns: The verdicts; prints them in words first.
+    Returns:
+        The verdicts; prints them in words first.
 
     Raises:
         DataError: The data cannot be read.

@@ -1,7 +1,7 @@
 """A calibration, which maps one judge's scores to ratings with intervals, and its folder.
 
-    calibration.json one map per aspect, with a digest of the whole, bound to the judge report.json
-    how well it works on other sources, as text in report.txt
+    calibration.json   one map per aspect, with a digest of the whole, bound to the judge
+    report.json        how well it works on other sources (report.txt: as text)
 
 Knows columns and files; nothing of models.
 

@@ -129,8 +129,10 @@ def comparison_table(
 ) -> Table:
     """Return the rows of `compare_runs` as a table.
 
-    Args: rows: Rows of `compare_runs`. people: The data; `None` if they are not known. subsets: The
-    subset of each row, if the data were divided.
+    Args:
+        rows: Rows of `compare_runs`.
+        people: The data; `None` if they are not known.
+        subsets: The subset of each row, if the data were divided.
     """
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
     alone = "every text counts as a source of its own"

@@ -112,7 +112,7 @@ def exchanges_of_run(
 ) -> AsyncGenerator[Exchange, None]:
     """Return the prompts and answers of a run, example by example, in the order of the data.
 
-        For all examples, or for `ids`. A caller that stops before the end must close the generator,
+    For all examples, or for `ids`. A caller that stops before the end must close the generator,
     which keeps the run's cache open.
     """
     manifest = read_manifest(folder)

@@ -158,9 +158,8 @@ def with_absolute_paths(request: RunRequest) -> RunRequest:
 
 
 def _is_evaluator(folder: str) -> bool:
-    from textassay.methods.fitted.evaluator import (
-        is_evaluator,
-    )  # is complete in itself
+    # imports everything that learning needs
+    from textassay.methods.fitted.evaluator import is_evaluator
 
     return is_evaluator(folder)
 

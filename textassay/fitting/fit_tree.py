@@ -7,8 +7,8 @@ Line 15 of the algorithm prints the layers r < j for the proxy aggregator of lay
 own criteria would then have no attribution, which line 17 needs; here the proxy sees all layers up
 to and including j.
 
-OUT/layers/N.json the parts of criteria by the model, layer N of the tree, from 2 on OUT/layers/N/
-the run that rated the nodes of layer N
+OUT/layers/N.json   the parts of criteria by the model, layer N of the tree, from 2 on
+OUT/layers/N/       the run that rated the nodes of layer N
 """
 
 from __future__ import annotations

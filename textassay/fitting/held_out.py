@@ -353,11 +353,12 @@ def _over_folds(
 
     What a fold was learned from is low where its own ratings are high, so that a coefficient over
     all folds is too low: by .1 to .2 with 20 to 50 ratings of features that say little. Folds of
-    fewer than three sources show too little of how sources differ; then, and without folds, it is
-    over all rows.
+    fewer than three rated sources show too little of how sources differ; then, and without folds,
+    it is over all rows.
     """
     inside = [fold.inside for fold in folds]
-    if not inside or groups.max() + 1 < 3 * len(inside):
+    sources = np.unique(groups[~np.isnan(predicted) & ~np.isnan(human)])
+    if not inside or len(sources) < 3 * len(inside):
         inside = [np.ones(len(human), bool)]
     parts = [compute_agreement(pair_up(predicted[i], human[i]), "dataset") for i in inside]
     rows = np.array([part.n for part in parts], float)
@@ -501,7 +502,7 @@ def over_data(
 ) -> list[Json]:
     """Return agreement on held-out rows after learning from parts of the training rows.
 
-        Each part is drawn with several seeds. Parts are drawn by source, and with the same seed a
+    Each part is drawn with several seeds. Parts are drawn by source, and with the same seed a
     larger part contains the smaller ones. If a part is too small to learn from, the entry says why.
     """
     return [

@@ -617,7 +617,8 @@ def juror_of(name: str, aspects: Iterable[str]) -> str:
     """Return the part of a score's name besides its aspect; empty without an aspect.
 
     An aspect may contain slashes, such as `topics/refund`: the longest match counts. The name of a
-    label without an order follows the score's, as in `intent/JUROR/refund`.
+    label without an order follows the score's, as in `intent/JUROR/refund`, and may contain slashes
+    as well.
     """
     plain = name.casefold()
     for aspect in sorted(map(str.casefold, aspects), key=len, reverse=True):
@@ -625,9 +626,12 @@ def juror_of(name: str, aspects: Iterable[str]) -> str:
             return name[len(aspect) + 1 :]
         if plain.endswith(f"/{aspect}"):
             return name[: -len(aspect) - 1]
-        head, slash, tail = aspect.rpartition("/")
-        if slash and plain.startswith(f"{head}/") and plain.endswith(f"/{tail}"):
-            return name[len(head) + 1 : -len(tail) - 1]
+        if plain == aspect:
+            return ""
+        for at, mark in reversed(list(enumerate(aspect))):
+            head, tail = aspect[: at + 1], aspect[at:]
+            if mark == "/" and plain.startswith(head) and plain.endswith(tail):
+                return name[len(head) : -len(tail)]
     return ""
 
 

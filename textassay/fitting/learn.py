@@ -336,6 +336,10 @@ def read_table(
     # a label that all gave, or none did, is nothing to learn
     kept = [one not in columns_of_labels or len(np.unique(column[~np.isnan(column)])) > 1
             for one, column in zip(names_of, human.T, strict=True)]  # fmt: skip
+    if not any(kept):
+        raise DataError(
+            f"{info.name}: people gave every text the same label, so nothing can be learned"
+        )
     rated = tuple(compress(names_of, kept))
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)

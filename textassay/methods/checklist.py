@@ -75,11 +75,13 @@ class Checklist(PromptMethod):
     1. Each aspect has yes/no questions: from a file, or written once by the model (TICK, arXiv
     2410.03608).
     2. Each question is answered separately: yes or no with a passage quoted word for word, or
-    P(yes). 3. A node without a model looks the passage up in output, source and context; an answer
-    whose passage is not there is abstained. 4. An aspect's score is the mean of its answers, if at
-    least `required` of them are usable. 5. An aspect with two labels is one question, its own, and
-    the answer is the label. 6. With `checklist=rubric` the criteria are from the row, and the score
-    is the share of their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
+    P(yes).
+    3. A node without a model looks the passage up in output, source and context; an answer whose
+    passage is not there is abstained.
+    4. An aspect's score is the mean of its answers, if at least `required` of them are usable.
+    5. An aspect with two labels is one question, its own, and the answer is the label.
+    6. With `checklist=rubric` the criteria are from the row, and the score is the share of their
+    points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
     quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to

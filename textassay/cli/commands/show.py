@@ -337,7 +337,7 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
     rated = read_table(examples, scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
     pairs = {one.id for one in examples if one.meta.get(OTHER_OUTPUT) is not None}
-    found = worths(rated, fitter, costs=_juror_costs(scores, rated.aspects), pairs=pairs)
+    found = worths(rated, fitter, costs=_juror_costs(scores, rated.all_aspects), pairs=pairs)
     together = juries(rated, fitter, pairs)
     document = {
         "rows": [one.as_dict() for one in found], "juries": [one.as_dict() for one in together],
