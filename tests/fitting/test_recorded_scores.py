@@ -294,7 +294,7 @@ def test_what_does_not_go_with_an_evaluator_or_was_changed_by_hand_is_refused(da
 
     check("asks no model", "--model", "direct/x", "--api-base", "http://127.0.0.1:9/v1")
     check("brings its own task", "--task", "dialogue")
-    check("unknown setting 'n'", "--n", "3")
+    check("this method takes no n", "--n", "3")
     check("unknown aspect of the evaluator 'wit'", "--aspects", "wit")
     file = out / "evaluator.json"
     good = json.loads(file.read_text())
