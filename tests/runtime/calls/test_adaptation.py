@@ -259,6 +259,17 @@ async def test_another_model_behind_the_name_is_reported_once_and_recorded(caplo
     assert model.adaptation.described["answered_as"] == ["emb", "other", "third"]
 
 
+async def test_of_a_gateway_with_a_name_for_each_answer_the_first_names_are_kept() -> None:
+    names = (f"replica-{number}" for number in range(100))
+    server = Server(lambda request: ANSWER.model_copy(update={"model": next(names)}))
+    model = adapted(server)
+    for draw in range(100):
+        await model.generate(asked(draw=draw))
+    assert model.adaptation.described["answered_as"] == [
+        f"replica-{number}" for number in range(20)
+    ]
+
+
 async def test_in_batches_one_answer_without_log_probabilities_is_asked_again() -> None:
     """Whichever of a batch comes first."""
     rated = Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=-0.1),))

@@ -163,7 +163,8 @@ class Adaptation:
     def note_answer(self, call: Call, answer: AnyResponse) -> None:
         """Learn the model's name, and whether it thinks and sends log-probabilities."""
         names = self.answered_as
-        if answer.model is not None and answer.model not in names:
+        # a gateway may choose among more than a manifest should list
+        if answer.model is not None and len(names) < 20 and answer.model not in names:
             names.append(answer.model)
             if len(names) == 2:
                 _log.warning(
