@@ -20,13 +20,21 @@ from textassay.agents.prompt_template import (
     Task,
     join_messages,
 )
-from textassay.agents.reading.outcomes import DECLINED
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
-from textassay.runtime.model import Function, Json, Model, Request, Response, Sample
+from textassay.runtime.model import (
+    Function,
+    Json,
+    Model,
+    Request,
+    Response,
+    Sample,
+    thought_note,
+)
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 
@@ -71,6 +79,28 @@ class Parsed(NamedTuple, Generic[R]):
     def text(self) -> str:
         """The first sample."""
         return self.samples[0].text.strip()
+
+    @property
+    def result(self) -> R | NoRating:
+        """The reading of the first sample; an answer that is cut off has none."""
+        if not self.cut:
+            return self.read[0]
+        limit = f"{self.max_tokens} tokens, before its end; raise max_tokens"
+        if self.server_limit:
+            limit = f"{self.server_limit} tokens by the server, though max_tokens is"
+            limit += f" {self.max_tokens}: its context is full"
+        return NoRating("NoScoreFound", f"the answer was cut after {limit}")
+
+    @property
+    def problem(self) -> str | None:
+        """Why the answer is unusable; `None` if it is usable."""
+        result = self.result
+        return result.reason if isinstance(result, NoRating) else None
+
+    @property
+    def note(self) -> Json:
+        """The unusable answer as evidence, as it was paid for."""
+        return {"text": self.text[:MAX_QUOTED], "problem": self.problem}
 
 
 @dataclass(frozen=True)
@@ -190,10 +220,10 @@ class Ask:
         self,
         prompt: Prompt,
         read: Callable[[Sample], R],
-        problem: Callable[[Parsed[R]], str | None],
         again: Callable[[Prompt, Parsed[R]], Prompt],
         *,
         retries: int,
+        problem: Callable[[Parsed[R]], str | None] = lambda answer: answer.problem,
         **request: Any,
     ) -> Parsed[R]:
         """Ask for one sample, until it is usable, retries run out, or the judge declines.
@@ -201,9 +231,9 @@ class Ask:
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            problem: Returns the problem of an answer; `None` if it is usable.
             again: Returns the prompt after an unusable answer, such as `remind_of(form)`.
             retries: How often an unusable answer is requested again.
+            problem: Returns the problem of an answer; `None` if it is usable.
             request: Further arguments of `answer`.
 
         Returns:
@@ -331,7 +361,7 @@ def remind_of(form: str, labels: tuple[str, ...] = ()) -> Callable[[Prompt, Pars
     """Return a function that continues a chat after an unusable answer with a reminder of the form.
 
     Args:
-        form: `number`, `letters`, `stars`, `ratings`, `json` or `list`.
+        form: `number`, `letters`, `stars`, `ratings`, `json`, `list` or `same`.
         labels: The ratings or choices that the reminder offers.
     """
     return lambda prompt, answer: prompt.append_turn(
@@ -357,6 +387,33 @@ def truncation_note(tokens: int) -> tuple[Json, ...]:
     return (
         {"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},
     )
+
+
+def notes_on(answer: Parsed[Any]) -> tuple[Json, ...]:
+    """Return evidence on an answer: unusable ones before it, a cut source, the model's thoughts."""
+    unusable = (earlier.note for earlier in answer.earlier)
+    return (*unusable, *truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
+
+
+def score_without_rating(answer: Parsed[Any], problem: NoRating, **about: Any) -> Score:
+    """Return the score for an unusable answer, which it quotes."""
+    message = f"{problem.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
+    unusable = (one.note for one in (*answer.earlier, answer))
+    about["evidence"] = (*unusable, *thought_note(answer.samples))
+    return Score.unscored(problem.reason, message, explanation=answer.text or None, **about)
+
+
+def score_read(answer: Parsed[float | NoRating], **about: Any) -> Score:
+    """Return the score for the value that was read in an answer, or the reason why there is none.
+
+    Args:
+        answer: The answer.
+        about: The score's other fields.
+    """
+    about["usage"], value = answer.usage, answer.result
+    if isinstance(value, NoRating):
+        return score_without_rating(answer, value, **about)
+    return Score(value=value, explanation=answer.text, evidence=notes_on(answer), **about)
 
 
 ProbabilityReading = Literal["auto", "logprob"]

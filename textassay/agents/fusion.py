@@ -485,10 +485,8 @@ class LLMFuser:
         }
         if self.ask.n > 1:
             return await self.ask.answer(prompt, self._read, n=self.ask.n, **request)
-        remind, retries = remind_of("ratings"), self.parse_retries
-        return await self.ask.until_usable(
-            prompt, self._read, self._problem, remind, retries=retries, **request
-        )
+        request |= {"retries": self.parse_retries, "problem": self._problem}
+        return await self.ask.until_usable(prompt, self._read, remind_of("ratings"), **request)
 
     def _problem(self, answer: Parsed[JointAnswer]) -> str | None:
         """Return the problem of an answer; "declined" only if no other rating is missing."""

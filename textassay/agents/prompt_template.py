@@ -7,12 +7,12 @@ kinds of files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain, repeat
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -29,6 +29,7 @@ from textassay.prompts import (
     render,
     simplify,
 )
+from textassay.prompts.rendering import source
 from textassay.runtime.errors import PromptError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, Scale
@@ -271,14 +272,6 @@ Layout = Literal["paper", "shared-prefix"]
 """Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the
 prefix."""
 
-IN_SENTENCES = (
-    "llm_score", "llm_score_cot", "llm_score_labels", "pairwise", "coascore",
-    "coascore_aspects", "hd_eval", "hd_eval_decompose", "typed_comparison", "typed_rating",
-)  # fmt: skip
-"""Prompts that name an aspect in a sentence (`rate the ... of the response`) rather than in a
-heading.
-"""
-
 
 class Prompt(NamedTuple):
     """A rendered prompt."""
@@ -341,14 +334,9 @@ class PromptTemplate:
         """Return one text in this model's form."""
         return self.profile.prepare_text(text)
 
-    @property
-    def _has_sentences(self) -> bool:
-        name = Path(self.prompt).stem if self.profile.printed else self.prompt
-        return name in IN_SENTENCES
-
     def _in_english(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values with `overall` as `overall quality` if sentences name it."""
-        if not self._has_sentences:
+        if not _names_aspect_in_sentence(self.prompt):
             return values
         return {
             name: as_noun(value) if isinstance(value, Aspect) else value
@@ -436,10 +424,18 @@ class PromptTemplate:
         Raises:
             PromptError: A file is missing or not a valid template.
         """
-        nouns = [
-            as_noun(a).name for a in self.task.aspects if self._has_sentences and _is_overall(a)
-        ]
+        overall = filter(_is_overall, self.task.aspects)
+        in_sentence = _names_aspect_in_sentence(self.prompt)
+        nouns = [as_noun(aspect).name for aspect in overall if in_sentence]
         return prompt_digest((self.prompt, *also), *variants, *self.profile.digest_parts, *nouns)
+
+
+@cache
+def _names_aspect_in_sentence(prompt: str) -> bool:
+    """Return whether a prompt says `rate the ... of the response`, rather than in a heading."""
+    with _own_errors():
+        words = source(prompt)
+    return re.search(r"[a-z] \{\{ aspect\.name \}\}", words) is not None
 
 
 class BoundPrompt:

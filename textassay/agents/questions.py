@@ -584,6 +584,31 @@ class YesNoAggregator:
         return Score(value=min(value, highest), mass=mass, **about)
 
 
+@dataclass(frozen=True)
+class YesNoScorer:
+    """Scores one example on one aspect by P(yes) to the question about the whole output."""
+
+    answerer: Answerer
+    """Answers the question."""
+    signature: str = ""
+    """Signature of the scores, as for `YesNoAggregator`."""
+
+    @cached_property
+    def _questions(self) -> SentenceQuestions:
+        ask = self.answerer.ask
+        delimited = not ask.model.capabilities.only_decides
+        return SentenceQuestions(ask.template, decompose=False, delimited=delimited)
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Score:
+        """Return P(yes) / (P(yes) + P(no)); no value if there is no usable answer."""
+        return await self.answer(example, aspect, await self._questions(example, aspect))
+
+    async def answer(self, example: Example, aspect: Aspect, question_set: QuestionSet) -> Score:
+        """Return the score by a question that is already laid out."""
+        replies = await AnswersInOrder(self.answerer, "independent")(question_set)
+        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
+
+
 def _word_of(answer: QuestionAnswer) -> str:
     return "yes" if answer.p_yes > 0.5 else "no"  # a tie is no
 

@@ -124,9 +124,9 @@ class QuotedAnswerer:
         answer = await self.ask.until_usable(
             self._ask_about(example).render(example, question=question),
             read_quoted,
-            lambda answer: _to_answer(question, answer.read[0], answer).problem or None,
             remind_of("json"),
             retries=self.retries,
+            problem=lambda answer: _to_answer(question, answer.read[0], answer).problem or None,
             json_schema=self._schema(object_schema(**_ANSWER)),
             dry_run_answer=DRY_RUN_ANSWER,
         )

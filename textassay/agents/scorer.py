@@ -29,8 +29,10 @@ from textassay.agents.ask import (
     Ask,
     Parsed,
     never_cut,
+    notes_on,
     refuse_filtered,
     remind_of,
+    score_without_rating,
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
@@ -295,21 +297,16 @@ class Scorer:
         answer = await self.ask.until_usable(
             prompt,
             constants.read,
-            _problem,
             remind_of(**constants.reminder),
             retries=self.parse_retries,
             is_cut=self._is_cut,
             **constants.request,
         )
         about["usage"] = answer.usage
-        rating, thought = _rating_in(answer), thought_note(answer.samples)
-        # earlier answers become evidence, as they were paid for
-        unusable = tuple(map(_as_note, answer.earlier))
+        rating = answer.result
         if isinstance(rating, NoRating):
-            message = f"{rating.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
-            about["evidence"] = (*unusable, _as_note(answer), *thought)
-            return Score.unscored(rating.reason, message, explanation=answer.text or None, **about)
-        about["evidence"] = (*unusable, *truncation_note(answer.truncated_tokens), *thought)
+            return score_without_rating(answer, rating, **about)
+        about["evidence"] = notes_on(answer)
         if self.how == "logprob":
             return self._from_labels(answer.samples[0], rating, aspect, about)
         if aspect.labels:
@@ -407,27 +404,6 @@ class Scorer:
 def _ends_at(sample: Sample, rating: Rating) -> bool:
     """Return whether an answer ends with its rating."""
     return not sample.text[rating.span[1] :].strip()
-
-
-def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
-    """Return the rating in an answer; an answer that is cut off has none."""
-    if not answer.cut:
-        return answer.read[0]
-    most, by_server = answer.max_tokens, answer.server_limit
-    limit = f"{most} tokens, before its rating; raise max_tokens"
-    if by_server:
-        limit = f"{by_server} tokens by the server, though max_tokens is {most}"
-        limit += ": its context is full"
-    return NoRating("NoScoreFound", f"the answer was cut after {limit}")
-
-
-def _problem(answer: Parsed[Rating | NoRating]) -> str | None:
-    rating = _rating_in(answer)
-    return rating.reason if isinstance(rating, NoRating) else None
-
-
-def _as_note(answer: Parsed[Rating | NoRating]) -> Json:
-    return {"text": answer.text[:MAX_QUOTED], "problem": _problem(answer)}
 
 
 def _no_logprobs(model: Model) -> str:

@@ -428,7 +428,7 @@ def error_score(example: Example, aspect: Aspect, failure: Failure, method: Meth
 
 def _fields_of(example: Example, aspect: Aspect, method: Method) -> dict[str, Any]:
     """Return the fields of a score without a value that the engine makes."""
-    scale = None if method.how == "loglikelihood" else aspect.scale
+    scale = aspect.scale if traits_of(method).has_scale else None
     return {
         "id": example.id, "aspect": aspect.label, "scale": scale, "how": method.how,
         "signature": method.signature,

@@ -11,25 +11,34 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
+    from textassay.methods.answering import AnswerMethod, YesNoMethod
     from textassay.methods.by_name import METHODS, build, find, method_names, tools_for
     from textassay.methods.judging import PER_ASPECT, PromptMethod, RatingMethod
     from textassay.methods.library import plans, profiles, tasks, trees
-    from textassay.methods.method import Method, Models, PromptOptions, RatingOptions, Traits
+    from textassay.methods.method import (
+        Method,
+        Models,
+        PromptOptions,
+        RatingOptions,
+        SamplingOptions,
+        Traits,
+    )
 
 _HOME = {
     name: module
     for module, names in {
+        "answering": "AnswerMethod YesNoMethod",
         "by_name": "METHODS build find method_names tools_for",
         "judging": "PER_ASPECT PromptMethod RatingMethod",
-        "method": "Method Models PromptOptions RatingOptions Traits",
+        "method": "Method Models PromptOptions RatingOptions SamplingOptions Traits",
     }.items()
     for name in names.split()
 }
 
 __all__ = [
-    "METHODS", "PER_ASPECT", "Method", "Models", "PromptMethod", "PromptOptions", "RatingMethod",
-    "RatingOptions", "Traits", "build", "find", "method_names", "plans", "profiles", "tasks",
-    "tools_for", "trees",
+    "METHODS", "PER_ASPECT", "AnswerMethod", "Method", "Models", "PromptMethod", "PromptOptions",
+    "RatingMethod", "RatingOptions", "SamplingOptions", "Traits", "YesNoMethod", "build", "find",
+    "method_names", "plans", "profiles", "tasks", "tools_for", "trees",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(

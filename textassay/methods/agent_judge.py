@@ -9,10 +9,9 @@ from pydantic import Field
 from textassay.agents.investigator import STEP, CitationCheck, Investigator
 from textassay.agents.lookup import SectionIndex, lay_out
 from textassay.methods.judging import PromptMethod
-from textassay.methods.library import profiles
 from textassay.methods.method import SamplingOptions, model_for
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import Example, How
+from textassay.runtime.messages import Example
 
 
 class AgentJudgeOptions(SamplingOptions):
@@ -42,7 +41,6 @@ class AgentJudge(PromptMethod):
     """
 
     name = "agent-judge"
-    how: How = "text"
     prompt = "agent_judge"
     labels_prompt = "agent_judge"
     shows_images = False
@@ -58,10 +56,7 @@ class AgentJudge(PromptMethod):
         self.chain = (
             f"asks up to {options.max_steps} times in turn for each score; set max_steps lower"
         )
-        profiles.require_generation(
-            "steps of looking things up", "take another model", options.profile, self.models,
-            self.judge,
-        )  # fmt: skip
+        self.require_writing("steps of looking things up", "take another model")
         model = model_for(self.models, self.judge)
         offers = options.asking == "auto" and model.capabilities.functions is not False
         ask = self.ask(
@@ -70,12 +65,10 @@ class AgentJudge(PromptMethod):
             is_single=True,
         )
         self._investigator = Investigator(ask, options.max_steps, options.parse_retries, offers)
-        self.prompt_digest = ask.digest(
-            ask.layout, options.max_steps, self._task.digest, also=(STEP,)
-        )
-        self.signature = ask.signature(
-            self.name,
-            self.prompt_digest,
+        self.sign(
+            ask,
+            (ask.layout, options.max_steps, self._task.digest),
+            also=(STEP,),
             how=self.how,
             steps=options.max_steps,
             asking="functions" if offers else "words",

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, answer_evidence, common_fields
+from textassay.agents.aggregation import (
+    UNIT,
+    Average,
+    RubricTotal,
+    answer_evidence,
+    common_fields,
+)
 from textassay.agents.ask import Ask, signature_of_parts
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.prompt_template import Task
-from textassay.agents.questions import (
-    Answerer,
-    AnswersInOrder,
-    QuestionSet,
-    SentenceQuestions,
-    YesNoAggregator,
-)
+from textassay.agents.questions import Answerer, YesNoScorer
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     QuotedAnswer,
@@ -28,10 +28,10 @@ from textassay.agents.quoted_answerer import (
     score_quoted,
 )
 from textassay.agents.quotes import quotable
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
-from textassay.methods.method import Models, SourcedOptions, model_for
+from textassay.methods.method import Models, SourcedOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
@@ -92,6 +92,7 @@ class Checklist(PromptMethod):
 
     name = "checklist"
     prompt = "checklist"
+    scale = UNIT
     asks_yes_or_no = True
     Options = ChecklistOptions
     options: ChecklistOptions
@@ -100,8 +101,7 @@ class Checklist(PromptMethod):
         """Find the known questions, and the agent that writes the others."""
         if self.decides:
             if self.options.answers == "quoted":
-                judge = model_for(self.models, self.judge)
-                refuse_written(judge, self.options, self.given, ("answers",))
+                self.refuse_written("answers")
             self.options = self.options.model_copy(update={"answers": "p-yes"})
         self._given, roots = self._find_questions()
         unknown = [root for root in roots if root.id not in self._given]
@@ -115,6 +115,9 @@ class Checklist(PromptMethod):
         self._question_counts = self.options.question_counts(self._task)
         self._ask = self._make_ask()
         self._sign()
+        if self._reads_choices:
+            self.answerer = Answerer(self._ask)
+            self._scorer = YesNoScorer(self.answerer, self.signature)
 
     def _find_questions(self) -> tuple[dict[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
         """Return the questions known before the run, by id of their aspect, and all aspects."""
@@ -141,20 +144,15 @@ class Checklist(PromptMethod):
             raise ConfigurationError(
                 "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
             )
-        if self.decides:
-            return self.ask("typed_yes_no", layout="shared-prefix")
-        return self.ask("decomp_eval")
+        return self.ask_yes_or_no("decomp_eval")
 
     def _sign(self) -> None:
-        """Set the digest of the prompts and the signature."""
         ask, options = self._ask, self.options
         writer = self._writer.digest if self._writing else ""
-        self.prompt_digest = ask.digest(
-            ask.layout, options.pattern, self._task.digest, self.locked, (writer, self._required)
-        )
-        self.signature = ask.signature(
-            self.name,
-            self.prompt_digest,
+        words = (options.pattern, self._task.digest, self.locked, (writer, self._required))
+        self.sign(
+            ask,
+            (ask.layout, *words),
             answers=options.answers,
             how="auto" if self._reads_choices else False,
             questions="rubric" if self.reads_rubrics else self.locked or "model",
@@ -207,18 +205,7 @@ class Checklist(PromptMethod):
                 Node("answers", answerer, example=example, question=question),
                 Node(output, self._check, example=example, answer=each("answers")),
             ]
-        self._prepared = SentenceQuestions(
-            self._ask.template, decompose=False, delimited=not self.decides
-        )
-        self.answerer = Answerer(self._ask)
-        answers = AnswersInOrder(self.answerer, "independent")
-        question_set = each("question_sets")
-        return [
-            Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", answers, question_set=question_set),
-            Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
-                 question_set=question_set, replies=each("answers")),
-        ]  # fmt: skip
+        return [Node(output, self._answer_by_probability, example=example, question=question)]
 
     async def _criteria(self, example: Example) -> tuple[Aspect, ...]:
         """Return the criteria of a row's rubric as questions."""
@@ -274,14 +261,12 @@ class Checklist(PromptMethod):
         total = RubricTotal(signature, self._required, self.options.total)
         return await total(example, aspect, verdicts)
 
-    async def _question_set_of(self, example: Example, question: Aspect) -> QuestionSet:
+    async def _answer_by_probability(self, example: Example, question: Aspect) -> Score:
         words = question_of(question)
         if self.reads_rubrics:
             words = f"Does this {self._task.output_name.lower()} meet the criterion: {words}"
-        question_text = self.options.pattern.replace("{question}", words)
-        return await self._prepared(
-            example, question.model_copy(update={"question": question_text})
-        )
+        text = self.options.pattern.replace("{question}", words)
+        return await self._scorer(example, question.model_copy(update={"question": text}))
 
     async def _questions(self, aspect: Aspect) -> Decomposition:
         """Return the questions on an aspect, written once per run if no file has them."""
@@ -352,17 +337,15 @@ class Checklist(PromptMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The chosen aspects, or with `output=questions` every question, on the scale of P(yes)."""
+        """The chosen aspects, or with `output=questions` every question."""
         if self.options.output == "questions":
             return tuple(question for items in self._given.values() for question in items)
-        return tuple(map(with_unit_scale, super().aspects))
+        return super().aspects
 
     @property
     def how(self) -> How:
         """`fused`; for single questions `text`, or how P(yes) is obtained."""
-        if self.options.output == "aspects":
-            return "fused"
-        return self.answerer.how if self.answerer else "text"
+        return "fused" if self.options.output == "aspects" else super().how
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions known before the run."""

@@ -16,19 +16,17 @@ from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
-    AnswersInOrder,
     QuestionForm,
     QuestionSet,
-    SentenceQuestions,
-    YesNoAggregator,
+    YesNoScorer,
     fill_placeholders,
 )
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_quoted
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
-from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
-from textassay.methods.method import SourcedOptions, model_for
+from textassay.methods.judging import PromptMethod, ask_to_write
+from textassay.methods.method import SourcedOptions
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
@@ -111,7 +109,7 @@ class ClaimCheck(PromptMethod):
             self._quoter = QuotedAnswerer(asks[0], options.parse_retries)
             self._verify = self._verify_by_quotation
         else:
-            asks.append(self.ask("typed_yes_no" if self.decides else "decomp_eval"))
+            asks.append(self.ask_yes_or_no("decomp_eval"))
             self.answerer = Answerer(asks[0])
             self._verify = self._ask_yes_or_no
         if isinstance(self._splitter, ClaimSplitter):
@@ -214,8 +212,7 @@ class ClaimCheck(PromptMethod):
         if self.tools:
             return self.tools[0].name
         if self.options.verify == "quoted":
-            judge = model_for(self.models, self.judge)
-            refuse_written(judge, self.options, self.given, ("verify",))
+            self.refuse_written("verify")
         return "typed" if self.decides else self.options.verify
 
     @property
@@ -283,18 +280,16 @@ class ClaimCheck(PromptMethod):
         A decision model gets all claims of an output with the whole source in one request; any
         other model gets one request for each claim, in place of the output.
         """
-        task, answerer = self._task, self.answerer
-        assert answerer  # otherwise claims are verified in another way
+        task = self._task
+        assert self.answerer  # otherwise claims are verified in another way
+        scorer = YesNoScorer(self.answerer, self.signature)
         words = {"{output}": task.output_name.lower(), "{source}": task.source_name.lower()}
         question = fill_placeholders(self.options.pattern, words)
         aspect = ASPECT.model_copy(update={"question": question})
         if self.decides:
             question_set = self._beside_source(example, claim, question)
-        else:
-            prepare = SentenceQuestions(answerer.ask.template, decompose=False)
-            question_set = await prepare(self._near(example, claim), aspect)
-        replies = await AnswersInOrder(answerer, "independent")(question_set)
-        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
+            return await scorer.answer(example, aspect, question_set)
+        return await scorer(self._near(example, claim), aspect)
 
     def _beside_source(self, example: Example, claim: str, question: str) -> QuestionSet:
         prepared, task = self.profile.prepare(example, self._task), self._task
@@ -393,9 +388,9 @@ class ClaimSplitter:
         answer = await self.ask.until_usable(
             self.ask.render(self.ask.prepare(alone), count=count),
             _read,
-            lambda answer: None if answer.read[0] is not None else "NoClaimList",
             remind_of("list"),
             retries=self.retries,
+            problem=lambda answer: None if answer.read[0] is not None else "NoClaimList",
             # a short sentence for each claim, and some words around the list
             max_tokens=100 + count * 40,
             dry_run_answer=_dry_run_answer(example, count),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from textassay.agents.typed_questions import QuestionScorer
-from textassay.methods.judging import ALL_ASPECTS, ScoringMethod
-from textassay.runtime.graph import Node
+from textassay.methods.judging import ScoringMethod
 
 
 class Decide(ScoringMethod):
@@ -24,10 +23,6 @@ class Decide(ScoringMethod):
     name = "decide"
     prompt = "typed_rating"
     labels_prompt = "typed_label"
-
-    def nodes(self) -> list[Node]:
-        """Ask about every aspect."""
-        return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
 
     @cached_property
     def scorer(self) -> QuestionScorer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from textassay.agents.aggregation import UNIT
 from textassay.agents.ask import ProbabilityReading
 from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import (
@@ -15,13 +16,12 @@ from textassay.agents.questions import (
     SentenceQuestions,
     YesNoAggregator,
 )
-from textassay.methods.judging import PER_ASPECT, PromptMethod, refuse_written
+from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_as
-from textassay.methods.method import PromptOptions, model_for
+from textassay.methods.method import PromptOptions
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import Aspect, How
 from textassay.tools.text import DEFAULT_SPLITTER, NltkSplitter
 
 
@@ -87,6 +87,7 @@ class DecompEval(PromptMethod):
     name = "decomp-eval"
     prompt = "decomp_eval"
     judge = "answerer"
+    scale = UNIT
     asks_yes_or_no = True
     Options = DecompEvalOptions
     options: DecompEvalOptions
@@ -101,14 +102,9 @@ class DecompEval(PromptMethod):
                 "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
-        prompting = ("question_first", "reading", "ask", "instruction")
-        refuse_written(model_for(self.models, self.judge), options, self.given, prompting)
+        self.refuse_written("question_first", "reading", "ask", "instruction")
         alone = not self.decides and self._alone(book)
-        ask = (
-            self.ask("typed_yes_no", layout="shared-prefix")
-            if self.decides
-            else self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
-        )
+        ask = self.ask_yes_or_no(profile=self.profile.model_copy(update={"ask": options.ask}))
         self.questions = SentenceQuestions(
             ask.template,
             book,
@@ -125,10 +121,9 @@ class DecompEval(PromptMethod):
         )
         self.chain = self._find_chain()
         shape = (options.instruction, options.subquestions, options.question_first)
-        self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
-        self.signature = ask.signature(
-            self.name,
-            self.prompt_digest,
+        self.sign(
+            ask,
+            (ask.layout, *shape, book_digest, task.digest),
             ask=False if self.decides else options.ask,
             how=options.reading,
             order=False if self._order == "chain" else self._order,
@@ -173,11 +168,6 @@ class DecompEval(PromptMethod):
             return "independent"
         return "parallel" if self.options.subquestions == "parallel" else "chain"
 
-    @property
-    def how(self) -> How:
-        """How P(yes) is obtained, as far as it is known."""
-        return self.answerer.how
-
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
         answers = AnswersInOrder(self.answerer, self._order)
@@ -188,11 +178,6 @@ class DecompEval(PromptMethod):
             Node("scores", aggregate, **PER_ASPECT, question_set=question_set,
                  replies=each("answers")),
         ]  # fmt: skip
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects, each on the scale of P(yes)."""
-        return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in super().aspects)
 
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:

@@ -26,8 +26,8 @@ from textassay.agents.fusion import (
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, refuse_written
-from textassay.methods.library import plans, profiles
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.library import plans
 from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.sharing import once
@@ -139,16 +139,11 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write ratings of several aspects."""
         options = self.options
         if self.decides:
-            names = ("n", "temperature", "seed", "max_tokens", "parse_retries")
-            refuse_written(model_for(self.models, self.judge), options, self.given, names)
+            self.refuse_written("n", "temperature", "seed", "max_tokens", "parse_retries")
             return
         if options.fusion == "llm":
-            profiles.require_generation(
-                "ratings of several aspects in one answer",
-                "use fusion=avg or llmsel",
-                options.profile,
-                self.models,
-                "scorer",
+            self.require_writing(
+                "ratings of several aspects in one answer", "use fusion=avg or llmsel"
             )
         if self.profile.printed and options.fusion == "llm" and options.plan not in PLANS:
             raise ConfigurationError(

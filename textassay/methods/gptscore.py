@@ -107,6 +107,7 @@ class GPTScore(PromptMethod):
     shows_references = False
     prompt = "gptscore"
     how: How = "loglikelihood"
+    has_scale = False
     shows_images = False
     no_decisions = "it sends no log-probabilities of given texts; take decide"
     Options = GPTScoreOptions
@@ -146,13 +147,11 @@ class GPTScore(PromptMethod):
         self._sign(ask, scored, variants, _counts(self._task.aspects, demonstrations))
 
     def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
-        """Set the digest of the prompts and the signature."""
         options = self.options
         drawn = () if options.seed is None else (options.seed,)
-        self.prompt_digest = ask.digest(ask.layout, *variants, *drawn)
-        self.signature = ask.signature(
-            self.name,
-            self.prompt_digest,
+        self.sign(
+            ask,
+            (ask.layout, *variants, *drawn),
             how=self.how,
             scored=scored,
             weights=options.weights,
@@ -202,11 +201,6 @@ class GPTScore(PromptMethod):
                 "options={'scored': 'output'}"
             )
         return scored
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest; the aspects' scale is not used."""
-        facts = super().describe()
-        return facts | {"aspects": [{**aspect, "scale": None} for aspect in facts["aspects"]]}
 
 
 def read_protocols() -> tuple[Protocols, Qualities, str]:

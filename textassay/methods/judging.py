@@ -1,6 +1,7 @@
 """Bases of the methods that judge a task's aspects by prompts.
 
-A method consists of its options, its prompt and its nodes.
+`PromptMethod` is for any graph, `RatingMethod` for ratings; `answering.py` has bases for a single
+yes/no question and for answers in any other form.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from textassay.methods.method import (
     Models,
     PromptOptions,
     RatingOptions,
+    SamplingOptions,
     TaskMethod,
     model_for,
     model_or_none,
@@ -122,8 +124,8 @@ def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
 class PromptMethod(TaskMethod, ABC):
     """A method for the aspects of one task.
 
-    A subclass has `nodes`, the last of them `scores`, and `how`. Its `prepare` sets `prompt_digest`
-    and `signature`, unless they are properties.
+    A subclass has a `name`, a `prompt` and `nodes`, the last of them `scores`. The signature
+    follows from the requests that `ask` prepares and from the options, unless `sign` is called.
     """
 
     name: ClassVar[str]
@@ -149,12 +151,18 @@ class PromptMethod(TaskMethod, ABC):
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
-    signature: str
-    """Signature of its scores, such as `Ask.signature` returns."""
-    prompt_digest: str
-    """Hex digits that change with the prompt's words, without the examples' texts."""
     given: frozenset[str]
     """Names of the options that the user gave, without the profile's defaults."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" not in vars(cls):  # a base of methods
+            return
+        members = {name: getattr(cls, name, None) for name in dir(cls)}
+        lacks = [n for n, one in members.items() if getattr(one, "__isabstractmethod__", False)]
+        lacks += [] if "prompt" in members else ["prompt"]
+        if lacks:
+            raise TypeError(f"the method {cls.name!r} is incomplete: define {', '.join(lacks)}")
 
     def __init__(
         self, models: Models, task: Task, options: Any = None, *, tools: Sequence[Tool] = ()
@@ -171,6 +179,7 @@ class PromptMethod(TaskMethod, ABC):
             ConfigurationError: Options, profile, models and task do not fit together.
         """
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
+        self._asks: list[Ask] = []
         if self.no_decisions and self.decides:
             judge = model_for(models, self.judge).name
             raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
@@ -274,19 +283,76 @@ class PromptMethod(TaskMethod, ABC):
         Raises:
             ConfigurationError: There is no model for the role.
         """
-        own = None if prompt else self.options.prompt
-        return Ask(
-            model_for(self.models, self.judge),
-            own or self.profile.prompt(prompt or self.prompt),
-            self._task,
-            **{
-                "layout": self.options.prompt_layout,
-                "seed": getattr(self.options, "seed", None),
-                "required": self.options.explicit_sampling,
-                "profile": self.profile,
-                **fields,
-            },
-        )
+        users = "" if prompt else self.options.prompt
+        fields = {
+            "layout": self.options.prompt_layout,
+            "seed": getattr(self.options, "seed", None),
+            "required": self.options.explicit_sampling,
+            "profile": self.profile,
+        } | fields
+        words = users or self.profile.prompt(prompt or self.prompt)
+        ask = Ask(model_for(self.models, self.judge), words, self._task, **fields)
+        self._asks.append(ask)
+        return ask
+
+    def ask_yes_or_no(self, prompt: str = "", **fields: Any) -> Ask:
+        """Return the `Ask` for yes/no questions, see `ask`; a decision model gets them typed."""
+        if self.decides:
+            return self.ask("typed_yes_no", layout="shared-prefix")
+        return self.ask(prompt, **fields)
+
+    def refuse_written(self, *names: str) -> None:
+        """Refuse options for written answers if the judge is a decision model."""
+        refuse_written(model_for(self.models, self.judge), self.options, self.given, names)
+
+    def require_writing(self, what: str, instead: str) -> None:
+        """Refuse a judge whose profile says that it cannot write, see `require_generation`."""
+        profiles.require_generation(what, instead, self.options.profile, self.models, self.judge)
+
+    @property
+    def variant(self) -> object:
+        """Further facts that distinguish scores, such as the tree of criteria; by default empty."""
+        return ""
+
+    @cached_property
+    def prompt_digest(self) -> str:
+        """Hex digits that change with the words of prompts and task, not with examples."""
+        if not self._asks:
+            raise TypeError(f"the method {self.name!r} prepares no request by `ask`: call `sign`")
+        first, *others = self._asks
+        also = tuple(ask.prompt for ask in others)
+        return first.digest(first.layout, self._task.digest, self.variant, also=also)
+
+    @cached_property
+    def signature(self) -> str:
+        """Signature of its scores: method, model, words, options and version."""
+        shared = {*PromptOptions.model_fields, *SamplingOptions.model_fields, "n"}
+        changed = self.options.model_dump(mode="json", exclude=shared, exclude_defaults=True)
+        options = {name: str(value) for name, value in changed.items()}
+        how, digest = "auto" if self.answerer else self.how, self.prompt_digest
+        ask = self._asks[0]
+        return ask.signature(self.name, digest, how=how, **options, **ask.sampling)
+
+    def sign(
+        self, ask: Ask, words: Iterable[object], /, *, also: tuple[str, ...] = (), **facts: object
+    ) -> None:
+        """Set the digest of the prompts and the signature.
+
+        Args:
+            ask: The main request.
+            words: What changes the digest, besides the prompt, such as the task's digest.
+            also: Further prompts.
+            facts: Facts in the signature, see `Ask.signature`.
+        """
+        self.prompt_digest = ask.digest(*words, also=also)
+        self.signature = ask.signature(self.name, self.prompt_digest, **facts)
+
+    @property
+    def how(self) -> How:
+        """How scores are obtained, as far as it is known."""
+        if self.answerer:
+            return self.answerer.how
+        return "decision" if self.decides else "text"
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -325,8 +391,14 @@ class ScoringMethod(PromptMethod):
     def scorer(self) -> AspectScorer:
         """The judge."""
 
+    def nodes(self) -> Sequence[Node]:
+        """Score every aspect."""
+        if isinstance(self.scorer, QuestionScorer):  # one request, and one call
+            return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
+        return [Node("scores", self.scorer, **PER_ASPECT)]
+
     @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+    def prompt_digest(self) -> str:
         """Prompt digest of the judge."""
         return self.scorer.prompt_digest
 
@@ -335,8 +407,8 @@ class ScoringMethod(PromptMethod):
         """How the judge's values are obtained, as far as it is known."""
         return self.scorer.how_now
 
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+    @cached_property
+    def signature(self) -> str:
         """Signature of the judge, which does not change with the first answer."""
         return self.scorer.signature_as("fused") if self.how == "fused" else self.scorer.signature
 
@@ -371,16 +443,12 @@ class RatingMethod(ScoringMethod):
         """`text`, or `sampled` for `n` above 1; methods with log-probabilities override it."""
         return self.options.how
 
-    @property
-    def variant(self) -> str:
-        """Further facts that distinguish scores, such as the tree of criteria; by default empty."""
-        return ""
-
     @cached_property
     def scorer(self) -> AspectScorer:
         """The method's judge."""
+        variant = str(self.variant)
         return self.scorer_for(
-            self.models, self._task, self.options, how=self.how_read, variant=self.variant
+            self.models, self._task, self.options, how=self.how_read, variant=variant
         )
 
     @classmethod

@@ -173,8 +173,8 @@ class Jury(RatingMethod):
         rules = dict.fromkeys(self._combines_by(aspect) for aspect in self._task.aspects)
         return f"{'+'.join(rules)}|{self.options.output}"
 
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+    @cached_property
+    def signature(self) -> str:
         """Signature of the first juror, with the names and prompt digests of all."""
         first = self._jurors[0]
         own = first.signature_as(self.how)

@@ -5,9 +5,7 @@ A judge gives one rating, or several samples.
 
 from __future__ import annotations
 
-from textassay.agents.typed_questions import QuestionScorer
-from textassay.methods.judging import ALL_ASPECTS, PER_ASPECT, RatingMethod
-from textassay.runtime.graph import Node
+from textassay.methods.judging import RatingMethod
 
 
 class LLMScore(RatingMethod):
@@ -27,12 +25,6 @@ class LLMScore(RatingMethod):
     name = "llm-score"
     prompt = "llm_score"
     labels_prompt = "llm_score_labels"
-
-    def nodes(self) -> list[Node]:
-        """Rate every aspect."""
-        if isinstance(self.scorer, QuestionScorer):  # one request, and one call
-            return [Node("scores", self.scorer.score_all, **ALL_ASPECTS)]
-        return [Node("scores", self.scorer, **PER_ASPECT)]
 
 
 class LLMScoreCoT(LLMScore):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
@@ -16,7 +16,7 @@ from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.values import RatingForm
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
-from textassay.runtime.messages import Aspect, How, Message
+from textassay.runtime.messages import Aspect, How, Message, Scale
 from textassay.runtime.model import Model
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Traits:
     """Raises `ConfigurationError` for data that it cannot judge, before the first request."""
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Required fields of an example, by aspect name."""
+    has_scale: bool = True
+    """Whether values have a scale; counts and log-probabilities have none."""
 
 
 def traits_of(method: object) -> Traits:
@@ -104,6 +106,9 @@ class TaskMethod:
 
     _task: Task
     shows_source: bool = True
+    has_scale: bool = True
+    scale: ClassVar[Scale | tuple[()]] = ()
+    """Scale of all values, if it is not the aspect's own."""
 
     @property
     def traits(self) -> Traits:
@@ -125,15 +130,17 @@ class TaskMethod:
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
+        """The task's chosen aspects, on the scale of the values."""
+        aspects, scale = self._task.aspects, self.scale
+        return tuple(a.model_copy(update={"scale": scale}) for a in aspects) if scale else aspects
 
     def describe_task(self) -> dict[str, Any]:
         """Return task and aspects as JSON values."""
         return {
             "task": {"name": self._task.name, "digest": self._task.digest},
             "aspects": [
-                {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better}
+                {"name": a.label, "scale": list(a.scale) if self.has_scale else None}
+                | {"higher_is_better": a.higher_is_better}
                 | ({"labels": list(a.labels), "ordered": a.ordered} if a.labels else {})
                 | ({"member": a.name, "member_of": a.member_of} if a.member_of else {})
                 for a in self.aspects

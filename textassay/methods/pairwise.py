@@ -6,10 +6,10 @@ import math
 from typing import Any, Literal
 
 from textassay.agents.aggregation import UNIT, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of
+from textassay.agents.ask import Ask, refuse_filtered, remind_of, score_read
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.choices import parse_choice
-from textassay.agents.reading.outcomes import MAX_QUOTED, NoRating
+from textassay.agents.reading.outcomes import NoRating
 from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions, model_for
@@ -17,8 +17,8 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, constant, each
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score
-from textassay.runtime.model import Sample, thought_note
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score
+from textassay.runtime.model import Sample
 from textassay.runtime.questions import Question
 
 TextOrder = Literal["forth", "back"]
@@ -63,18 +63,14 @@ class Pairwise(PromptMethod):
         self._batcher = QuestionBatcher(model_for(self.models, self.judge))
         if self.decides:
             self._ask = self.ask("typed_comparison")
-            sampling: dict[str, object] = {"how": "auto"}
+            sampling: dict[str, Any] = {"how": "auto"}
         else:
             # a reason in one sentence, and a letter
             room = options.max_tokens or 512
             self._ask = self.ask(temperature=options.temperature or 0.0, max_tokens=room)
             sampling = self._ask.sampling
-        self.prompt_digest = self._ask.digest(
-            options.prompt_layout, options.ties, self._task.digest
-        )
-        self.signature = self._ask.signature(
-            self.name, self.prompt_digest, orders=options.orders, ties=options.ties, **sampling
-        )
+        words = (options.prompt_layout, options.ties, self._task.digest)
+        self.sign(self._ask, words, orders=options.orders, ties=options.ties, **sampling)
 
     def describe_task(self) -> dict[str, Any]:
         """Return task and aspects, with `higher_is_better`, since a high score prefers `output`."""
@@ -120,7 +116,6 @@ class Pairwise(PromptMethod):
         answer = await self._ask.until_usable(
             Prompt(messages, example.source, example.images),
             self._read,
-            _problem,
             remind_of("letters", ("A", "B", "C") if self.options.ties else ("A", "B")),
             retries=self.options.parse_retries,
             dry_run_answer=(
@@ -128,13 +123,7 @@ class Pairwise(PromptMethod):
                 " follow.\nAnswer: A"
             ),
         )
-        reply, rating = answer.text, _rating_of(answer)
-        about |= {"explanation": reply or None, "usage": answer.usage}
-        about["evidence"] = thought_note(answer.samples)
-        if isinstance(rating, NoRating):
-            quoted = f"; the judge said: {reply[:MAX_QUOTED]!r}" if reply else ""
-            return Score.unscored(rating.reason, rating.message + quoted, **about)
-        return Score(value=rating, **about)
+        return score_read(answer, **about)
 
     def _read(self, sample: Sample) -> float | NoRating:
         rating = parse_choice(sample.text, ties=self.options.ties)
@@ -217,11 +206,6 @@ class Pairwise(PromptMethod):
                 "pair=system"
             )
 
-    @property
-    def how(self) -> How:
-        """`text`: the judge writes its choice; `decision` if it is a decision model."""
-        return "decision" if self.decides else "text"
-
 
 def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:
     """Return the texts of a comparison's prompt, the two compared ones last."""
@@ -242,17 +226,6 @@ def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[Labele
 def other_output(example: Example) -> str:
     """Return the second text of a comparison, or an empty string."""
     return str(example.meta.get(OTHER_OUTPUT) or "")
-
-
-def _rating_of(answer: Parsed[float | NoRating]) -> float | NoRating:
-    if answer.cut and not isinstance(answer.read[0], NoRating):
-        return NoRating("NoScoreFound", "the answer was cut before its end; raise max_tokens")
-    return answer.read[0]
-
-
-def _problem(answer: Parsed[float | NoRating]) -> str | None:
-    rating = _rating_of(answer)
-    return rating.reason if isinstance(rating, NoRating) else None
 
 
 def _in_words(order: TextOrder, value: float) -> str:

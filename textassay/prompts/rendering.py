@@ -122,7 +122,7 @@ def files(name: str) -> dict[str, str]:
     Raises:
         PromptFault: One of them is missing or not a valid template.
     """
-    sources = {name: _source(name)}
+    sources = {name: source(name)}
     for part in filter(None, meta.find_referenced_templates(_parse(name))):
         # as in the loader, a part beside the file takes precedence over the package's
         beside = _path(name).with_name(part)
@@ -148,7 +148,12 @@ def _path(name: str) -> Path:
 
 
 @cache
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """Return the text of a prompt's file.
+
+    Raises:
+        PromptFault: The file is missing or cannot be read.
+    """
     try:
         return _path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -164,7 +169,7 @@ def _source(name: str) -> str:
 def _parse(name: str) -> nodes.Template:
     """Return a prompt's file as a tree, cached, since parsing takes milliseconds."""
     try:
-        return _environment(_path(name).parent).parse(_source(name))
+        return _environment(_path(name).parent).parse(source(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
 
