@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-in
 # Tests start many processes, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser cluster
+.PHONY: help demo test test-all methods check pythons wheel extras lint types bench examples lock clean docs browser cluster
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -96,6 +96,10 @@ types: .venv/dev  ## check types, strictly
 
 bench: .venv/dev  ## measure the targets, side by side with bare loops
 	$(BIN)/python -m benchmarks.all
+
+methods: .venv/dev  ## write what follows from the methods: golden requests, rows and sections of the docs
+	$(BIN)/python -m tests.methods.test_golden_requests
+	$(BIN)/python -m scripts.method_pages
 
 examples: .venv/dev  ## run every example
 	$(BIN)/python -m pytest tests/examples

@@ -12,7 +12,6 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Annotated, Any
 
-import textassay.methods as methods
 from examples.mock_server import MockServer
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, rows_of, served, textassay, write_lines
@@ -248,49 +247,6 @@ def test_no_line_of_code_is_too_long_for_the_linter():
     lines = [line for one in BLOCKS if one.language == "python" for line in one.text.splitlines()]
     assert lines
     assert [line for line in lines if len(line) > 100] == []
-
-
-async def test_the_method_passes_its_test(tmp_path, monkeypatch):
-    prompt = tmp_path / "my_score.jinja"
-    prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")
-    method = defined(block("class MyScore"))["MyScore"]
-    # stands for the line in METHODS and for the folder of prompts
-    method.prompt = str(prompt)
-    monkeypatch.setitem(methods.METHODS, method.name, method)
-    await defined(block("async def test_"))["test_the_rating_is_read"]()
-
-
-async def test_the_method_with_answers_of_its_own_scores_them(tmp_path):
-    prompt = tmp_path / "yes_share.jinja"
-    prompt.write_text("{% include '_material.jinja' %}{{ questions | join }}", encoding="utf-8")
-    method = defined(block("class YesShare"))["YesShare"]
-    method.prompt = str(prompt)
-    replies = iter(["1. yes\n2. No.\n3. Yes", "I like it."])
-    task = tasks.load("summarization", ["fluency"])
-    built = method(ScriptedModel(lambda request: next(replies)), task)
-    scores = []
-    for output in ("A cat sat.", "A cat slept.", " "):
-        example = Example(id="x", source="A cat sat on a mat.", output=output)
-        scores += await built.graph.run(Assignment(example=example, aspects=built.aspects))
-    assert [score.value for score in scores] == [2 / 3, None, None]
-    assert [score.outcome for score in scores] == ["scored", "invalid", "abstained"]
-
-
-async def test_the_method_of_two_ratings_averages_them(tmp_path):
-    prompt = tmp_path / "my_score.jinja"
-    prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")
-    method = defined(block("class TwoScore"))["TwoScore"]
-    method.prompt = str(prompt)
-
-    def reply(request):
-        return "Score: 4" if "Which problems" in request.messages[-1].content else "Score: 2"
-
-    built = method(ScriptedModel(reply), tasks.load("summarization", ["fluency"]))
-    example = Example(id="x", source="A cat sat on a mat.", output="A cat sat.")
-    [score] = await built.graph.run(Assignment(example=example, aspects=built.aspects))
-    values = [part["value"] for part in score.evidence]
-    assert (score.value, values, score.how, score.usage.calls) == (3.0, [4.0, 2.0], "fused", 2)
-    assert score.signature == built.signature
 
 
 def test_the_command_names_what_has_no_value(tmp_path, monkeypatch):

@@ -1,16 +1,18 @@
-"""What CONTRIBUTING lists for a built-in tool, backend, task and command.
+"""What CONTRIBUTING lists for a built-in tool, backend, task and command; its methods run.
 
-One message per thing says all that it lacks.
-
-Methods have a test of their own, `tests/methods/test_adding_a_method.py`.
+One message per thing says all that it lacks. What a built-in method lacks is in
+`tests/methods/test_adding_a_method.py`.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import math
 import re
+from collections.abc import Callable
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,13 @@ import pytest
 from typer.main import get_command
 
 import textassay.tools
+from tests.guides.running import blocks_of
+from tests.methods.judging import scores_of
+from tests.test_public_api import check_imports
 from textassay.cli.app import COMMANDS, app
+from textassay.methods import METHODS, build
 from textassay.prompts import TASKS
+from textassay.runtime import Capabilities, Example, ScriptedModel
 from textassay.runtime.backends.by_name import BACKENDS, FORMS
 from textassay.tools import KINDS
 
@@ -183,3 +190,99 @@ def test_a_command_with_json_is_listed_as_such() -> None:
     assert names_with_json("score") == ["score"]
     assert names_with_json("cache") == ["cache info", "cache verify", "cache clear"]
     assert names_with_json("tree") == []
+
+
+BLOCKS = blocks_of(ROOT / "CONTRIBUTING.md")
+RECIPES = ("MyScore", "Publishable", "FaultlessShare", "TwoScore")
+EXAMPLE = Example(id="x", source="A cat sat on a mat.", output="A cat sat. It slept. It woke.")
+
+
+def block(words: str, language: str = "python") -> str:
+    """Return the one block of CONTRIBUTING that has these words."""
+    (found,) = (b.text for b in BLOCKS if b.language == language and words in b.text)
+    return found
+
+
+@pytest.fixture
+def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Returns a function that does what a recipe says: the module, its line, its prompt."""
+
+    def write(name: str, prompt_words: str = "") -> Any:
+        module = tmp_path / f"{name.lower()}.py"
+        module.write_text(block(f"class {name}("), encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        method = getattr(importlib.import_module(module.stem), name)
+        if prompt_words:
+            prompt = tmp_path / f"{method.prompt}.jinja"
+            prompt.write_text(block(prompt_words, "jinja"), encoding="utf-8")
+            method.prompt = str(prompt)
+        monkeypatch.setitem(METHODS, method.name, method)
+        return method
+
+    return write
+
+
+def fluency_of(name: str, judge: ScriptedModel, **options: Any) -> Any:
+    return build(name, judge, task="summarization", aspects=["fluency"], options=options)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_of_a_method_imports_public_names(name: str) -> None:
+    check_imports(block(f"class {name}("), f"CONTRIBUTING, {name}")
+
+
+async def test_the_recipe_of_a_rating_passes_its_test(register) -> None:
+    register("MyScore", "Which problems does")
+    names: dict[str, Any] = {}
+    exec(block("async def test_the_rating_is_read"), names)
+    await names["test_the_rating_is_read"]()
+
+
+async def test_the_recipe_of_a_yes_no_question_gives_its_probability(register) -> None:
+    """By log-probabilities, or by the share of yes among answers; the signature says which."""
+    register("Publishable")
+    shares = {"yes": math.log(0.6), "no": math.log(0.2)}
+    able = Capabilities(choices=True)
+    judge = ScriptedModel([], choices=lambda request: shares, capabilities=able)
+    method = fluency_of("publishable", judge)
+    [score] = await scores_of(method, EXAMPLE)
+    assert score.value == pytest.approx(0.75, abs=1e-6)
+    assert (score.how, score.scale, method.aspects[0].scale) == ("logprob", (0, 1), (0, 1))
+    assert score.signature in method.signatures
+    assert "Is the fluency of this summary good enough to publish it?" in score.evidence[0]["text"]
+    answers = cycle(["Yes.", "No.", "No.", "Yes, it is."])
+    writing = ScriptedModel(lambda request: next(answers))
+    [score] = await scores_of(fluency_of("publishable", writing), EXAMPLE)
+    assert (score.how, score.value, score.samples) == ("sampled", pytest.approx(0.5), 20)
+
+
+async def test_the_recipe_of_another_answer_reads_it_or_asks_again(register) -> None:
+    register("FaultlessShare", "Which of them have a fault")
+    replies = iter(
+        ["Well.", "Faulty: 2", "Faulty: 7", "Faulty: none.", "Eh.", "I cannot judge it."]
+    )
+    judge = ScriptedModel(lambda request: next(replies))
+    method = fluency_of("faultless-share", judge)
+    scores = [(await scores_of(method, EXAMPLE))[0] for _ in range(3)]
+    assert [score.value for score in scores] == [pytest.approx(2 / 3), 1.0, None]
+    assert [score.outcome for score in scores] == ["scored", "scored", "abstained"]
+    assert [piece["problem"] for piece in scores[1].evidence] == ["OffScale"]
+    assert {score.usage.calls for score in scores} == {2}
+    assert "3. It woke." in judge.requests[0].text
+    assert "in the form that I asked for" in judge.requests[1].text
+    [blank] = await scores_of(method, EXAMPLE.model_copy(update={"output": " "}))
+    assert (blank.outcome, blank.error.type, len(judge.requests)) == ("abstained", "EmptyOutput", 6)
+    assert all(score.signature == method.signature for score in (*scores, blank))
+
+
+async def test_the_recipe_of_several_steps_averages_two_ratings(register) -> None:
+    register("TwoScore", "Which problems does")
+
+    def reply(request: Any) -> str:
+        return "Score: 4" if "Which problems" in request.messages[-1].content else "Score: 2"
+
+    method = fluency_of("two-score", ScriptedModel(reply))
+    [score] = await scores_of(method, EXAMPLE)
+    values = [part["value"] for part in score.evidence]
+    assert (score.value, values, score.how, score.usage.calls) == (3.0, [4.0, 2.0], "fused", 2)
+    assert score.signature == method.signature

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.every_method import DATA
 from tests.benchmark_data import FOLDER
-from tests.cli.harness import rows_of, textassay
-from tests.methods.judging import CHOICES
+from tests.cli.harness import rows_of, served, textassay
+from tests.methods.judging import CHOICES, mock_reply
 from tests.methods.test_golden_requests import refused_by_choices
 from textassay.demo import data_file
 from textassay.methods import METHODS
@@ -34,7 +34,7 @@ BY_CHOICES = [name for name in OF_SINGLE_OUTPUTS if name not in refused_by_choic
 HINT = (
     "an answer without a usable rating: _as_asked of examples/mock_replies.py answers in the form"
     ' that a prompt asks for, and a prompt that ends in "?" gets one word; a method that cannot be'
-    " judged from probabilities alone refuses such a judge (profiles.require_generation)"
+    " judged from probabilities alone refuses such a judge (require_writing)"
 )
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
@@ -55,11 +55,12 @@ def judged(data, method, task, run, model, *flags, codes=(0,)):
 
 
 @pytest.mark.parametrize("method", OF_SINGLE_OUTPUTS)
-def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
+def test_over_the_bundled_examples_on_the_server(tmp_path, method):
     """One score for every example and aspect, with a value and a signature of method and model."""
     for task in TASKS:
-        at = ("direct/mock", "--api-base", server.url, "--limit", LIMIT)
-        rows = judged(data_file(task), method, task, tmp_path / task, *at)
+        with served(reply=mock_reply(method)) as server:
+            at = ("direct/mock", "--api-base", server.url, "--limit", LIMIT)
+            rows = judged(data_file(task), method, task, tmp_path / task, *at)
         aspects = {row["aspect"] for row in rows}
         expected = {aspect.name for aspect in tasks.load(task).aspects}
         # claims judges what is about facts
@@ -75,14 +76,16 @@ ALL = {"summarization": 1600, "dialogue": 360}
 
 @pytest.mark.parametrize("task", DATA)
 @pytest.mark.parametrize("method", [*OF_SINGLE_OUTPUTS, None])
-def test_over_rows_of_people(server, tmp_path, method, task):
+def test_over_rows_of_people(tmp_path, method, task):
     """The first of SummEval and Topical-Chat; all on one aspect by one (`None`)."""
     path = FOLDER / DATA[task]
     if not path.exists():
         pytest.skip(f"benchmark data {DATA[task]} not found in {FOLDER}; set TEXTASSAY_DATA")
     some = ("--limit", SOME) if method else ("--aspects", "coherence")
-    at = ("direct/mock", "--api-base", server.url, "--no-cache", *some)
-    rows = judged(path, method or "llm-score", task, tmp_path / "run", *at)
+    method_name = method or "llm-score"
+    with served(reply=mock_reply(method_name)) as server:
+        at = ("direct/mock", "--api-base", server.url, "--no-cache", *some)
+        rows = judged(path, method_name, task, tmp_path / "run", *at)
     assert {row["outcome"] for row in rows} == {"scored"}
     assert sum(row["usage"]["calls"] for row in rows) == server.counters.requests
     assert len({row["id"] for row in rows}) == (SOME if method else ALL[task])

@@ -11,6 +11,7 @@ import pytest
 
 import textassay as package
 from tests.cli.harness import Outcome, rows_of, score, served, textassay, write_lines
+from tests.methods.judging import mock_reply
 from textassay.methods import METHODS
 from textassay.methods.library import tasks
 from textassay.tools import tool
@@ -229,14 +230,15 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "pairwise"])
-def test_no_text_one_word_and_no_end(tmp_path, server, method):
+def test_no_text_one_word_and_no_end(tmp_path, method):
     """No text is abstained on and never sent; one word, marks and half a sentence are judged."""
     rows = [{**TEXT, "id": id_, "output": output} for id_, output in UNUSUAL.items()]
     run, data = tmp_path / "run", write_lines(tmp_path / "data.jsonl", rows)
-    done = textassay(
-        "score", data, "--method", method, "--task", "summarization", "--model", "direct/mock",
-        "--api-base", server.url, "--out", run, "--progress", "none",
-    )  # fmt: skip
+    with served(reply=mock_reply(method)) as server:
+        done = textassay(
+            "score", data, "--method", method, "--task", "summarization", "--model", "direct/mock",
+            "--api-base", server.url, "--out", run, "--progress", "none",
+        )  # fmt: skip
     assert (done.code, "abstained (EmptyOutput x" in done.out) == (1, True), done.err
     expected = {aspect.name for aspect in tasks.load("summarization").aspects}
     if method == "claims":  # judges what is about facts

@@ -30,7 +30,7 @@ ELSEWHERE = {
     ("tasks.md", "console"): "tests/test_docs_examples.py",
     ("tasks.md", "python"): "tests/test_docs_examples.py",
     ("CONTRIBUTING.md", "python"): "tests/test_docs_examples.py",
-    ("CONTRIBUTING.md", "jinja"): "tests/test_docs_examples.py",
+    ("CONTRIBUTING.md", "jinja"): "tests/test_recipes.py",
     ("ci.md", "python"): "tests/gates/test_pytest_plugin.py",
     ("compose.md", "python"): "tests/examples/test_compose.py",
     ("exports.md", "yaml"): "tests/exporting/test_exports.py",

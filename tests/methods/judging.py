@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from textassay.methods import build
+from textassay.methods import METHODS, AnswerMethod, build
 from textassay.runtime.messages import Assignment, Example
 
 CHOICES = str(Path(__file__).parents[2] / "examples" / "profiles" / "choices")
 """A complete profile of a model that only continues text: ratings and answers are choices."""
+
+
+def mock_reply(method: str) -> Any:
+    """Return a mock server's reply to a method: its dry run answer if only the method reads it."""
+    kind = METHODS[method]
+    own = issubclass(kind, AnswerMethod)
+    return (lambda body, draw: kind.dry_run_answer) if own else "score"
 
 
 async def scores_of(method: Any, example: Example) -> Any:

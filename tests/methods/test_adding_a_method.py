@@ -1,29 +1,36 @@
-"""What a built-in method consists of, as CONTRIBUTING lists it: one message says all that is
-missing."""
+"""What a built-in method consists of, as CONTRIBUTING lists it: one message names all that is
+missing; `make methods` writes what follows from the class."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import shlex
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.method_pages import complete, read_pages
 from textassay import ScriptedModel
-from textassay.agents.prompt_template import IN_SENTENCES
 from textassay.cli.flags import read_models, read_set
-from textassay.methods import METHODS, PromptMethod, build
+from textassay.methods import (
+    METHODS,
+    AnswerMethod,
+    PromptMethod,
+    RatingMethod,
+    SamplingOptions,
+    YesNoMethod,
+    build,
+    tasks,
+)
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
-from textassay.runtime.model import Capabilities
+from textassay.methods.pairwise import Pairwise
+from textassay.runtime import Capabilities, Example, Node, Score
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = ROOT / "textassay" / "prompts"
-TABLES = ("On the command line and in Python", "What each costs")
-"""Sections of docs/methods.md whose tables have a row for each method."""
 
 
 def text(path: str) -> str:
@@ -54,19 +61,10 @@ def unlisted(method: Any) -> list[str]:
     return [name for name in own if f"`{name}`" not in section and f"{name}=" not in section]
 
 
-def knows_sentences(name: str, known: Collection[str] = IN_SENTENCES) -> bool:
-    """Return whether a prompt that names its aspect inside a sentence is known to do so."""
-    prompt = PROMPTS / f"{name}.jinja"
-    words = prompt.read_text("utf-8") if prompt.is_file() else ""
-    return name in known or not re.search(r"[a-z] \{\{ aspect\.name \}\}", words)
-
-
 def missing(method: Any) -> list[str]:
     """Return what a method lacks, each a file with what belongs there."""
     name, prompt = method.name, PROMPTS / f"{method.prompt}.jinja"
-    docs, story = text("docs/methods.md"), inspect.getdoc(method) or ""
-    table, costs = (docs.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in TABLES)
-    row = f"\n| `{name}` |"
+    story = inspect.getdoc(method) or ""
     source = Path(inspect.getfile(method))
     source = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
     tests = [p for p in (ROOT / "tests/methods").glob("test_*.py") if p.name != Path(__file__).name]
@@ -78,23 +76,9 @@ def missing(method: Any) -> list[str]:
         f"textassay/prompts/{prompt.name}: a first line {{# paper and section, or ours #}}": (
             prompt.is_file() and prompt.read_text(encoding="utf-8").startswith("{#")
         ),
-        f"textassay/agents/prompt_template.py: {method.prompt!r} in IN_SENTENCES": knows_sentences(
-            method.prompt
-        ),
         "textassay/methods/by_name.py: a line in METHODS": METHODS.get(name) is method,
-        f"docs/methods.md: a section that names `{name}`": bool(
-            re.search(rf"(?m)^#+ .*`{re.escape(name)}`", docs)
-        ),
-        f"docs/methods.md: the options {unlisted(method)} in that section": not unlisted(method),
-        f"docs/methods.md: the row of `{name}` under {TABLES[0]!r}": row in table,
-        f"docs/methods.md: the row of `{name}` under {TABLES[1]!r} (python -m "
-        "benchmarks.method_costs)": row in costs,
-        f"docs/decision-models.md: `{name}` in the table under 'Methods'": bool(
-            re.search(rf"(?m)^\| .*`{re.escape(name)}`", text("docs/decision-models.md"))
-        ),
-        f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
-        "tests/methods/golden_requests.json: its requests (python "
-        "tests/methods/test_golden_requests.py)": (
+        f"docs/methods.md: the options {unlisted(method)} in its section": not unlisted(method),
+        "tests/methods/golden_requests.json: its requests (make methods)": (
             f'"{name} scripted' in text("tests/methods/golden_requests.json")
         ),
         f"tests/methods/: a test that names {name!r}": any(
@@ -114,11 +98,41 @@ def test_a_built_in_method_is_complete(name: str) -> None:
         pytest.fail(f"the method {name!r} lacks {len(lacks)} things:\n{listed}", pytrace=False)
 
 
-def test_every_method_has_its_section() -> None:
-    """By name, in the order of their names."""
+def test_the_pages_name_every_method() -> None:
+    pages = read_pages()
+    behind = [page for page, words in complete(pages).items() if words != pages[page]]
+    assert not behind, f"run make methods, which adds the methods that are missing in {behind}"
     lines = text("docs/methods.md").splitlines()
     sections = [line.removeprefix("## ").strip("`") for line in lines if line.startswith("## `")]
     assert sections == sorted(METHODS)
+
+
+def test_a_new_method_gets_its_rows_and_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of names; a second call changes nothing."""
+
+    class Lucid(YesNoMethod):
+        """P(yes) to a question; ours."""
+
+        name = "zz-lucid"
+
+    class Quoting(Pairwise):
+        """Compares quotations; ours."""
+
+        name = "zz-quoting"
+        no_decisions = "it writes"
+
+    monkeypatch.setitem(METHODS, "zz-lucid", Lucid)
+    monkeypatch.setitem(METHODS, "zz-quoting", Quoting)
+    pages = complete(read_pages())
+    assert complete(pages) == pages
+    readme, guide, decisions = pages.values()
+    assert "`zz-lucid`, `zz-quoting` ([methods](docs/methods.md))." in " ".join(readme.split())
+    assert "\n## `zz-lucid`\n\nP(yes) to a question; ours.\n\n## `zz-quoting`\n" in guide
+    assert "\n## `zz-quoting`\n\nCompares quotations; ours.\n\n## Your own method\n" in guide
+    row = '| `zz-lucid` | `--method zz-lucid` | `method="zz-lucid"` |\n'
+    assert row + "| `zz-quoting` |" in guide
+    assert "\n| `zz-lucid` | yes/no for each aspect | 1 | - |\n" in decisions
+    assert "\n| `zz-quoting` | - | - | refused: it writes |\n" in decisions
 
 
 def test_every_method_in_a_file_is_registered() -> None:
@@ -133,24 +147,83 @@ def test_every_method_in_a_file_is_registered() -> None:
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
     """A class by itself: each place that remains is named."""
 
-    class Nothing(PromptMethod):
+    class Nothing(RatingMethod):
         name = "nothing"
         prompt = "nothing"
-        Options = CheckedOptions
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "by_name.py", "methods.md", "decision-models.md",
-        "README.md", "golden_requests.json", "methods",
+        Path(__file__).name, "nothing.jinja", "by_name.py", "golden_requests.json", "methods",
     }  # fmt: skip
 
 
-def test_a_prompt_that_names_its_aspect_inside_a_sentence_is_registered() -> None:
-    """An aspect called `overall` would not be a noun there; a heading names any."""
-    assert [prompt for prompt in IN_SENTENCES if not (PROMPTS / f"{prompt}.jinja").is_file()] == []
-    files = (path.stem for path in PROMPTS.glob("[!_]*.jinja"))
-    assert [name for name in files if not knows_sentences(name)] == []
-    assert (knows_sentences("llm_score", ()), knows_sentences("g_eval", ())) == (False, True)
+def test_a_class_that_lacks_a_member_names_it() -> None:
+    """When it is defined, rather than at its first score."""
+    with pytest.raises(TypeError, match="the method 'unread' is incomplete: define read, prompt"):
+
+        class Unread(AnswerMethod):
+            name = "unread"
+
+    with pytest.raises(TypeError, match="the method 'bare' is incomplete: define nodes"):
+
+        class Bare(PromptMethod):
+            name = "bare"
+            prompt = "llm_score"
+
+
+def test_a_question_that_names_no_aspect_is_refused() -> None:
+    """Its scores on all aspects would be equal."""
+    with pytest.raises(
+        TypeError, match=r"Same.question is the same for all aspects: name {aspect}"
+    ):
+
+        class Same(YesNoMethod):
+            name = "same"
+            question = "Is it good?"
+
+
+def test_a_method_without_a_request_says_how_to_sign() -> None:
+
+    class Constant(PromptMethod):
+        name = "constant"
+        prompt = "llm_score"
+
+        def nodes(self):
+            return [Node("scores", no_scores, example="input.example")]
+
+    built = Constant(ScriptedModel([]), tasks.load("summarization", ["fluency"]))
+    with pytest.raises(TypeError, match=r"'constant' prepares no request by `ask`: call `sign`"):
+        built.describe()
+
+
+async def no_scores(example: Example) -> list[Score]:
+    return []
+
+
+async def test_an_option_that_is_set_is_in_the_signature() -> None:
+    """Options of a method need no further code; sampling and prompts have their own places."""
+
+    class Options(SamplingOptions):
+        strict: bool = True
+        top: int = 3
+
+    class Strict(AnswerMethod):
+        name = "strict"
+        prompt = "llm_score"
+
+        def read(self, answer, example):
+            return 1.0
+
+    Strict.Options = Options
+    task = tasks.load("summarization", ["fluency"])
+
+    def facts_with(**options):
+        built = Strict(ScriptedModel([]), task, Options(**options))
+        return built.signature.partition("|layout:paper|")[2].rpartition("|v:")[0]
+
+    assert facts_with() == "how:text|n:1|temp:0|seed:-"
+    assert facts_with(strict=False, seed=7) == "how:text|strict:False|n:1|temp:0|seed:7"
+    assert facts_with(top=5, parse_retries=0) == "how:text|top:5|n:1|temp:0|seed:-"
 
 
 ROWS = re.findall(

@@ -15,7 +15,7 @@ from benchmarks.method_costs import COMMAND, TOOLS, cost_of, dry_run, judged, ta
 from examples.mock_replies import reply_to
 from examples.mock_server import MockServer, prompt_of
 from tests.dry_answers import DryAnswers
-from tests.methods.judging import scores_of
+from tests.methods.judging import mock_reply, scores_of
 from tests.pictures import png_uri
 from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS, build
@@ -58,7 +58,7 @@ async def test_a_dry_run_foretells_what_the_server_receives(method, task, mock_s
     """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
     examples, tools = judged(method, task, SOME), TOOLS.get(method, ())
     foretold = await dry_run(examples, method, task, tools=tools)
-    server = await mock_server()
+    server = await mock_server(reply=mock_reply(method))
     heard = Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         run = await textassay.evaluate(examples, method=method, task=task, model=model, tools=tools)
@@ -77,7 +77,7 @@ async def test_a_dry_run_foretells_what_the_server_receives(method, task, mock_s
 async def test_the_docs_have_what_an_example_costs(method):
     """Their row is the one that the command prints, over all examples of a task."""
     row = table_of([await cost_of(method, "summarization")]).splitlines()[-1]
-    assert row in DOCS, f"docs/methods.md is behind; run {COMMAND}"
+    assert row in DOCS, "docs/methods.md is behind; run make methods"
     assert COMMAND in DOCS
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from textassay.agents.aggregation import EMPTY, UNIT, common_fields
 from textassay.agents.ask import refuse_filtered, remind_of, score_read
+from textassay.agents.prompt_template import as_noun
 from textassay.agents.questions import Answerer, YesNoScorer, fill_placeholders
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.methods.judging import PER_ASPECT, PromptMethod
@@ -24,16 +25,25 @@ from textassay.runtime.model import Sample
 class YesNoMethod(PromptMethod):
     """A method whose score on an aspect is P(yes) to one question about the text.
 
-    The question is the method's, or the aspect's own. Log-probabilities are read if the model sends
-    usable ones, otherwise the share of yes among written answers.
+    The question is the method's, or the aspect's own; a subclass needs only a `name`.
+    Log-probabilities are read if the model sends usable ones, otherwise the share of yes among
+    written answers.
     """
 
     prompt = "decomp_eval"
     scale = UNIT
     asks_yes_or_no = True
     question: ClassVar[str] = ""
-    """The question, in which `{output}`, `{source}` and `{aspect}` are replaced by their names; by
+    """The question, in which `{aspect}`, `{output}` and `{source}` are replaced by their names; by
     default the question of the aspect."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.question and "{aspect}" not in cls.question:
+            raise TypeError(
+                f"{cls.__name__}.question is the same for all aspects: name {{aspect}} in it, or"
+                " leave it out to ask the aspects' own questions"
+            )
 
     def prepare(self) -> None:
         """Prepare the judge."""
@@ -50,8 +60,8 @@ class YesNoMethod(PromptMethod):
 
     async def _score(self, example: Example, aspect: Aspect) -> Score:
         names = {"output": self._task.output_name, "source": self._task.source_name}
-        words = {f"{{{key}}}": name.lower() for key, name in names.items()}
-        question = fill_placeholders(self.question, words | {"{aspect}": aspect.name})
+        words = {f"{{{part}}}": name.lower() for part, name in names.items()}
+        question = fill_placeholders(self.question, words | {"{aspect}": as_noun(aspect).name})
         changed = aspect.model_copy(update={"question": question}) if question else aspect
         assert self.answerer  # set by `prepare`
         return await YesNoScorer(self.answerer, self.signature)(example, changed)
