@@ -56,6 +56,18 @@ def test_what_the_user_should_know_is_said_once(server, data, run, tmp_path):
         assert done.err.count(line) == 1, line
 
 
+def test_the_run_folder_is_named_once_it_is_there(server, data, tmp_path, monkeypatch):
+    """A run that the workers cannot open has none."""
+    monkeypatch.chdir(tmp_path)
+    at = ("score", data, "-m", "direct/mock", "--api-base", server.url, "--processes", "2")
+    refused = textassay(*at, "--set", "form=words")
+    assert (refused.code, "run folder" in refused.err) == (2, False), refused.err
+    assert not list(tmp_path.glob("runs/*"))
+    done = textassay(*at).ok()
+    [run] = tmp_path.glob("runs/*")
+    assert done.err.count(f"run folder: runs/{run.name}\n") == 1
+
+
 def test_processes_hold_a_local_model_each(data, run, tmp_path):
     pytest.importorskip("llama_cpp", reason="llama.cpp is not installed")
     from tests.gguf_fixture import write_model

@@ -94,11 +94,11 @@ class Driver:
         *,
         most_workers: int,
         notify: Callable[[str], None],
-        begun: Callable[[Opened], None],
+        on_begin: Callable[[Opened], None],
         unit: int,
         start_seconds: float,
     ) -> None:
-        self._start_seconds, self._on_begin = start_seconds, begun
+        self._start_seconds, self._on_begin = start_seconds, on_begin
         self._pool, self._job, self._record, self._notify = pool, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
         self._workers: list[AssignedWorker] = []
@@ -472,6 +472,7 @@ async def run_with_workers(
     *,
     adjusting: Adjusting | None = None,
     followed: Followed | None = None,
+    on_begin: Callable[[], None] = lambda: None,
     notify: Callable[[str], None] = lambda line: None,
     notice: Callable[[str], None] = lambda line: None,
     pool: WorkerPool | None = None,
@@ -487,6 +488,7 @@ async def run_with_workers(
         workers: Processes or a cluster.
         adjusting: Makes the function that changes each score before it is written.
         followed: Gets the driver, to show its progress.
+        on_begin: Called once a worker has opened the run, so that its folder is there.
         notify: Called with messages on events during the run.
         notice: Called with remarks on the method before anything is asked.
         pool: Starts the workers, in place of `workers.start`.
@@ -526,7 +528,8 @@ async def run_with_workers(
         if not pool:
             pool = await stack.enter_async_context(workers.start(request))
 
-        def begun(opened: Opened) -> None:
+        def begin(opened: Opened) -> None:
+            on_begin()
             by_name = [tools_notice] if tools_notice else []
             for line in (*info.notices, *by_name, *opened.notices):
                 notice(line)
@@ -537,7 +540,7 @@ async def run_with_workers(
             record,
             most_workers=most,
             notify=notify,
-            begun=begun,
+            on_begin=begin,
             unit=unit,
             start_seconds=start_seconds,
         )

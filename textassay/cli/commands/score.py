@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -301,7 +302,6 @@ async def _run(command: ScoreCommand) -> Run:
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
     from textassay.workers.driver import Followed, run_with_workers  # most runs need none
 
-    _say_folder(command)
     request, followed = command.request, Followed()
     with as_stopped(request.out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, command.progress):
@@ -311,6 +311,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 workers,
                 adjusting=load_adjustment(request.calibration),
                 followed=followed,
+                on_begin=partial(_say_folder, command),
                 notify=print_notice,
                 notice=print_notice,
             )
