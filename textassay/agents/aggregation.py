@@ -83,7 +83,7 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     return Score(value=rating.value, explanation=None if only_rating else text, **fields)
 
 
-def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Score:
+def score_by_votes(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Score:
     """Return the score for the label with most votes and the votes; a tie has no value."""
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
@@ -134,7 +134,7 @@ def from_samples(
         )
         return Score.unscored("TooFewSamples", message, **fields)
     if labels:
-        return voted(values, labels, **fields)
+        return score_by_votes(values, labels, **fields)
     # The mean of equal ratings must be that rating, whatever rounding does.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
@@ -248,7 +248,7 @@ def as_evidence(part: Score | Failure, **facts: Any) -> Json:
 def answer_evidence(
     part: Score | Failure,
     question: str,
-    kept: Iterable[str],
+    keys: Iterable[str],
     without: Iterable[str] = ("explanation", "scale"),
 ) -> Json:
     """Return the answer to a question as evidence, with the entries of its own evidence.
@@ -256,11 +256,11 @@ def answer_evidence(
     Args:
         part: The answer.
         question: The question.
-        kept: Keys of the answer's evidence that are kept.
+        keys: Keys of the answer's evidence that are kept.
         without: Keys of a part's evidence that are left out.
     """
-    own = part.evidence[0] if isinstance(part, Score) and part.evidence else {}
-    evidence = as_evidence(part) | {key: own[key] for key in kept if key in own}
+    first_piece = part.evidence[0] if isinstance(part, Score) and part.evidence else {}
+    evidence = as_evidence(part) | {key: first_piece[key] for key in keys if key in first_piece}
     evidence["text"] = question
     return {key: value for key, value in evidence.items() if key not in without}
 
@@ -373,9 +373,9 @@ def _verdict(verdict: Score | Failure) -> bool | None:
     return verdict.value > 0.5
 
 
-def _unmet(rubric: Sequence[Criterion], own: Sequence[bool | None]) -> list[str]:
+def _unmet(rubric: Sequence[Criterion], verdicts: Sequence[bool | None]) -> list[str]:
     """Return the prerequisites of each criterion that are not met or have no verdict."""
-    verdict = {one.id: known for one, known in zip(rubric, own, strict=True)}
+    verdict = {one.id: known for one, known in zip(rubric, verdicts, strict=True)}
     return [", ".join(id_ for id_ in one.prerequisites if not verdict[id_]) for one in rubric]
 
 

@@ -312,13 +312,13 @@ class ToolAverage:
         return await average(example, on_unit, parts, own, entries)
 
     def _map_tools(
-        self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
+        self, aspect: Aspect, assistance: list[Score], selection: Sequence[str] | None
     ) -> tuple[list[Json], list[Score | Failure]]:
         """Return the evidence of every tool, and from 0 to 1 the scores of those in the plan."""
         entries: list[Json] = []
         parts: list[Score | Failure] = []
         for assistant, score in zip(self.assistants, assistance, strict=True):
-            selected = None if chosen is None else assistant.name in chosen
+            selected = None if selection is None else assistant.name in selection
             entries.append(as_assistance(score, selected))
             if selected is not False:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
@@ -506,11 +506,11 @@ class LLMFuser:
         identity: dict[str, Any],
         place: int,
         samples: Sequence[Sample],
-        read: Sequence[JointAnswer],
+        answers: Sequence[JointAnswer],
         evidence: tuple[Json, ...],
     ) -> Score:
         """Return the score for the aspect at a position in the task."""
-        found = (joint.ratings[place] for joint in read)
+        found = (joint.ratings[place] for joint in answers)
         ratings = [one if isinstance(one, NoRating) else Rating(one, (0, 0)) for one in found]
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
         single: dict[str, Any] = {}
@@ -519,7 +519,9 @@ class LLMFuser:
             # the first answer that rates this aspect counts; earlier ones are quoted as unusable
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
-        explained = [(at, text) for at in usable if (text := _explanation(read[at].texts[place]))]
+        explained = [
+            (at, text) for at in usable if (text := _explanation(answers[at].texts[place]))
+        ]
         # a mean of several samples has all their explanations as evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]

@@ -397,16 +397,18 @@ class _Loop:
             left=self._judge.max_steps,
         )
 
-    def take(self, answer: Parsed[Look | FinalVerdict | NoAction], left: int) -> Found | Inquiry:
+    def take(
+        self, answer: Parsed[Look | FinalVerdict | NoAction], steps_left: int
+    ) -> Found | Inquiry:
         """Carry out an answer and return the result for the judge, or the end of the inquiry."""
         self._usage += answer.usage
         action = answer.read[0]
         if isinstance(action, NoAction):
-            return self._refuse(action, answer, left)
+            return self._refuse(action, answer, steps_left)
         self._unread = 0
         if isinstance(action, FinalVerdict):
             checked = verify(action, self._aspect, self._material, self._excerpts, self._absent)
-            if not checked.problem or not left:
+            if not checked.problem or not steps_left:
                 self._steps.append({"text": "verdict"})
                 return self._end(answer, verdict=action)
             problem = checked.problem.message
@@ -418,7 +420,7 @@ class _Loop:
         self._excerpts += found.excerpts
         places = [excerpt.place for excerpt in found.excerpts]
         self._steps.append({"text": action.in_words} | ({"shown": places} if places else {}))
-        if left:
+        if steps_left:
             return found
         steps = self._judge.max_steps
         message = (
@@ -427,7 +429,7 @@ class _Loop:
         )
         return self._end(answer, problem=ScoreError(type="NoVerdict", message=message))
 
-    def _refuse(self, action: NoAction, answer: Parsed[Any], left: int) -> Found | Inquiry:
+    def _refuse(self, action: NoAction, answer: Parsed[Any], steps_left: int) -> Found | Inquiry:
         """Return the note on an answer without an action, or the end of the inquiry."""
         if answer.cut:
             note = f"Your answer was cut after {answer.max_tokens} tokens. Be brief."
@@ -435,7 +437,7 @@ class _Loop:
         self._unread += 1
         text = answer.text[:MAX_QUOTED]
         self._steps.append({"text": text, "problem": action.problem})
-        if left and action.problem != DECLINED and self._unread <= self._judge.retries:
+        if steps_left and action.problem != DECLINED and self._unread <= self._judge.retries:
             return Found(action.note)
         wrong = f" ({action.wrong})" if action.wrong else ""
         message = f"{_REASONS[action.problem]}{wrong}; it said: {text!r}"
@@ -453,9 +455,9 @@ class _Loop:
             **update,
         )
 
-    def dry_run_answer(self, left: int) -> str:
+    def dry_run_answer(self, steps_left: int) -> str:
         """Return the most expensive answer: the longest section in each step, then a verdict."""
-        if left:
+        if steps_left:
             longest = max(self._material.sections, key=lambda section: len(section.text))
             return json.dumps({"action": "read", "where": longest.name, "start": 0})
         aspect = self._aspect

@@ -337,11 +337,11 @@ class PassageWriter:
         }
         render = self.template.render_text
         bare = self.template.takes_plain_texts and "source" in pair.texts
-        given = pair.texts["source"] if bare else pair.given
+        given = pair.texts["source"] if bare else pair.condition
         return ScoredText(
             direction=pair.direction,
             question=instruction,
-            prompt=render(pair.texts, given=pair.given, **values),
+            prompt=render(pair.texts, given=pair.condition, **values),
             scored=f"{values['separator']}{pair.scored}",
             # the same words around an empty text, for the likelihood of the scored text itself
             alone=render({}, given="", **values) if self.alone else None,
@@ -376,7 +376,7 @@ class PassageWriter:
                     f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
                 )
             pair = pairs[0]
-            shown.append({"given": pair.given, "scored": pair.scored, "bare": pair.texts})
+            shown.append({"given": pair.condition, "scored": pair.scored, "bare": pair.texts})
         return shown
 
     def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
@@ -467,7 +467,7 @@ class _Pair:
     """A given text and a scored one."""
 
     direction: Direction
-    given: str
+    condition: str
     scored: str
     reference: int | None = None
     texts: dict[str, str] = field(default_factory=dict)

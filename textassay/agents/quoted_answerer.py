@@ -235,20 +235,20 @@ def read_several(sample: Sample, *, count: int) -> tuple[_QuotedReading, ...]:
     return tuple(settled)
 
 
-def _iter_numbered(held: object, number: int) -> Iterator[tuple[int, Json]]:
+def _iter_numbered(content: object, number: int) -> Iterator[tuple[int, Json]]:
     """Yield the objects with an answer in a JSON value, and the number of each, 0 if unknown."""
-    if isinstance(held, list):
-        for item in held:
+    if isinstance(content, list):
+        for item in content:
             yield from _iter_numbered(item, 0)
-    elif isinstance(held, JsonObject):
-        fields = {normalize_key(name): value for name, value in held.items()}
+    elif isinstance(content, JsonObject):
+        fields = {normalize_key(name): value for name, value in content.items()}
         own = fields.get("number", number)
         if any(key in fields for key in _ANSWER_KEYS):
-            doubted = {normalize_key(name) for name in held.contradicted}
+            doubted = {normalize_key(name) for name in content.contradicted}
             if doubted.isdisjoint(_ANSWER_KEYS):
                 yield (int(str(own)) if str(own).isdigit() else 0), fields
             return
-        for name, item in held.items():
+        for name, item in content.items():
             yield from _iter_numbered(item, int(name) if name.strip().isdigit() else 0)
 
 
@@ -290,11 +290,11 @@ def _fields(text: str) -> Json:
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _to_answer(question: Aspect, read: _QuotedReading, answer: Parsed[Any]) -> QuotedAnswer:
+def _to_answer(question: Aspect, reading: _QuotedReading, answer: Parsed[Any]) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
-    problem = "CutOff" if read.problem and answer.cut else read.problem
-    text = read.reason if read.verdict else answer.text
-    return QuotedAnswer(question=question, text=text, **(read._asdict() | {"problem": problem}))
+    problem = "CutOff" if reading.problem and answer.cut else reading.problem
+    text = reading.reason if reading.verdict else answer.text
+    return QuotedAnswer(question=question, text=text, **(reading._asdict() | {"problem": problem}))
 
 
 def _dry_run_answers(count: int) -> str:

@@ -93,8 +93,8 @@ class Commands(_PlainSwitches, TyperGroup):
         if self.get_command(ctx, args[0]) is None:
             if ctx.parent is None and Path(args[0]).exists():
                 kind = "folder" if Path(args[0]).is_dir() else "file"
-                typed = shlex.join(["textassay", "check", *args])
-                ctx.fail(f"{args[0]!r} is a {kind}, not a command. Did you mean: {typed}")
+                command_line = shlex.join(["textassay", "check", *args])
+                ctx.fail(f"{args[0]!r} is a {kind}, not a command. Did you mean: {command_line}")
             if near := nearest(args[0], self.commands):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
@@ -234,15 +234,15 @@ app: typer.Typer
 """The application with all commands; `__getattr__` registers them on first access."""
 
 
-def application(typed: Sequence[str] = ()) -> typer.Typer:
+def application(arguments: Sequence[str] = ()) -> typer.Typer:
     """Return the application with the command that a command line names, or with all commands.
 
     Lists of commands, groups and suggestions for a misspelled name need all commands.
     """
     # typer reads the signatures of all registered commands, which takes longer than any of them
     # takes to import
-    if list(typed) != ["--version"]:
-        own = COMMANDS.get(typed[0]) if typed else None
+    if list(arguments) != ["--version"]:
+        own = COMMANDS.get(arguments[0]) if arguments else None
         for module in [own] if own else dict.fromkeys(COMMANDS.values()):
             import_module(f"textassay.cli.commands.{module}")
     return _app

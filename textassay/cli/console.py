@@ -89,7 +89,7 @@ def warn(message: str) -> None:
 
 
 def print_tables(
-    found: Iterable[Table | Displayed],
+    displays: Iterable[Table | Displayed],
     document: Mapping[str, Any],
     *,
     as_json: bool,
@@ -100,7 +100,7 @@ def print_tables(
     Notes are part of the document; beside tables they are messages, like warnings. The given notes
     apply to all tables.
     """
-    parts = ([one] if isinstance(one, Table) else one.tables() for one in found)
+    parts = ([one] if isinstance(one, Table) else one.tables() for one in displays)
     first, *others = stack_tables(table for part in parts for table in part)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:

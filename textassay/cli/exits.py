@@ -195,9 +195,9 @@ def _parameter_pattern() -> re.Pattern[str]:
     return re.compile(rf"{quoted}|(?<![^\s(])(?<!--set )(\w+)=(?!=)({value})?")
 
 
-def name_flags(found: Iterable[Displayed]) -> Iterator[Table]:
+def name_flags(results: Iterable[Displayed]) -> Iterator[Table]:
     """Yield tables whose notes name flags in place of parameters."""
-    for one in found:
+    for one in results:
         for table in one.tables():
             notes = tuple(note._replace(text=with_flags(note.text)) for note in table.notes)
             yield replace(table, notes=notes)
@@ -210,18 +210,21 @@ def _as_flag(match: re.Match[str]) -> str:
     flag = _name_flag(name)
     if value == "True":
         return flag
-    given = f"{flag}{'' if flag.endswith('=') else ' '}"
+    flag_and_separator = f"{flag}{'' if flag.endswith('=') else ' '}"
     if value is None:
         follows = match.string[match.end() : match.end() + 1]
-        return flag if re.match(r"[\s.,:;?!)]|$", follows) else given
+        return flag if re.match(r"[\s.,:;?!)]|$", follows) else flag_and_separator
     try:
         parsed = ast.parse(value, mode="eval").body
     except (SyntaxError, ValueError):
         return match[0]
     if not isinstance(parsed, ast.Dict):
-        return given + _word(parsed)
+        return flag_and_separator + _word(parsed)
     pairs = zip(parsed.keys, parsed.values, strict=True)
-    return " ".join(f"{given}{_word(key)}={_word(held)}" for key, held in pairs) or match[0]
+    return (
+        " ".join(f"{flag_and_separator}{_word(key)}={_word(held)}" for key, held in pairs)
+        or match[0]
+    )
 
 
 def _word(value: ast.expr | None) -> str:

@@ -1,8 +1,8 @@
 """The flags that commands share, most made from `RunRequest` and `Settings`, and how they are read.
 
-A command takes a group of them in one parameter, `Annotated[Given, RUNTIME]`, and gets a dictionary
-of the given flags, which `with_config` merges with a TOML file of flags. Its other flags are
-ordinary typer parameters. Imports nothing heavy, since help does not need it.
+A command takes a group of them in one parameter, `Annotated[FlagValues, RUNTIME]`, and gets a
+dictionary of the given flags, which `with_config` merges with a TOML file of flags. Its other flags
+are ordinary typer parameters. Imports nothing heavy, since help does not need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 from pydantic import BaseModel
 
 from textassay.cli.console import say
-from textassay.cli.syntax import GroupColumn, argument, option, switch, typed_flags
+from textassay.cli.syntax import GroupColumn, argument, drop_unset, option, switch
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import (
@@ -289,19 +289,19 @@ CONFIG_KEYS = (
 """Keys that a file of `--config` may have: one file serves a run and the commands that use it."""
 
 
-def read_names(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
+def read_names(drop_unset: str | Iterable[str]) -> tuple[str, ...]:
     """Read `a,b,c`, or the list that a TOML file may have in its place."""
-    if not isinstance(typed_flags, str):
-        return tuple(typed_flags)
-    return tuple(part.strip() for part in typed_flags.split(",") if part.strip())
+    if not isinstance(drop_unset, str):
+        return tuple(drop_unset)
+    return tuple(part.strip() for part in drop_unset.split(",") if part.strip())
 
 
-def split_names(typed_flags: Iterable[str] | None) -> tuple[str, ...] | None:
+def split_names(drop_unset: Iterable[str] | None) -> tuple[str, ...] | None:
     """Read a flag that takes `A,B` and may repeat; `None` if it was not typed.
 
     Unlike `read_names`, it splits every item: only a TOML list can contain a name with a comma.
     """
-    return read_names(",".join(typed_flags)) if typed_flags else None
+    return read_names(",".join(drop_unset)) if drop_unset else None
 
 
 def read_pairs(items: Iterable[str], flag: str) -> dict[str, str]:
@@ -357,13 +357,13 @@ def read_models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str
     return by_role
 
 
-def read_extra(typed_flags: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+def read_extra(drop_unset: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Read `KEY=JSON` items, or the table that a TOML file has in their place."""
-    if isinstance(typed_flags, Mapping):
-        return dict(typed_flags)
+    if isinstance(drop_unset, Mapping):
+        return dict(drop_unset)
     fields = {}
     for key, value in read_pairs(
-        [typed_flags] if isinstance(typed_flags, str) else typed_flags, "--extra"
+        [drop_unset] if isinstance(drop_unset, str) else drop_unset, "--extra"
     ).items():
         try:
             fields[key] = json.loads(value)
@@ -392,18 +392,16 @@ def read_scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
     return by_aspect
 
 
-def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
+def read_price(value: str | Iterable[float]) -> tuple[float, ...]:
     """Read `IN,OUT[,CACHED[,WRITTEN]]`, US dollars per million tokens, or a TOML list."""
     try:
-        parts = tuple(
-            map(float, typed_flags.split(",") if isinstance(typed_flags, str) else typed_flags)
-        )
+        parts = tuple(map(float, value.split(",") if isinstance(value, str) else value))
     except (TypeError, ValueError):
         parts = ()
     if not 2 <= len(parts) <= 4:
         raise ConfigurationError(
             "--price takes IN,OUT[,CACHED[,WRITTEN]] in US dollars per million tokens, not"
-            f" {typed_flags!r}"
+            f" {value!r}"
         )
     return parts
 
@@ -459,42 +457,42 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     return flat
 
 
-def role_tables(typed_flags: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+def role_tables(value: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Read `[models.NAME]` tables: models and their settings, by name."""
     names_by_role: dict[str, str] = {}
     settings_by_role: dict[str, dict[str, Any]] = {}
-    tables = typed_flags if isinstance(typed_flags, Mapping) else {"": typed_flags}
+    tables = value if isinstance(value, Mapping) else {"": value}
     for role, table in tables.items():
         if not isinstance(table, Mapping):
             raise ConfigurationError(
                 f"--config {path}: models must consist of tables, such as [models.scorer], not "
                 f"{table!r}"
             )
-        own = {key.replace("-", "_"): value for key, value in table.items()}
-        if "model" in own:
-            names_by_role[role] = own.pop("model")
-        settings_by_role[role] = own
+        settings = {key.replace("-", "_"): value for key, value in table.items()}
+        if "model" in settings:
+            names_by_role[role] = settings.pop("model")
+        settings_by_role[role] = settings
     return names_by_role, settings_by_role
 
 
 def read_tools(
-    typed_flags: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
+    value: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
 ) -> tuple[str, ...] | dict[str, str]:
     """Read the names of tools, or `[tools.NAME]` tables, which become specs by name."""
-    if isinstance(typed_flags, Mapping):
+    if isinstance(value, Mapping):
         from textassay.tools import as_text, from_table  # help does not need it
 
-        return {name: as_text(from_table(name, table)) for name, table in typed_flags.items()}
-    return read_names(typed_flags)
+        return {name: as_text(from_table(name, table)) for name, table in value.items()}
+    return read_names(value)
 
 
 def read_sentences(
-    typed_flags: str | Iterable[str] | Mapping[str, str],
+    value: str | Iterable[str] | Mapping[str, str],
 ) -> tuple[str, ...] | dict[str, str]:
     """Return texts unchanged; a TOML file may have a single one, or a table of criteria by name."""
-    if isinstance(typed_flags, Mapping):
-        return dict(typed_flags)
-    return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
@@ -529,16 +527,16 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given flags with their values read."""
-    read = {
+    values = {
         key: split_names(value) if key in ("aspects", "features", "tools")
         else READERS[key](value) if key in READERS else value
-        for key, value in typed_flags(flags).items()
+        for key, value in drop_unset(flags).items()
     }  # fmt: skip
-    if read.pop("no_cache", False):
-        if "cache" in read:
+    if values.pop("no_cache", False):
+        if "cache" in values:
             raise ConfigurationError("--cache and --no-cache exclude each other")
-        read["cache"] = False
-    return read
+        values["cache"] = False
+    return values
 
 
 def with_config(
@@ -548,14 +546,14 @@ def with_config(
 
     What is typed wins over the file.
     """
-    typed = seat_jury(typed_flags(flags))
-    path, set_items = typed.pop("config", None), typed.pop("set", None)
-    mapped = read_pairs(typed.pop("field", None) or (), "--field")
+    values = seat_jury(drop_unset(flags))
+    path, set_items = values.pop("config", None), values.pop("set", None)
+    mapped = read_pairs(values.pop("field", None) or (), "--field")
     configured = config_file(path, known)
-    if typed.get("model"):  # what is typed wins
+    if values.get("model"):  # what is typed wins
         configured.pop("jury", None)
     configured = seat_jury(configured, f"--config {path}: ")
-    if typed.get("api_base") is not None and configured.get("endpoints"):
+    if values.get("api_base") is not None and configured.get("endpoints"):
         raise ConfigurationError(
             f"--api-base would not be used beside the [[endpoints]] of {path}: leave out one"
         )
@@ -566,13 +564,13 @@ def with_config(
     for table in LOADING:
         in_file |= configured.pop(table, {})
     _check_given_once(
-        set_values, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
+        set_values, drop_unset(values), "{0} is given twice, by its flag and by --set {0}="
     )
     for role, own in configured.get("roles", {}).items():
-        _say_own(role, own, typed)
+        _say_unused_flags(role, own, values)
     # typed values win, whatever their form in the file
     general = {name: value for name, value in configured.items() if name not in set_values}
-    flags = overlay(read_flags(typed), general)
+    flags = overlay(read_flags(values), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **set_values}
 
 
@@ -581,19 +579,21 @@ def data_options(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flags[name] for name in ("fields", "missing") if name in flags}
 
 
-def data_reading(typed_flags: Mapping[str, Any]) -> dict[str, Any]:
+def data_reading(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reading options of a command that scores nothing; its file may have any key."""
-    return data_options(with_config(typed_flags)[0])
+    return data_options(with_config(values)[0])
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
     """Return flags with models replaced by the `[models.NAME]` tables that they name."""
-    tables, asked = flags.get("roles", {}), flags.get("model", {})
-    by_role = {role: name for role, name in asked.items() if name in tables and name != role}
+    tables, models_by_role = flags.get("roles", {}), flags.get("model", {})
+    by_role = {
+        role: name for role, name in models_by_role.items() if name in tables and name != role
+    }
     if not by_role:
         return flags
     # the name of a model is not a role
-    models = {role: name for role, name in asked.items() if role not in by_role.values()}
+    models = {role: name for role, name in models_by_role.items() if role not in by_role.values()}
     roles = {role: own for role, own in tables.items() if role not in by_role.values()}
     for role, name in by_role.items():
         models[role] = described.get(name, name)
@@ -619,10 +619,12 @@ def _check_given_once(names: Iterable[str], flags: Container[str], problem: str)
             raise ConfigurationError(f"{problem.format(name)}: leave out one")
 
 
-def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+def _say_unused_flags(role: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Print which typed flags do not apply to a role that has its own settings in the file."""
-    places = {"api_base"} if "endpoints" in own else set[str]()
-    unused = [name for name in (*own, *places - own.keys()) if typed.get(name) is not None]
+    places = {"api_base"} if "endpoints" in settings else set[str]()
+    unused = [
+        name for name in (*settings, *places - settings.keys()) if values.get(name) is not None
+    ]
     if unused:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(unused))
         say(f"[models.{role}] has settings of its own in place of {flags}")
@@ -630,21 +632,21 @@ def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> Non
 
 def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
     """Return flags, method options and settings for a command that asks models without a run."""
-    typed, set_values = with_config(flags)
+    values, set_values = with_config(flags)
     runtime, options = split_settings(set_values)
-    runtime |= settings_in(typed)
-    return typed, options, Settings(**runtime)
+    runtime |= settings_in(values)
+    return values, options, Settings(**runtime)
 
 
-def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(values: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of the command line over the file.
 
     Tools that the file describes are used by name: the named ones, or else all.
     """
     # typed values win: the file is the general case, the command line the exception
-    flags = {**configured, **typed}
+    flags = {**configured, **values}
     if "extra" in configured:
-        flags["extra"] = {**configured["extra"], **typed.get("extra", {})}
+        flags["extra"] = {**configured["extra"], **values.get("extra", {})}
     described = configured.get("tools")
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])

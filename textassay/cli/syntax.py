@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-Given = dict[str, Any]
-"""The flags of a group that were given, by the names of their parameters."""
+FlagValues = dict[str, Any]
+"""The flags of a group that the user typed, by the names of their parameters."""
 
 
 def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
@@ -60,7 +60,7 @@ class GroupColumn:
         return GroupColumn(**self.flags, **other.flags)
 
 
-def typed_flags(flags: Mapping[str, Any]) -> Given:
+def drop_unset(flags: Mapping[str, Any]) -> FlagValues:
     """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
     return {
         name: value
@@ -87,7 +87,7 @@ def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def spread(**flags: Any) -> Any:
         collected = {
-            name: typed_flags({flag: flags.pop(flag) for flag in group.flags})
+            name: drop_unset({flag: flags.pop(flag) for flag in group.flags})
             for name, group in groups.items()
         }
         return function(**flags, **collected)

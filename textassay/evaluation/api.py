@@ -324,19 +324,19 @@ async def open_evaluation(
         yield session
 
 
-def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
+def _method_object(method: Any, arguments: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse arguments that it would ignore."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     of_task = () if isinstance(method, Graph) else ("task", "criteria", "aspects")
     own = ("model", "tools", "options", *of_task)
     for name in own:
-        if given.get(name):
+        if arguments.get(name):
             raise ConfigurationError(
                 f"{name}= can only be given with the name of a method; {method!r} was built with "
                 "its own"
             )
     if isinstance(method, Graph):
-        return GraphMethod(method, tasks.load(given.get("task"), given.get("aspects")))
+        return GraphMethod(method, tasks.load(arguments.get("task"), arguments.get("aspects")))
     if not isinstance(method, Method):
         raise ConfigurationError(
             "method= must be an evaluator folder, a name, a method object or a graph, not "

@@ -48,7 +48,7 @@ from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
 
 
-def validated_score(
+def validate_score(
     yielded: object,
     example_id: str,
     aspect: str,
@@ -359,7 +359,7 @@ def to_scores(
     notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = validated_score(item, example.id, aspect.label, of_session)
+        score = validate_score(item, example.id, aspect.label, of_session)
         if isinstance(score, Failure):
             score = error_score(example, aspect, score, method).model_copy(update=of_session)
         elif notes:

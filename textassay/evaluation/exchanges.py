@@ -133,10 +133,10 @@ def exchanges_of_run(
     # only the run's own cache: its settings may name a server, which must not be called here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
-    return _asked_again(data, request.model_copy(update=own), models, ids, manifest)
+    return _repeat_requests(data, request.model_copy(update=own), models, ids, manifest)
 
 
-async def _asked_again(
+async def _repeat_requests(
     source: Any,
     request: RunRequest,
     models: Mapping[str, Model],
@@ -207,7 +207,7 @@ def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
 
 def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) -> Exchange:
     if isinstance(request, DecisionRequest):
-        return _decided(model, request, response)
+        return _exchange_of_decisions(model, request, response)
     turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
     if request.images:
         named = "\n".join(f"{image.label}: {image.name}" for image in request.images)
@@ -225,7 +225,7 @@ def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) ->
     return Exchange("", model, prompt, answers, thoughts=thoughts if any(thoughts) else ())
 
 
-def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:
+def _exchange_of_decisions(model: str, request: DecisionRequest, response: Any) -> Exchange:
     """Return a decision model's exchange: each text, then each question with its options."""
     turns = [{"role": text.name, "content": text.text} for text in request.texts]
     for number, question in enumerate(request.questions, start=1):

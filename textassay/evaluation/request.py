@@ -193,8 +193,14 @@ def with_kept_rows(request: RunRequest, folder: Path) -> RunRequest:
     if rows is None:
         return request
     # the kept rows are examples already
-    read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
-    return request.model_copy(update={**read, "data": str(rows)})
+    reading: dict[str, Any] = {
+        "fields": {},
+        "missing": (),
+        "unit": None,
+        "pair": None,
+        "limit": None,
+    }
+    return request.model_copy(update={**reading, "data": str(rows)})
 
 
 def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:

@@ -88,8 +88,8 @@ def build(
         return _build_fitted(name, models, task, aspects, options or {})
     method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
-    given = {"tools": assistants} if assistants else {}
-    built: Method = method(models, loaded, read, **given)
+    keywords = {"tools": assistants} if assistants else {}
+    built: Method = method(models, loaded, read, **keywords)
     return built
 
 

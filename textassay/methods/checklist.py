@@ -103,8 +103,8 @@ class Checklist(PromptMethod):
             if self.options.answers == "quoted":
                 self.refuse_written("answers")
             self.options = self.options.model_copy(update={"answers": "p-yes"})
-        self._given, roots = self._find_questions()
-        unknown = [root for root in roots if root.id not in self._given]
+        self._known_questions, roots = self._find_questions()
+        unknown = [root for root in roots if root.id not in self._known_questions]
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects
         self._task = self._task.model_copy(update={"aspects": roots})
@@ -133,7 +133,7 @@ class Checklist(PromptMethod):
                 "output has no effect with options={'checklist': 'rubric'}:"
                 " criteria and points are in the data; leave it out"
             )
-        return {}, (_judged_aspect(self._task),)
+        return {}, (_aspect_of_rubric(self._task),)
 
     def _make_ask(self) -> Ask:
         options = self.options
@@ -149,13 +149,18 @@ class Checklist(PromptMethod):
     def _sign(self) -> None:
         ask, options = self._ask, self.options
         writer = self._writer.digest if self._writing else ""
-        words = (options.pattern, self._task.digest, self.locked, (writer, self._required))
+        words = (
+            options.pattern,
+            self._task.digest,
+            self.questions_digest,
+            (writer, self._required_share),
+        )
         self.sign(
             ask,
             (ask.layout, *words),
             answers=options.answers,
             how="auto" if self._reads_choices else False,
-            questions="rubric" if self.reads_rubrics else self.locked or "model",
+            questions="rubric" if self.reads_rubrics else self.questions_digest or "model",
             output=options.output,
             calls=options.calls if self._asks_jointly else False,
             total=options.total if self.reads_rubrics else False,
@@ -258,7 +263,7 @@ class Checklist(PromptMethod):
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
     ) -> Score:
         signature = signature_of_parts(self.signature, verdicts)
-        total = RubricTotal(signature, self._required, self.options.total)
+        total = RubricTotal(signature, self._required_share, self.options.total)
         return await total(example, aspect, verdicts)
 
     async def _answer_by_probability(self, example: Example, question: Aspect) -> Score:
@@ -270,8 +275,8 @@ class Checklist(PromptMethod):
 
     async def _questions(self, aspect: Aspect) -> Decomposition:
         """Return the questions on an aspect, written once per run if no file has them."""
-        if aspect.id in self._given:
-            return Decomposition(of=aspect, aspects=self._given[aspect.id])
+        if aspect.id in self._known_questions:
+            return Decomposition(of=aspect, aspects=self._known_questions[aspect.id])
         return await self._write(aspect)
 
     async def _write_questions(self, aspect: Aspect) -> Decomposition:
@@ -325,21 +330,27 @@ class Checklist(PromptMethod):
         return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
 
     @property
-    def locked(self) -> str:
+    def questions_digest(self) -> str:
         """6 hex digits of all words of the questions known before the run; empty without any."""
-        if not self._given:
+        if not self._known_questions:
             return ""
-        return trees.tree_digest(question for items in self._given.values() for question in items)
+        return trees.tree_digest(
+            question for items in self._known_questions.values() for question in items
+        )
 
     @property
-    def _required(self) -> float:
-        return 1.0 if self.reads_rubrics and "required" not in self.given else self.options.required
+    def _required_share(self) -> float:
+        return (
+            1.0
+            if self.reads_rubrics and "required" not in self.user_options
+            else self.options.required
+        )
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The chosen aspects, or with `output=questions` every question."""
         if self.options.output == "questions":
-            return tuple(question for items in self._given.values() for question in items)
+            return tuple(question for items in self._known_questions.values() for question in items)
         return super().aspects
 
     @property
@@ -351,9 +362,12 @@ class Checklist(PromptMethod):
         """Return options, task, prompt digest and the questions known before the run."""
         content = {
             root: {question.id: question_of(question) for question in items}
-            for root, items in self._given.items()
+            for root, items in self._known_questions.items()
         }
-        return super().describe() | {"questions": content, "questions_digest": self.locked}
+        return super().describe() | {
+            "questions": content,
+            "questions_digest": self.questions_digest,
+        }
 
 
 def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
@@ -382,11 +396,11 @@ async def write_checklist(
 
 
 def as_questions(
-    aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
+    aspect: Aspect, parts: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Decomposition:
     """Return a model's list as questions; lines without a question are left out and noted."""
     items, dropped = list[Aspect](), list[Json]()
-    for part in written:
+    for part in parts:
         if part.definition.rstrip().endswith("?"):
             items.append(part.model_copy(update={"question": part.definition}))
         else:  # a statement cannot be answered with yes or no
@@ -405,7 +419,7 @@ def _own_question(aspect: Aspect) -> Aspect:
     return Aspect(name="question", scale=(0.0, 1.0), **fields)
 
 
-def _judged_aspect(task: Task) -> Aspect:
+def _aspect_of_rubric(task: Task) -> Aspect:
     """Return the aspect that is judged by rubrics: the named one, or `rubric`."""
     if task.aspects == task.family:
         definition = "how far the text does what its criteria ask for."

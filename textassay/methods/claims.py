@@ -96,13 +96,13 @@ class ClaimCheck(PromptMethod):
 
     def prepare(self) -> None:
         """Choose the aspects, and the agents that split and verify."""
-        self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
+        self._task = self._task.model_copy(update={"aspects": _aspects_about_facts(self._task)})
         self._splitter, options = self._make_splitter(), self.options
         asks = list[Ask]()  # tools and `split=sentences` call no model
         if self.tools:
             self._tool = self._only_tool()
             self._verify = self._measure
-        elif self._verified_by == "quoted":
+        elif self._verifier == "quoted":
             # the claim takes the place of the output, under its own name
             as_claim = self._task.model_copy(update={"output_name": "Claim"})
             asks.append(replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim))
@@ -122,7 +122,7 @@ class ClaimCheck(PromptMethod):
                 f"model:{'+'.join(models) or '-'}",
                 f"prompt:{self.prompt_digest}",
                 f"layout:{options.prompt_layout}",
-                f"verify:{self._verified_by}",
+                f"verify:{self._verifier}",
                 *(["how:auto"] if self.answerer else []),
                 f"support:{options.support}",
                 f"v:{__version__}",
@@ -172,7 +172,7 @@ class ClaimCheck(PromptMethod):
             return Score.unscored(
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
-        parts = [self._counted(verdict) for verdict in verdicts]
+        parts = [self._as_share(verdict) for verdict in verdicts]
         score = await Average(signature)(example, aspect, parts)
         kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")
         evidence = tuple(
@@ -190,7 +190,7 @@ class ClaimCheck(PromptMethod):
             update["value"] = value if aspect.higher_is_better else 1.0 - value
         return score.model_copy(update=update)
 
-    def _counted(self, verdict: Score | Failure) -> Score | Failure:
+    def _as_share(self, verdict: Score | Failure) -> Score | Failure:
         is_share = self.options.support == "fraction"
         if not is_share or isinstance(verdict, Failure) or verdict.value is None:
             return verdict
@@ -207,7 +207,7 @@ class ClaimCheck(PromptMethod):
         return ClaimSplitter(ask, options.parse_retries)
 
     @cached_property
-    def _verified_by(self) -> str:
+    def _verifier(self) -> str:
         """The name of the tool, `typed`, or the option."""
         if self.tools:
             return self.tools[0].name
@@ -230,7 +230,7 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        ineffective = {"verify", "pattern"} & self.given
+        ineffective = {"verify", "pattern"} & self.user_options
         if ineffective:
             raise ConfigurationError(
                 f"{min(ineffective)} has no effect, since the tool {tool.name!r} verifies the"
@@ -331,7 +331,7 @@ class ClaimCheck(PromptMethod):
         return "\n\n".join(results) or None
 
 
-def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
+def _aspects_about_facts(task: Task) -> tuple[Aspect, ...]:
     """Return the aspects that are scored by the share of supported claims.
 
     They are the chosen aspects about facts, or a single chosen one; `consistency` if a task has

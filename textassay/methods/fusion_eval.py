@@ -170,7 +170,7 @@ class FusionEval(PromptMethod):
                 " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
-        if options.fusion in ("avg", "corrw") and "plan" in self.given:
+        if options.fusion in ("avg", "corrw") and "plan" in self.user_options:
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"
@@ -266,14 +266,14 @@ class FusionEval(PromptMethod):
 
     def _direct(self) -> GEval:
         if self.decides:
-            given = GEvalOptions(profile=self.options.profile)
+            options = GEvalOptions(profile=self.options.profile)
         else:
             # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
             names = {"n", "temperature", "seed", "parse_retries", "prompt_layout", "profile"}
             # the fused signature cannot record which of two ways was used
             reading = "logprob" if self.options.n == 1 else "auto"
-            given = GEvalOptions(**self.options.model_dump(include=names), reading=reading)
-        return GEval(self.models, self._task, given)
+            options = GEvalOptions(**self.options.model_dump(include=names), reading=reading)
+        return GEval(self.models, self._task, options)
 
     @property
     def _plan_wire(self) -> dict[str, str]:

@@ -69,15 +69,15 @@ class GPTScoreOptions(PromptOptions):
 
     @field_validator("direction", mode="before")
     @classmethod
-    def _with_or_without_arrow(cls, given: Any) -> Any:
-        return given.replace("->", "-") if isinstance(given, str) else given
+    def _with_or_without_arrow(cls, value: Any) -> Any:
+        return value.replace("->", "-") if isinstance(value, str) else value
 
     @field_validator("combine", mode="before")
     @classmethod
-    def _split_names(cls, given: Any) -> Any:
-        if not isinstance(given, str):
-            return given
-        return [name.strip() for name in given.split(",") if name.strip()]
+    def _split_names(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return [name.strip() for name in value.split(",") if name.strip()]
 
 
 class GPTScore(PromptMethod):
@@ -252,9 +252,9 @@ def _aspect_of(demonstration: Example) -> str:
     return str(demonstration.meta.get("aspect") or "").casefold()
 
 
-def _counts(aspects: Iterable[Aspect], shown: Mapping[str, Sequence[Example]]) -> str:
+def _counts(aspects: Iterable[Aspect], demonstrations: Mapping[str, Sequence[Example]]) -> str:
     """Return how many demonstrations are shown, for each aspect if the numbers differ."""
-    counts = {aspect.name: len(shown.get(aspect.id, ())) for aspect in aspects}
+    counts = {aspect.name: len(demonstrations.get(aspect.id, ())) for aspect in aspects}
     if len(different := set(counts.values())) == 1:
         return str(*different)
     return ",".join(f"{name}={count}" for name, count in counts.items())

@@ -69,12 +69,12 @@ class HDEval(RatingMethod):
 
     def prepare(self) -> None:
         """Find the known branches, and the agent that grows the others."""
-        self._given, roots = trees.find_parts(
+        self._known_branches, roots = trees.find_parts(
             "tree", self.options.tree, self._task, SCALE, _branch_below
         )
-        self._known = {n.id: n for branch in self._given.values() for n in branch.tree}
+        self._known = {n.id: n for branch in self._known_branches.values() for n in branch.tree}
         self._nodes = dict(self._known)
-        self._growing = tuple(root for root in roots if root.id not in self._given)
+        self._growing = tuple(root for root in roots if root.id not in self._known_branches)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
             self._refuse_growth()
@@ -96,7 +96,7 @@ class HDEval(RatingMethod):
         if self._growing:
             return
         for name in ("depth", "children"):
-            if name in self.given:
+            if name in self.user_options:
                 raise ConfigurationError(
                     f"the profile {self.profile.name!r} refuses {name}: every criterion is already "
                     f"in a tree, and the model adds none; leave {name} out"
@@ -122,7 +122,11 @@ class HDEval(RatingMethod):
 
     async def _branch(self, aspect: Aspect) -> GrownTree:
         """Return the branch of a first-layer criterion, grown once per run if no file has it."""
-        return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
+        return (
+            self._known_branches[aspect.id]
+            if aspect.id in self._known_branches
+            else await self._grow(aspect)
+        )
 
     async def _grow_branch(self, aspect: Aspect) -> GrownTree:
         branch = await grow(self._decomposer, (aspect,), self.options.depth)
@@ -174,7 +178,9 @@ class HDEval(RatingMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the known trees with their definitions."""
-        given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
+        given = {
+            root: [node.id for node in branch.tree] for root, branch in self._known_branches.items()
+        }
         criteria = {id_: node.definition for id_, node in self._known.items()}
         return super().describe() | {"trees": given, "criteria": criteria}
 

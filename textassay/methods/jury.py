@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from textassay.agents.aggregation import Average, as_evidence, voted
+from textassay.agents.aggregation import Average, as_evidence, score_by_votes
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
@@ -70,7 +70,7 @@ class Jury(RatingMethod):
 
     def _check_combine(self) -> None:
         """Raise if ratings would be voted on, or labels without an order averaged."""
-        if "combine" not in self.given or self.options.output == "jurors":
+        if "combine" not in self.user_options or self.options.output == "jurors":
             return
         for aspect in self._task.aspects:
             if not aspect.labels and self.options.combine == "vote":
@@ -97,7 +97,9 @@ class Jury(RatingMethod):
             )
 
     def _combines_by(self, aspect: Aspect) -> str:
-        return "vote" if aspect.labels and "combine" not in self.given else self.options.combine
+        return (
+            "vote" if aspect.labels and "combine" not in self.user_options else self.options.combine
+        )
 
     def nodes(self) -> list[Node]:
         """Let all jurors rate all aspects, then combine the ratings, or keep each juror's."""
@@ -155,7 +157,7 @@ class Jury(RatingMethod):
             votes = [vote for value in values if (vote := nearest_label(value)) is not None]
             fields = ("id", "aspect", "scale", "how", "usage", "signature")
             about = {name: getattr(score, name) for name in fields}
-            return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
+            return score_by_votes(votes, tuple(aspect.labels), evidence=evidence, **about)
         # the standard deviation of these jurors, not of a population
         update = {"spread": statistics.pstdev(values)}
         if combine == "median":

@@ -113,10 +113,10 @@ class TaskMethod:
     @property
     def traits(self) -> Traits:
         """The attributes with the names of traits."""
-        own: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             one.name: getattr(self, one.name, one.default) for one in fields(Traits)
         }
-        return Traits(**own)
+        return Traits(**attributes)
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -152,14 +152,14 @@ class CheckedOptions(Message, defer_build=True):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, values: Mapping[str, Any]) -> Self:
         """Check options as the user gave them."""
-        for key in given:
+        for key in values:
             # before pydantic's validation, so that the error can list the known options
             if key not in cls.model_fields:
                 raise UnknownName("option", key, list(cls.model_fields))
         try:
-            return cls(**given)
+            return cls(**values)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "options"

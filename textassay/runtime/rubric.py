@@ -53,15 +53,15 @@ _NAMES = {
 _FIELDS = {key: field for field, keys in _NAMES.items() for key in keys}
 
 
-def read_rubric(given: Any) -> tuple[Criterion, ...]:
+def read_rubric(criteria: Any) -> tuple[Criterion, ...]:
     """Return a rubric from a list of criteria."""
-    if not isinstance(given, list | tuple):
+    if not isinstance(criteria, list | tuple):
         raise ValueError(
             'should be a list of criteria: texts, or {"criterion": "...", "points": 1}'
         )
-    if len(given) > MAX_CRITERIA:
-        raise ValueError(f"has {len(given)} criteria; {MAX_CRITERIA} are the most")
-    rubric = tuple(_criterion(at, one) for at, one in enumerate(given))
+    if len(criteria) > MAX_CRITERIA:
+        raise ValueError(f"has {len(criteria)} criteria; {MAX_CRITERIA} are the most")
+    rubric = tuple(_criterion(at, one) for at, one in enumerate(criteria))
     if not rubric:
         return ()
     ids = [one.id for one in rubric]
@@ -117,8 +117,8 @@ def _check_criterion(at: int, fields: dict[str, Any]) -> Criterion:
         raise ValueError(f"criterion {at}, {key}: {first['msg']}") from None
 
 
-def _id(given: Any) -> Any:
-    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+def _id(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def with_prerequisites(

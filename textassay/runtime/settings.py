@@ -196,13 +196,13 @@ class OneOfEndpoints(EndpointSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _names_settings(cls, given: Any) -> Any:
-        unknown = given.keys() - cls.model_fields.keys() if isinstance(given, dict) else ()
+    def _names_settings(cls, value: Any) -> Any:
+        unknown = value.keys() - cls.model_fields.keys() if isinstance(value, dict) else ()
         if unknown:
             raise ValueError(
                 f"unknown setting {min(unknown)!r}; known: {', '.join(sorted(cls.model_fields))}"
             )
-        return given
+        return value
 
     @model_serializer(mode="wrap")
     def _only_what_was_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -324,12 +324,12 @@ class Settings(EndpointSettings):
 
     @field_validator("cache", mode="before")
     @classmethod
-    def _cache_is_a_folder(cls, given: object) -> object:
+    def _cache_is_a_folder(cls, value: object) -> object:
         # an address would create a folder of its name; as a path it has only one slash, and a
         # single letter is a Windows drive
-        if re.match(r"[A-Za-z][\w+.-]+:/", str(given)):
+        if re.match(r"[A-Za-z][\w+.-]+:/", str(value)):
             raise ValueError("answers are kept in a folder, not at an address")
-        return given
+        return value
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:

@@ -26,8 +26,8 @@ def annotate(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
-    given: Annotated[
-        syntax.Given, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
+    shared_flags: Annotated[
+        syntax.FlagValues, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
     ],
     guidelines: Annotated[
         Path | None,
@@ -76,10 +76,10 @@ def annotate(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    typed, _ = flags.with_config(given)
+    values, _ = flags.with_config(shared_flags)
     public = None if public_url is None else public_address(public_url)
-    task = tasks.load(typed.get("task"), typed.get("aspects"))
-    reading = {**flags.data_options(typed), "unit": typed.get("unit")}
+    task = tasks.load(values.get("task"), values.get("aspects"))
+    reading = {**flags.data_options(values), "unit": values.get("unit")}
     study = Study(
         tuple(Examples(data, labels=label_scales(task.aspects), **reading)),
         task,
@@ -206,7 +206,7 @@ def import_ratings(
     data: Annotated[
         str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -218,13 +218,13 @@ def import_ratings(
     from textassay.annotate import interchange
     from textassay.runtime.data import Examples
 
-    typed, _ = flags.with_config(given)
-    labels = _labels(typed)
+    values, _ = flags.with_config(shared_flags)
+    labels = _labels(values)
     rows, notes = interchange.read(form, file, labels)
     for note in notes:
         say(with_flags(note), style="yellow")
     if data is not None:
-        examples = Examples(data, labels=labels, **flags.data_options(typed))
+        examples = Examples(data, labels=labels, **flags.data_options(values))
         rows = interchange.with_examples(rows, examples)
     write_rows(out, rows)
     aspects = ", ".join(dict.fromkeys(name for row in rows for name in row["annotators"]))
@@ -237,7 +237,7 @@ def agreement(
     data: flags.Data,
     *,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.pick("task") | flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -246,9 +246,9 @@ def agreement(
     """
     from textassay.agreement.table import between_raters
 
-    typed, _ = flags.with_config(given)
-    labels = _labels(typed)
-    found, table = between_raters(data, labels=labels, **flags.data_options(typed))
+    values, _ = flags.with_config(shared_flags)
+    labels = _labels(values)
+    found, table = between_raters(data, labels=labels, **flags.data_options(values))
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
 
@@ -259,7 +259,7 @@ def export_tasks(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
-    given: Annotated[syntax.Given, flags.pick("task", "aspects") | flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.pick("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 
@@ -271,20 +271,20 @@ def export_tasks(
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import storage_errors
 
-    typed, _ = flags.with_config(given)
-    task = tasks.load(typed.get("task"), typed.get("aspects"))
-    examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(typed))
+    values, _ = flags.with_config(shared_flags)
+    task = tasks.load(values.get("task"), values.get("aspects"))
+    examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(values))
     with storage_errors(f"{out} cannot be written"):
         written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")
 
 
-def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
+def _labels(values: Mapping[str, Any]) -> dict[str, LabelScale]:
     """Return the labels of the named task, if any."""
     from textassay.methods.library import tasks
 
-    return label_scales(tasks.load(typed["task"]).aspects) if "task" in typed else {}
+    return label_scales(tasks.load(values["task"]).aspects) if "task" in values else {}
 
 
 @command("import", panel=Heading.LOOKING)

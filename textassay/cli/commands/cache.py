@@ -67,7 +67,7 @@ def export(
         Path | None,
         syntax.option("FILE", "File to create (default: standard output).", "--out", "-o"),
     ] = None,
-    given: Annotated[syntax.Given, flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
@@ -78,7 +78,7 @@ def export(
         textassay cache export runs/first | jq .answers
     """
     with capture_warnings("textassay.evaluation.exchanges"):
-        run_async(_export(run, out, data, flags.data_reading(given)))
+        run_async(_export(run, out, data, flags.data_reading(shared_flags)))
 
 
 async def _export(

@@ -20,7 +20,7 @@ from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import pick
 from textassay.cli.progress import Style
-from textassay.cli.syntax import AsJson, Given, option
+from textassay.cli.syntax import AsJson, FlagValues, option
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.storage.files import storage_errors
 from textassay.table import Column, Table, printable, to_terminal
@@ -50,7 +50,7 @@ def demo(
         option("", "Show one part only: the check of recorded judges, or the local model."),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, pick("progress")],
+    shared_flags: Annotated[FlagValues, pick("progress")],
 ) -> int:
     """Compare real judges with people, then judge texts with a small local model.
 
@@ -78,7 +78,7 @@ def demo(
     if only != "check" and not missing:
         from textassay.report.page import write_report
 
-        judged = run_async(_judge(folder, given.get("progress") or "auto"))
+        judged = run_async(_judge(folder, shared_flags.get("progress") or "auto"))
         page = folder / "report.html"
         write_report(
             judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",

@@ -92,10 +92,10 @@ class Examiner:
             return Request(messages=(ChatMessage(role="user", content=question),), **fields)
         return Request(prompt=_BEGINNING, **fields)
 
-    async def note(self, ability: str, seen: Awaitable[Observed]) -> ProbeResult:
+    async def note(self, ability: str, probe: Awaitable[Observed]) -> ProbeResult:
         """Add the finding on one ability; raise errors that every request would hit."""
         try:
-            verdict, detail = await seen
+            verdict, detail = await probe
         except NothingListening:
             raise
         except FatalModelError as error:
@@ -243,7 +243,7 @@ class Examiner:
         sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
         text = "".join(token.token for token in sampled)
         if len(sampled) == 2 and "\ufffd" not in text:
-            given = await scorer.continuation(_given(text))
+            given = await scorer.continuation(continue_with(text))
             # if the text is tokenized differently than it was sampled, nothing can be compared
             if [token.token for token in given.tokens] == [token.token for token in sampled]:
                 pairs = zip(sampled, given.tokens, strict=True)
@@ -260,7 +260,7 @@ class Examiner:
         if not greedy or "\ufffd" in greedy:
             return "unknown", "log-probabilities come back, without a token to compare them with"
         words = list(dict.fromkeys((greedy, " zebra", " seven", " of", " and", " quickly")))
-        answers = [await scorer.continuation(_given(word)) for word in words]
+        answers = [await scorer.continuation(continue_with(word)) for word in words]
         first, *others = (answer.tokens[0].logprob for answer in answers)
         if max(others) > first + TOLERANCE:
             return "wrong", f"another word is likelier than the greedy {greedy!r}"
@@ -292,7 +292,7 @@ class Examiner:
         return (await self.model.generate(request)).samples[0].logprobs or ()
 
 
-def _given(text: str) -> ContinuationRequest:
+def continue_with(text: str) -> ContinuationRequest:
     return ContinuationRequest(prompt=_BEGINNING, continuation=text)
 
 
@@ -349,8 +349,8 @@ def doctor(
     model: Annotated[str, syntax.argument("MODEL", "Model to examine.")],
     *,
     as_json: syntax.AsJson = False,
-    given: Annotated[
-        syntax.Given,
+    shared_flags: Annotated[
+        syntax.FlagValues,
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
@@ -363,12 +363,12 @@ def doctor(
         textassay doctor systemone/jev-latest --api-base https://api.typesafe.ai/v1
         textassay doctor openai/gpt-4.1-mini --batch
     """
-    typed, unknown, settings = flags.model_settings(given)
+    values, unknown, settings = flags.model_settings(shared_flags)
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
-    if "temperature" in typed:  # settings of single roles, and a model is examined without one
-        own = {**settings.model_dump(), "temperature": typed["temperature"]}
+    if "temperature" in values:  # settings of single roles, and a model is examined without one
+        own = {**settings.model_dump(), "temperature": values["temperature"]}
         settings = Settings.model_validate(own)
     return run_async(_examine(model, settings, as_json=as_json))
 

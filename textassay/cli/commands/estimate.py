@@ -46,7 +46,7 @@ def estimate(
     weight: flags.WeightOption = "sources",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.RATED | flags.ALLOWING],
+    shared_flags: Annotated[syntax.FlagValues, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Estimate means on the human scale: by the judge, by ratings, and by both together.
 
@@ -63,9 +63,9 @@ def estimate(
         raise UnknownName("unit of --by", str(by), ["system"])
     over = weight_named(weight)
     flags.check_confidence(confidence)
-    allowed = flags.read_allow_change(given.get("set"))
+    allowed = flags.read_allow_change(shared_flags.get("set"))
     read = None if calibration is None else load_calibration(calibration)
-    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
@@ -105,19 +105,23 @@ def estimate(
 
 
 def _from_folder(
-    read: Calibration | None, columns: Columns, rated: RatedInput, signature: str, allowed: bool
+    calibration: Calibration | None,
+    columns: Columns,
+    rated: RatedInput,
+    signature: str,
+    allowed: bool,
 ) -> tuple[Map | None, str]:
     """Return the folder's map, or none if it was learned from these ratings."""
-    if read is None:
+    if calibration is None:
         return None, "auto"
-    own = read.of(columns.score)
+    own = calibration.of(columns.score)
     if own is None:
-        known = [one.aspect for one in read.aspects]
+        known = [one.aspect for one in calibration.aspects]
         raise UnknownName("aspect of the calibration", columns.score, known)
-    read.check(columns.score, signature, allow_change=allowed)
+    calibration.check(columns.score, signature, allow_change=allowed)
     # a map fits the ratings it was learned from too well, and the correction would find too little
     # error
-    if read.sources & rated.sources([columns]):
+    if calibration.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
             f"({own.kind}) is learned again across sources",
@@ -148,7 +152,7 @@ def label_plan(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.RATED],
+    shared_flags: Annotated[syntax.FlagValues, flags.RATED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
@@ -173,7 +177,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
@@ -243,7 +247,7 @@ def calibrate(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.RATED | flags.ALLOWING],
+    shared_flags: Annotated[syntax.FlagValues, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each.
 
@@ -255,9 +259,9 @@ def calibrate(
     from textassay.estimation.calibration import save as save_calibration
     from textassay.runtime.storage.files import check_new_folder
 
-    allowed = flags.read_allow_change(given.get("set"))
+    allowed = flags.read_allow_change(shared_flags.get("set"))
     if apply is not None:
-        if data is not None or given.keys() - {"set"}:
+        if data is not None or shared_flags.keys() - {"set"}:
             raise ConfigurationError(
                 "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
             )
@@ -269,7 +273,7 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
     tables = rated.columns()
     learned = [
         calibrated(

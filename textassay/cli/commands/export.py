@@ -28,7 +28,7 @@ def export(
     data: Annotated[
         Path | None, syntax.option("DATA", "The judged data (default: the data of the run).")
     ] = None,
-    given: Annotated[syntax.Given, flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
 ) -> None:
     """Write the scores of a run for another tool, or send them to its server.
 
@@ -42,7 +42,7 @@ def export(
 
     if (out is None) == (to is None):
         raise ConfigurationError("name a file with out=FILE, or a server with to=URL")
-    examples = open_examples(run, data, given)
+    examples = open_examples(run, data, shared_flags)
     if out is not None:
         count = export_scores(run, cast("Format", form), out, data=examples, trace=trace)
         say(f"wrote {count} records to {out}")

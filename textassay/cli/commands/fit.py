@@ -64,7 +64,7 @@ def fit(
     model: flags.ModelNames = None,
     out: flags.Out = None,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, FLAGS],
+    shared_flags: Annotated[syntax.FlagValues, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder.
 
@@ -74,92 +74,99 @@ def fit(
         textassay fit rated.jsonl --scores runs/a --scores runs/b -o evaluators/combined
         textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge
     """
-    typed = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
+    values = {
+        "data": data,
+        "more": more,
+        "method": method,
+        "model": model,
+        "out": out,
+        **shared_flags,
+    }
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return _execute(*flags.with_config(typed, known), as_json=as_json)
+    return _execute(*flags.with_config(values, known), as_json=as_json)
 
 
-def _execute(typed: dict[str, Any], set_values: dict[str, Any], *, as_json: bool = False) -> int:
+def _execute(values: dict[str, Any], set_values: dict[str, Any], *, as_json: bool = False) -> int:
     """Run `fit` with its flags and `--set` pairs, and return the exit status."""
     from textassay.fitting.api import learn_recorded
 
-    again = _flags_to_apply(typed)
-    if not typed.get("data"):
+    again = _flags_to_apply(values)
+    if not values.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
-    if typed.get("more"):
-        if not typed.get("scores"):
-            raise ConfigurationError(f"fit takes one DATA; {typed['more'][0]!r} is unexpected")
-        typed = {**typed, "scores": [*typed["scores"], *typed["more"]]}  # --scores A B
-    if typed.get("ratings"):
-        typed = _with_ratings(typed)
-    request = _request_from(typed, set_values)
-    if typed.get("out") is None and not typed.get("dry_run"):
+    if values.get("more"):
+        if not values.get("scores"):
+            raise ConfigurationError(f"fit takes one DATA; {values['more'][0]!r} is unexpected")
+        values = {**values, "scores": [*values["scores"], *values["more"]]}  # --scores A B
+    if values.get("ratings"):
+        values = _with_ratings(values)
+    request = _request_from(values, set_values)
+    if values.get("out") is None and not values.get("dry_run"):
         raise ConfigurationError(
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
         )
     if isinstance(request, FitByModel):
-        return run_async(_align(request, typed, again, as_json))
+        return run_async(_align(request, values, again, as_json))
     assert isinstance(request, FitFromScores)
-    with show_steps(typed.get("progress") or "auto") as watch:
-        fit = learn_recorded(typed["data"], request, watch)
+    with show_steps(values.get("progress") or "auto") as watch:
+        fit = learn_recorded(values["data"], request, watch)
     _show(fit, again, as_json)
     return 0
 
 
-def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
+def _with_ratings(values: dict[str, Any]) -> dict[str, Any]:
     """Return the flags with the opened examples in place of the data and its reading options."""
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.data.ratings import LabelReader
 
-    reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
-    marks = typed.get("missing") or ()
-    by_model = bool(typed.get("method"))
-    strict = bool(by_model and typed.get("strict_columns"))
+    reading = {name: values[name] for name in ("fields", "missing", "unit") if values.get(name)}
+    marks = values.get("missing") or ()
+    by_model = bool(values.get("method"))
+    strict = bool(by_model and values.get("strict_columns"))
     labels = LabelReader(any_word=not by_model)
     data = Examples(
-        typed["data"], needs_output=by_model, **reading, strict_columns=strict, labels=labels
+        values["data"], needs_output=by_model, **reading, strict_columns=strict, labels=labels
     )
-    rated = with_ratings(data, typed["ratings"], missing=marks, labels=labels)
-    return {**{name: given for name, given in typed.items() if name not in reading}, "data": rated}
+    rated = with_ratings(data, values["ratings"], missing=marks, labels=labels)
+    return {**{name: value for name, value in values.items() if name not in reading}, "data": rated}
 
 
-def _request_from(typed: dict[str, Any], set_values: dict[str, Any]) -> FitRequest:
+def _request_from(values: dict[str, Any], set_values: dict[str, Any]) -> FitRequest:
     """Return the request of the flags."""
     parameters = {"method", *(name for one in KINDS.values() for name in one.model_fields)}
-    given = {name: value for name, value in typed.items() if name in parameters}
-    given["scores"] = tuple(typed.get("scores") or ())
-    given["scales"] = flags.read_scales(typed.get("scale") or ())
-    if given.get("method") is None:
+    arguments = {name: value for name, value in values.items() if name in parameters}
+    arguments["scores"] = tuple(values.get("scores") or ())
+    arguments["scales"] = flags.read_scales(values.get("scale") or ())
+    if arguments.get("method") is None:
         if set_values:
             raise UnknownName("setting of fit without a model", next(iter(set_values)))
         # beside those of `fit_request`
         for name in ("dry_run", "n", "temperature", "max_cost"):
-            if name in typed:
+            if name in values:
                 raise ConfigurationError(
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"
                     " are learned from without a model"
                 )
-        return fit_request(**given)
+        return fit_request(**arguments)
     runtime, options = split_settings(set_values)
-    options |= {name: typed[name] for name in ("n", "temperature") if name in typed}
-    settings = Settings(**runtime | settings_in(typed))
-    return fit_request(**given, options=options, settings=settings)
+    options |= {name: values[name] for name in ("n", "temperature") if name in values}
+    settings = Settings(**runtime | settings_in(values))
+    return fit_request(**arguments, options=options, settings=settings)
 
 
-async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json: bool) -> int:
+async def _align(request: FitByModel, values: dict[str, Any], again: str, as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     from textassay.cli.commands.score import print_estimate
     from textassay.fitting.api import align_with_people, alignment_of
 
-    alignment = alignment_of(request, typed["data"])
+    alignment = alignment_of(request, values["data"])
     for notice in alignment.data.check().notices:
         say(with_flags(notice))
-    style: Style = typed.get("progress") or "auto"
+    style: Style = values.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
         return show_progress(lambda: session.engine.progress, style)
 
-    if typed.get("dry_run"):
+    if values.get("dry_run"):
         usage = await alignment.dry_run(watch)
         print_estimate(usage, len(alignment.examples), as_json=as_json)
         return 0
@@ -180,12 +187,12 @@ async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json
     return Status.UNSCORED if unscored else 0
 
 
-def _flags_to_apply(typed: Mapping[str, Any]) -> str:
+def _flags_to_apply(values: Mapping[str, Any]) -> str:
     """Return the flags that `score` needs again: the model's address, and which texts to judge."""
-    address = typed.get("api_base")
+    address = values.get("api_base")
     # the data to judge have no ratings, and an address may contain a password
     words = [] if address is None else ["--api-base", public_address(address)]
-    for theirs, ours in (typed.get("fields") or {}).items():
+    for theirs, ours in (values.get("fields") or {}).items():
         if not ours.startswith("human"):
             words += ["--field", f"{theirs}={ours}"]
     return "".join(f" {shlex.quote(word)}" for word in words)

@@ -155,7 +155,7 @@ def _show(rows: ListRows, as_json: bool) -> None:
             # a long default must not take the space of the words beside it
             column.max_width = 17
     for row in rows:
-        table.add_row(*(Text(printable(_shown(row[column]))) for column in columns))
+        table.add_row(*(Text(printable(_format_cell(row[column]))) for column in columns))
     console.print(table)
 
 
@@ -164,12 +164,12 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     *short, (_, words) = row.items()
-    name, *more = ((column, printable(_shown(value))) for column, value in short)
+    name, *more = ((column, printable(_format_cell(value))) for column, value in short)
     notes = (
         f"  {column}: {value}" if column == "default" else f"  {value}" for column, value in more
     )
     yield Text(name[1], style="bold").append("".join(notes), style="not bold")
-    yield indent(Text(printable(_shown(words))))
+    yield indent(Text(printable(_format_cell(words))))
 
 
 def _way(name: str) -> str:
@@ -187,7 +187,7 @@ def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
         yield name, {"default": default, "what": " ".join(texts.get(name, "").split())}
 
 
-def _shown(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None or value in ((), {}):
         return "-"
     if isinstance(value, list):
@@ -203,7 +203,7 @@ def graph(
         syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[syntax.Given, flags.pick("task")],
+    shared_flags: Annotated[syntax.FlagValues, flags.pick("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -223,7 +223,7 @@ def graph(
             models = {}  # an evaluator of recorded scores asks no model and refuses one
         else:
             options = {"allow_change": True}  # nothing is rated, so the rater does not matter
-    built = build(method, models, task=given.get("task"), options=options)
+    built = build(method, models, task=shared_flags.get("task"), options=options)
     typer.echo(built.graph.to_mermaid())
 
 
@@ -242,21 +242,21 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects") | WRITING],
+    shared_flags: Annotated[syntax.FlagValues, flags.pick("set", "task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
     Examples:
         textassay draft tree -t summarization -m openai/gpt-4.1 -o criteria.toml
     """
-    typed, options, settings = flags.model_settings({**given, "model": model})
-    run_async(_write_tree(method, out, typed, options, settings))
+    values, options, settings = flags.model_settings({**shared_flags, "model": model})
+    run_async(_write_tree(method, out, values, options, settings))
 
 
 async def _write_tree(
     method: str,
     out: Path,
-    typed: Mapping[str, Any],
+    values: Mapping[str, Any],
     set_values: Mapping[str, Any],
     settings: Settings,
 ) -> None:
@@ -277,10 +277,10 @@ async def _write_tree(
         raise UnknownName("method with a tree", method, list(growers))
     check_new_file(out, "tree")
     options = METHODS[method].Options.read(set_values)
-    task = tasks.load(typed.get("task"), typed.get("aspects"))
-    async with open_models(typed["model"], settings) as models:
+    task = tasks.load(values.get("task"), values.get("aspects"))
+    async with open_models(values["model"], settings) as models:
         grown = await growers[method](models, task, options)
-    writers = ", ".join(typed["model"].values())
+    writers = ", ".join(values["model"].values())
     # outside of the models' block, so that a full disk is not reported as a failure of a model
     with storage_errors(f"{out} cannot be written"):
         trees.save(grown.tree, out, source=f"{method} for {task.name}, by {writers}")
@@ -307,7 +307,9 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[syntax.Given, flags.pick("set", "task", "aspects", "tools") | WRITING],
+    shared_flags: Annotated[
+        syntax.FlagValues, flags.pick("set", "task", "aspects", "tools") | WRITING
+    ],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 
@@ -316,12 +318,12 @@ def plan(
         textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
             -o runs/fused
     """
-    typed, options, settings = flags.model_settings({**given, "model": model})
-    run_async(_write_plan(out, typed, options, settings))
+    values, options, settings = flags.model_settings({**shared_flags, "model": model})
+    run_async(_write_plan(out, values, options, settings))
 
 
 async def _write_plan(
-    out: Path, typed: Mapping[str, Any], set_values: Mapping[str, Any], settings: Settings
+    out: Path, values: Mapping[str, Any], set_values: Mapping[str, Any], settings: Settings
 ) -> None:
     """Have the plan written, save it, and print it."""
     from textassay.methods.by_name import tools_for
@@ -332,15 +334,15 @@ async def _write_plan(
 
     check_new_file(out, "plan")
     options = FusionEvalOptions.read(set_values)
-    task = tasks.load(typed.get("task"), typed.get("aspects"))
-    async with open_models(typed["model"], settings) as models:
-        made = tools_for(FusionEval.name, typed.get("tools") or (), models)
+    task = tasks.load(values.get("task"), values.get("aspects"))
+    async with open_models(values["model"], settings) as models:
+        made = tools_for(FusionEval.name, values.get("tools") or (), models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
         # never save a plan that `score` would refuse
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
-    writers = ", ".join(typed["model"].values())
+    writers = ", ".join(values["model"].values())
     with storage_errors(f"{out} cannot be written"):
         plans.save(plan, out, source=f"written for {task.name} by {writers}")
     typer.echo(printable(plans.as_toml(plan)))

@@ -28,8 +28,8 @@ def resume(
         syntax.option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
     as_json: syntax.AsJson = False,
-    given: Annotated[
-        syntax.Given,
+    shared_flags: Annotated[
+        syntax.FlagValues,
         flags.pick("config", "progress", "log", "processes", "cluster", "workers") | flags.RUNTIME,
     ],
 ) -> int:
@@ -47,7 +47,7 @@ def resume(
     from textassay.cli.commands.score import execute
     from textassay.evaluation.merging import is_divided
 
-    read = _flags_to_resume({**given, "data": data})
+    values = _flags_to_resume({**shared_flags, "data": data})
     if is_divided(run) and (absent := _merge_shards(run, partial=True).absent):
         say(
             f"{run} has no shard {', '.join(absent)}: its scores are requested now. If another "
@@ -55,7 +55,7 @@ def resume(
             "is"
             " here"
         )
-    parsed = command_to_resume(run, read)
+    parsed = command_to_resume(run, values)
     if parsed.request.stress is not None:
         if parsed.workers is not None:
             raise ConfigurationError(
@@ -67,19 +67,19 @@ def resume(
     return run_async(execute(parsed, as_json=as_json))
 
 
-def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
+def _flags_to_resume(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of `resume`, over the settings in the file of `--config`.
 
     The file may be the run's own: its keys for the run itself, such as method and data, are
     ignored.
     """
-    now = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
-    configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
+    now = flags.read_flags({name: value for name, value in values.items() if name != "config"})
+    configured = flags.config_file(values.get("config"), flags.CONFIG_KEYS)
     described = {"model": configured.get("model", {})}  # reported by the names of the tables
     return {**described, **settings_in(configured), **now}
 
 
-def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
+def command_to_resume(folder: Path, values: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
@@ -93,8 +93,8 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
             f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
-    if "data" in typed:
-        request = request.model_copy(update={"data": str(typed["data"])})
+    if "data" in values:
+        request = request.model_copy(update={"data": str(values["data"])})
     # with a limit, the kept rows are only a part of the data, but a resumed run needs all
     elif request.limit is None:
         request = with_kept_rows(request, folder)
@@ -103,7 +103,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory and were not kept; resume it in Python"
             " with “evaluate(examples, ..., out=..., resume=True)”"
         )
-    given = settings_in(flags.with_model_tables(typed, request.models))
+    given = settings_in(flags.with_model_tables(values, request.models))
     settings = settings_to_resume(folder, manifest, request, given)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
@@ -111,7 +111,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             "--max-cost"
         )
     own = {"settings": settings, "out": folder, "resume": True}
-    return to_command(request.model_copy(update=own), typed)
+    return to_command(request.model_copy(update=own), values)
 
 
 @command("merge", panel=Heading.SCORING)

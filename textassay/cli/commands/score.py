@@ -57,7 +57,7 @@ def score(
         syntax.option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.SCORE],
+    shared_flags: Annotated[syntax.FlagValues, flags.SCORE],
 ) -> int:
     """Judge the texts of DATA by a criterion or a method, and write the scores to a run folder.
 
@@ -72,11 +72,11 @@ def score(
         textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second
         textassay score data.jsonl --config judge.toml --shard 1/4 -o runs/large/shard-1
     """
-    typed = {
+    values = {
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
-        **given,
+        **shared_flags,
     }  # fmt: skip
-    merged, set_values = flags.with_config(typed)
+    merged, set_values = flags.with_config(values)
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
@@ -126,16 +126,16 @@ def tools_score(
     ] = None,
     out: flags.NewRun = None,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, TOOLS_FLAGS],
+    shared_flags: Annotated[syntax.FlagValues, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder.
 
     Examples:
         textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics
     """
-    typed = {"data": data, "tools": tools, "model": model, "out": out, **given}
+    values = {"data": data, "tools": tools, "model": model, "out": out, **shared_flags}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    merged, set_values = flags.with_config(typed, known)
+    merged, set_values = flags.with_config(values, known)
     parsed = build_command({**merged, "method": "tools"}, set_values)
     return run_async(execute(parsed, as_json=as_json))
 
@@ -168,7 +168,7 @@ class ScoreCommand:
 
 
 def build_command(
-    typed: dict[str, Any], set_values: dict[str, Any], *, command: str = "score"
+    values: dict[str, Any], set_values: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
     """Make the command from flags and `--set` values, as `flags.with_config` returns both.
 
@@ -183,92 +183,92 @@ def build_command(
     from textassay.methods.by_name import find
     from textassay.methods.library.criteria import with_criteria
 
-    if not typed.get("data"):
+    if not values.get("data"):
         raise ConfigurationError(f"{command} needs DATA, a file of examples")
-    method, is_dry = typed.get("method"), bool(typed.get("dry_run"))
+    method, is_dry = values.get("method"), bool(values.get("dry_run"))
     # a misspelled name is reported before a missing one
     if method and not Path(method).is_dir():
         find(method)
-    models = with_default_model(typed.get("model") or {}, method)
+    models = with_default_model(values.get("model") or {}, method)
     method = method or default_method(models)
-    out, is_default_folder = typed.get("out"), "out" not in typed and not is_dry
+    out, is_default_folder = values.get("out"), "out" not in values and not is_dry
     if is_default_folder:
-        if "shard" in typed:
+        if "shard" in values:
             raise ConfigurationError(
                 "--shard needs --out RUN/shard-I, beside the folders of the other shards"
             )
-        out = default_folder(str(typed["data"]))
+        out = default_folder(str(values["data"]))
     runtime, options = split_settings(set_values)
     # flags such as --n are options of the method, which the manifest must record
     conversation_chars = options.pop("conversation_chars", None)
-    options |= {name: typed[name] for name in OPTION_FLAGS if name in typed}
-    runtime |= settings_in(typed)
-    given = {
-        name: typed[flag.name or name]
+    options |= {name: values[name] for name in OPTION_FLAGS if name in values}
+    runtime |= settings_in(values)
+    fields = {
+        name: values[flag.name or name]
         for name in RunRequest.model_fields
-        if (flag := flag_of(RunRequest, name)) and (flag.name or name) in typed
+        if (flag := flag_of(RunRequest, name)) and (flag.name or name) in values
     }
-    given |= {"data": str(typed["data"]), **flags.data_options(typed)}
-    given |= {"method": method, "models": models, "out": out}
-    given["aspects"] = with_criteria(
-        typed.get("aspects"), typed.get("criterion"), typed.get("scale")
+    fields |= {"data": str(values["data"]), **flags.data_options(values)}
+    fields |= {"method": method, "models": models, "out": out}
+    fields["aspects"] = with_criteria(
+        values.get("aspects"), values.get("criterion"), values.get("scale")
     )
     request = RunRequest(
-        **given,
+        **fields,
         conversation_chars=conversation_chars,
         options=options,
         settings=Settings(**runtime),
     )
     if not is_dry:
         check_keys(request.models, request.settings)
-    return replace(to_command(request, typed), is_default_folder=is_default_folder)
+    return replace(to_command(request, values), is_default_folder=is_default_folder)
 
 
-def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
+def to_command(request: RunRequest, values: Mapping[str, Any]) -> ScoreCommand:
     """Return the command that executes a request with its flags."""
     return ScoreCommand(
         request=request,
-        dry=bool(typed.get("dry_run")),
-        progress=_style(typed),
-        workers=_workers(typed),
+        dry=bool(values.get("dry_run")),
+        progress=_style(values),
+        workers=_workers(values),
     )
 
 
-def _workers(typed: Mapping[str, Any]) -> Processes | Cluster | None:
-    if "workers" in typed and "cluster" not in typed:
+def _workers(values: Mapping[str, Any]) -> Processes | Cluster | None:
+    if "workers" in values and "cluster" not in values:
         raise ConfigurationError("--workers goes with --cluster; see --processes")
-    if typed.keys().isdisjoint(("cluster", "processes")):
+    if values.keys().isdisjoint(("cluster", "processes")):
         return None
     from textassay.workers.driver import Cluster, Processes  # most runs need none
 
-    if "cluster" in typed:
-        if "processes" in typed:
+    if "cluster" in values:
+        if "processes" in values:
             raise ConfigurationError(
                 "--cluster and --processes exclude each other; --workers N sets the number of"
                 " workers"
             )
-        return Cluster.parse(str(typed["cluster"]), typed.get("workers"))
-    count = typed["processes"]
+        return Cluster.parse(str(values["cluster"]), values.get("workers"))
+    count = values["processes"]
     # a larger number is a typing error
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
         raise ConfigurationError(f"--processes takes a number from 1 to 1024, not {count!r}")
-    if "shard" in typed:
+    if "shard" in values:
         raise ConfigurationError("--shard and --processes exclude each other")
     return Processes(count)
 
 
-def _style(typed: Mapping[str, Any]) -> Style:
+def _style(values: Mapping[str, Any]) -> Style:
     """Return the progress style, which may come from a file, and turn on structured logs."""
-    log, given = typed.get("log") or "text", typed.get("progress") or "auto"
+    log, style = values.get("log") or "text", values.get("progress") or "auto"
     if log not in ("text", "json"):
         raise UnknownName("log format", str(log), ("text", "json"))
-    if given not in STYLES:
-        raise UnknownName("progress style", str(given), STYLES)
+    if style not in STYLES:
+        raise UnknownName("progress style", str(style), STYLES)
     # here and not in the callers, because the value may come from a config file
     if log == "json":
         log_as_json()
-        return "none" if given == "none" else "json"
-    return cast("Style", given)
+        return "none" if style == "none" else "json"
+    return cast("Style", style)
 
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:

@@ -46,7 +46,7 @@ def show(
         bool, syntax.switch("--jurors", "Print the gain and the cost of each juror of a jury.")
     ] = False,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
@@ -60,12 +60,14 @@ def show(
         textassay show runs/jury --human rated.jsonl --jurors
     """
     if jurors:
-        _show_jurors(run, human, given, as_json=as_json)
+        _show_jurors(run, human, shared_flags, as_json=as_json)
         return
     if prompts:
         ids = () if id_ is None else (id_,)
         with capture_warnings("textassay.evaluation.exchanges"):
-            run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
+            run_async(
+                _show_exchanges(run, ids, human, flags.data_reading(shared_flags), as_json=as_json)
+            )
         return
     from textassay.agreement.joined import map_entries
     from textassay.methods.fitted.evaluator import is_evaluator
@@ -78,7 +80,7 @@ def show(
         )
     source = open_run(run)
     source.table.read_all()
-    data = open_data(source, open_examples(run, human, given))
+    data = open_data(source, open_examples(run, human, shared_flags))
     joined = join_runs([source], [data], dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
@@ -198,7 +200,7 @@ def view(
     human: flags.HumanData = None,
     host: Annotated[str, syntax.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, syntax.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    given: Annotated[syntax.Given, flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows.
 
@@ -218,7 +220,7 @@ def view(
         say("serving this page until Ctrl-C")
 
     async def serving() -> None:
-        viewer = Viewer(run, host=host, data=open_examples(run, human, given))
+        viewer = Viewer(run, host=host, data=open_examples(run, human, shared_flags))
         # SIGTERM is the normal way to stop the server, so the status is not that of an interrupted
         # run
         with suppress(asyncio.CancelledError):
@@ -261,7 +263,7 @@ def report(
         str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
     note: Annotated[str, syntax.option("TEXT", "Note for readers, shown below the heading.")] = "",
-    given: Annotated[syntax.Given, flags.MAPPED],
+    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
@@ -276,7 +278,7 @@ def report(
     from textassay.report import write_report
 
     if is_evaluator(runs[0]):
-        if len(runs) > 1 or human or calibration or aspect_map or given:
+        if len(runs) > 1 or human or calibration or aspect_map or shared_flags:
             raise ConfigurationError(
                 "report of a fitted evaluator takes its folder, --out, --format, --title and --note"
             )
@@ -286,7 +288,7 @@ def report(
         raise ConfigurationError(
             f"a run is shown as html; --format {format_} is for the folder of a fitted evaluator"
         )
-    shown = open_examples(runs[0], human, given)
+    shown = open_examples(runs[0], human, shared_flags)
     write_report(
         runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
         note=note,
@@ -318,7 +320,9 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     say(f"wrote {out}")
 
 
-def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
+def _show_jurors(
+    scores: Path, human: Path | None, shared_flags: syntax.FlagValues, *, as_json: bool
+) -> None:
     """Print the gain of each juror in a jury without negative weights, and the jury's agreement."""
     from textassay.cli.rated import RatedInput
     from textassay.fitting.importance import juries, jury_tables, labels_of_jurors, worths
@@ -327,7 +331,7 @@ def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_js
     from textassay.runtime.data.material import OTHER_OUTPUT
     from textassay.runtime.data.ratings import LabelReader
 
-    source = RatedInput(scores, human, given)
+    source = RatedInput(scores, human, shared_flags)
     files = read_files(
         (source.source(LabelReader(source.declared, any_word=True)),), level_features=False
     )

@@ -55,7 +55,7 @@ def stress(
     confidence: flags.Confidence = 0.95,
     stress_seed: Annotated[int, syntax.option("N", "Seed of the edits.")] = 0,
     as_json: syntax.AsJson = False,
-    given: Annotated[syntax.Given, flags.SCORE],
+    shared_flags: Annotated[syntax.FlagValues, flags.SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores.
 
@@ -69,9 +69,9 @@ def stress(
     from textassay.cli.commands.score import build_command
     from textassay.stress.runner import StressPlan
 
-    typed = {"data": data, "method": method, "model": model, "out": out, **given}
+    values = {"data": data, "method": method, "model": model, "out": out, **shared_flags}
     # the same keys as `score`, so that one config file serves both commands
-    merged, set_values = flags.with_config(typed)
+    merged, set_values = flags.with_config(values)
     flags.check_confidence(confidence)
     parsed = build_command(merged, set_values, command="stress")
     if parsed.request.calibration is not None:

@@ -183,13 +183,13 @@ def apply_profile(
     preset = ask | profile.options.get(method, {})
     if not preset:
         return options, profile
-    given = options.model_dump(include=options.model_fields_set)
+    user_values = options.model_dump(include=options.model_fields_set)
     folder = _find(options.profile if options.profile != AUTO else profile.name)
     placed = {key: _place_option(folder, value, task) for key, value in preset.items()}
     overrides = {key: value for key, value in placed.items() if value is not None}
     try:
         # the user's own options are not changed, as their paths are relative to the working folder
-        return type(options).read(overrides | given), profile
+        return type(options).read(overrides | user_values), profile
     except ConfigurationError as error:
         raise ConfigurationError(
             f"profile {profile.name!r}, [options.{method}]: {error}"

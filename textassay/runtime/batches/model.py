@@ -374,12 +374,12 @@ def open_dialect(
     return OpenAIDialect(http, model, server, window=window)
 
 
-def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:
+def batch_address(provider: str, call_address: str, endpoint: Endpoint) -> str:
     """Return the address of the batch API for a given address of single calls.
 
     litellm takes the addresses of Azure and Anthropic without the API's own path.
     """
-    address, query = split_address(given)
+    address, query = split_address(call_address)
     if provider == "anthropic":
         # Complete addresses of single calls are accepted, too.
         address = address.removesuffix("/messages").removesuffix("/v1") + "/v1"
