@@ -24,7 +24,7 @@ from tests.cli.harness import read_json, score, textassay
 from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, read_flags
-from textassay.cli.syntax import FlagValues, expand_groups
+from textassay.cli.syntax import Flags, expand_groups
 from textassay.runtime.garbage import start_gc
 from textassay.runtime.messages import Message
 from textassay.runtime.settings import (
@@ -116,7 +116,7 @@ def test_version_and_help_go_to_standard_output():
 
 def test_what_is_not_given_is_not_in_the_group():
 
-    def function(*, given: Annotated[FlagValues, RUNTIME]) -> FlagValues:
+    def function(*, given: Annotated[Flags, RUNTIME]) -> Flags:
         return given
 
     empty = {**dict.fromkeys(FLAGGED), "no_cache": False}

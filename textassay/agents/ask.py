@@ -395,25 +395,21 @@ def notes_on(answer: Parsed[Any]) -> tuple[Json, ...]:
     return (*unusable, *truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
 
 
-def score_without_rating(answer: Parsed[Any], problem: NoRating, **about: Any) -> Score:
-    """Return the score for an unusable answer, which it quotes."""
-    message = f"{problem.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
-    unusable = (one.note for one in (*answer.earlier, answer))
-    about["evidence"] = (*unusable, *thought_note(answer.samples))
-    return Score.unscored(problem.reason, message, explanation=answer.text or None, **about)
-
-
-def score_read(answer: Parsed[float | NoRating], **about: Any) -> Score:
+def score_answer(answer: Parsed[Any], **about: Any) -> Score:
     """Return the score for the value that was read in an answer, or the reason why there is none.
 
     Args:
         answer: The answer.
         about: The score's other fields.
     """
-    about["usage"], value = answer.usage, answer.result
-    if isinstance(value, NoRating):
-        return score_without_rating(answer, value, **about)
-    return Score(value=value, explanation=answer.text, evidence=notes_on(answer), **about)
+    value = answer.result
+    about |= {"usage": answer.usage, "explanation": answer.text or None}
+    if not isinstance(value, NoRating):
+        return Score(value=value, evidence=notes_on(answer), **about)
+    unusable = (one.note for one in (*answer.earlier, answer))
+    about["evidence"] = (*unusable, *thought_note(answer.samples))
+    message = f"{value.message}; the judge said: {answer.text[:MAX_QUOTED]!r}"
+    return Score.unscored(value.reason, message, **about)
 
 
 ProbabilityReading = Literal["auto", "logprob"]

@@ -32,7 +32,7 @@ from textassay.agents.ask import (
     notes_on,
     refuse_filtered,
     remind_of,
-    score_without_rating,
+    score_answer,
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
@@ -302,11 +302,10 @@ class Scorer:
             is_cut=self._is_cut,
             **constants.request,
         )
-        about["usage"] = answer.usage
         rating = answer.result
         if isinstance(rating, NoRating):
-            return score_without_rating(answer, rating, **about)
-        about["evidence"] = notes_on(answer)
+            return score_answer(answer, **about)
+        about |= {"usage": answer.usage, "evidence": notes_on(answer)}
         if self.how == "logprob":
             return self._from_labels(answer.samples[0], rating, aspect, about)
         if aspect.labels:

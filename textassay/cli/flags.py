@@ -1,6 +1,6 @@
 """The flags that commands share, most made from `RunRequest` and `Settings`, and how they are read.
 
-A command takes a group of them in one parameter, `Annotated[FlagValues, RUNTIME]`, and gets a
+A command takes a group of them in one parameter, `Annotated[Flags, RUNTIME]`, and gets a
 dictionary of the given flags, which `with_config` merges with a TOML file of flags. Its other flags
 are ordinary typer parameters. Imports nothing heavy, since help does not need it.
 """

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-FlagValues = dict[str, Any]
+Flags = dict[str, Any]
 """The flags of a group that the user typed, by the names of their parameters."""
 
 
@@ -60,7 +60,7 @@ class GroupColumn:
         return GroupColumn(**self.flags, **other.flags)
 
 
-def drop_unset(flags: Mapping[str, Any]) -> FlagValues:
+def drop_unset(flags: Mapping[str, Any]) -> Flags:
     """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
     return {
         name: value

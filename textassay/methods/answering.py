@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from textassay.agents.aggregation import EMPTY, UNIT, common_fields
-from textassay.agents.ask import refuse_filtered, remind_of, score_read
+from textassay.agents.ask import refuse_filtered, remind_of, score_answer
 from textassay.agents.prompt_template import as_noun
 from textassay.agents.questions import Answerer, YesNoScorer, fill_placeholders
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
@@ -116,7 +116,7 @@ class AnswerMethod(PromptMethod):
             retries=self.options.parse_retries,
             dry_run_answer=self.dry_run_answer,
         )
-        return score_read(answer, **about)
+        return score_answer(answer, **about)
 
     def _read(self, sample: Sample, example: Example) -> float | NoRating:
         value = self.read(sample.text, example)

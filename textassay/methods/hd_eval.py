@@ -21,7 +21,7 @@ from textassay.methods.library.trees import BY_MODEL, PUBLISHED, tree_digest
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Node, Wire, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Scale, Score
 
 SCALE: Scale = (1.0, 5.0)
@@ -111,7 +111,7 @@ class HDEval(RatingMethod):
                     f" {self._growing[0].name!r} is in none. Give one with tree=FILE (textassay"
                     " tree writes one)"
                 )
-            return rating_nodes("scores", self.scorer, self._known)
+            return [rating_node("scores", self.scorer, self._known, "input.aspects")]
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
@@ -253,22 +253,13 @@ class NodeRatings(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Rate every requested node."""
-        return rating_nodes("scores", self.scorer, self.known)
+        return [rating_node("scores", self.scorer, self.known, "input.aspects")]
 
 
-def rating_nodes(
-    name: str, scorer: AspectScorer, known: Mapping[str, Aspect], aspects: Wire = "input.aspects"
-) -> list[Node]:
-    """Return the nodes that rate criteria of known trees, which are given by id."""
-
-    async def place(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
-        return tuple(known[aspect.id] for aspect in aspects)
-
-    return [Node("criteria", place, aspects=aspects), rating_node(name, scorer, known)]
-
-
-def rating_node(name: str, scorer: AspectScorer, known: Mapping[str, Aspect]) -> Node:
-    """Return a node that rates the criteria of the node `criteria`, each with its parent in view.
+def rating_node(
+    name: str, scorer: AspectScorer, known: Mapping[str, Aspect], criteria: str = "criteria"
+) -> Node:
+    """Return a node that rates criteria, each with its parent in view.
 
     Typed questions about all criteria are one call, which is faster than a call for each.
 
@@ -276,6 +267,7 @@ def rating_node(name: str, scorer: AspectScorer, known: Mapping[str, Aspect]) ->
         name: Name of the node.
         scorer: The judge.
         known: The criteria and their parents by id; more may be added until they are rated.
+        criteria: The wire of the criteria.
     """
 
     async def rate(example: Example, criterion: Aspect) -> Score:
@@ -287,8 +279,8 @@ def rating_node(name: str, scorer: AspectScorer, known: Mapping[str, Aspect]) ->
         return await scorer.score_all(example, criteria, parent=parents)
 
     if isinstance(scorer, QuestionScorer):
-        return Node(name, rate_all, example="input.example", criteria="criteria")
-    return Node(name, rate, example="input.example", criterion=each("criteria"))
+        return Node(name, rate_all, example="input.example", criteria=criteria)
+    return Node(name, rate, example="input.example", criterion=each(criteria))
 
 
 def node_scorer(

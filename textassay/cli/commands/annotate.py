@@ -27,7 +27,7 @@ def annotate(
     *,
     out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     shared_flags: Annotated[
-        syntax.FlagValues, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
+        syntax.Flags, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
     ],
     guidelines: Annotated[
         Path | None,
@@ -206,7 +206,7 @@ def import_ratings(
     data: Annotated[
         str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    shared_flags: Annotated[syntax.FlagValues, flags.pick("task") | flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -237,7 +237,7 @@ def agreement(
     data: flags.Data,
     *,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.pick("task") | flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -259,7 +259,7 @@ def export_tasks(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
-    shared_flags: Annotated[syntax.FlagValues, flags.pick("task", "aspects") | flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.pick("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 

@@ -67,7 +67,7 @@ def export(
         Path | None,
         syntax.option("FILE", "File to create (default: standard output).", "--out", "-o"),
     ] = None,
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 

@@ -66,7 +66,7 @@ def compare(
     weight: flags.WeightOption = "sources",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED],
+    shared_flags: Annotated[syntax.Flags, flags.RATED],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -120,7 +120,7 @@ def _sides(
     run_b: Path | None,
     data: Path | None,
     systems: tuple[str, str] | None,
-    shared_flags: syntax.FlagValues,
+    shared_flags: syntax.Flags,
     by: str | None,
 ) -> tuple[RunSide, RunSide]:
     """Return two runs, or two systems of one run; the second path is then its data."""
@@ -157,7 +157,7 @@ def rank(
     ] = None,
     confidence: flags.Confidence = 0.95,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources.
 
@@ -218,7 +218,7 @@ def agreement(
         ),
     ] = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED],
+    shared_flags: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Measure how well scores agree with human ratings.
 
@@ -304,7 +304,7 @@ def alt_test(
     scale: flags.ScaleOf = None,
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED],
+    shared_flags: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Test whether the judge could replace a human rater (and whether a constant score could).
 

@@ -20,7 +20,7 @@ from textassay.cli.console import results, say
 from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.flags import pick
 from textassay.cli.progress import Style
-from textassay.cli.syntax import AsJson, FlagValues, option
+from textassay.cli.syntax import AsJson, Flags, option
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.storage.files import storage_errors
 from textassay.table import Column, Table, printable, to_terminal
@@ -50,7 +50,7 @@ def demo(
         option("", "Show one part only: the check of recorded judges, or the local model."),
     ] = None,
     as_json: AsJson = False,
-    shared_flags: Annotated[FlagValues, pick("progress")],
+    shared_flags: Annotated[Flags, pick("progress")],
 ) -> int:
     """Compare real judges with people, then judge texts with a small local model.
 

@@ -350,7 +350,7 @@ def doctor(
     *,
     as_json: syntax.AsJson = False,
     shared_flags: Annotated[
-        syntax.FlagValues,
+        syntax.Flags,
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:

@@ -46,7 +46,7 @@ def estimate(
     weight: flags.WeightOption = "sources",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED | flags.ALLOWING],
+    shared_flags: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Estimate means on the human scale: by the judge, by ratings, and by both together.
 
@@ -152,7 +152,7 @@ def label_plan(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED],
+    shared_flags: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
@@ -247,7 +247,7 @@ def calibrate(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.RATED | flags.ALLOWING],
+    shared_flags: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each.
 

@@ -28,7 +28,7 @@ def export(
     data: Annotated[
         Path | None, syntax.option("DATA", "The judged data (default: the data of the run).")
     ] = None,
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write the scores of a run for another tool, or send them to its server.
 

@@ -64,7 +64,7 @@ def fit(
     model: flags.ModelNames = None,
     out: flags.Out = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, FLAGS],
+    shared_flags: Annotated[syntax.Flags, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder.
 

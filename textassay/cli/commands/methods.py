@@ -203,7 +203,7 @@ def graph(
         syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    shared_flags: Annotated[syntax.FlagValues, flags.pick("task")],
+    shared_flags: Annotated[syntax.Flags, flags.pick("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -242,7 +242,7 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    shared_flags: Annotated[syntax.FlagValues, flags.pick("set", "task", "aspects") | WRITING],
+    shared_flags: Annotated[syntax.Flags, flags.pick("set", "task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
@@ -307,9 +307,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    shared_flags: Annotated[
-        syntax.FlagValues, flags.pick("set", "task", "aspects", "tools") | WRITING
-    ],
+    shared_flags: Annotated[syntax.Flags, flags.pick("set", "task", "aspects", "tools") | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 

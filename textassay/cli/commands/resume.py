@@ -29,7 +29,7 @@ def resume(
     ] = None,
     as_json: syntax.AsJson = False,
     shared_flags: Annotated[
-        syntax.FlagValues,
+        syntax.Flags,
         flags.pick("config", "progress", "log", "processes", "cluster", "workers") | flags.RUNTIME,
     ],
 ) -> int:

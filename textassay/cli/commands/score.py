@@ -57,7 +57,7 @@ def score(
         syntax.option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.SCORE],
+    shared_flags: Annotated[syntax.Flags, flags.SCORE],
 ) -> int:
     """Judge the texts of DATA by a criterion or a method, and write the scores to a run folder.
 
@@ -126,7 +126,7 @@ def tools_score(
     ] = None,
     out: flags.NewRun = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, TOOLS_FLAGS],
+    shared_flags: Annotated[syntax.Flags, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder.
 

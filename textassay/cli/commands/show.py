@@ -46,7 +46,7 @@ def show(
         bool, syntax.switch("--jurors", "Print the gain and the cost of each juror of a jury.")
     ] = False,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
@@ -200,7 +200,7 @@ def view(
     human: flags.HumanData = None,
     host: Annotated[str, syntax.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, syntax.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows.
 
@@ -263,7 +263,7 @@ def report(
         str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
     note: Annotated[str, syntax.option("TEXT", "Note for readers, shown below the heading.")] = "",
-    shared_flags: Annotated[syntax.FlagValues, flags.MAPPED],
+    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
@@ -321,7 +321,7 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
 
 
 def _show_jurors(
-    scores: Path, human: Path | None, shared_flags: syntax.FlagValues, *, as_json: bool
+    scores: Path, human: Path | None, shared_flags: syntax.Flags, *, as_json: bool
 ) -> None:
     """Print the gain of each juror in a jury without negative weights, and the jury's agreement."""
     from textassay.cli.rated import RatedInput

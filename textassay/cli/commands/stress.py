@@ -55,7 +55,7 @@ def stress(
     confidence: flags.Confidence = 0.95,
     stress_seed: Annotated[int, syntax.option("N", "Seed of the edits.")] = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.FlagValues, flags.SCORE],
+    shared_flags: Annotated[syntax.Flags, flags.SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores.
 

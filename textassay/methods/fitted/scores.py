@@ -28,13 +28,13 @@ from textassay.methods.fitted.evaluator import (
     restore_aggregator,
     source_label,
 )
-from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_nodes
+from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.concurrency import give_error, give_result
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph import Graph, Node, constant
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import (
     Aspect,
     Assignment,
@@ -314,9 +314,9 @@ class LearnedTree(_FittedMethod):
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
-        rated = constant(self._judge.aspects)
         steps = [
-            *rating_nodes("ratings", self._judge.scorer, self._judge.known, rated),
+            Node("criteria", self._criteria, aspects="input.aspects"),
+            rating_node("ratings", self._judge.scorer, self._judge.known),
             Node("scores", self._fuse, **input_, ratings="ratings"),
         ]
         self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
@@ -345,6 +345,9 @@ class LearnedTree(_FittedMethod):
     def check_data(self, info: DataInfo) -> None:
         """Refuse rubrics, which this method does not read."""
         check_rubrics(self.name, info, are_read=False)
+
+    async def _criteria(self, aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
+        return self._judge.aspects  # of every aspect
 
     async def _fuse(
         self,
