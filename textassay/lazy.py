@@ -10,16 +10,17 @@ from typing import Any, AnyStr, cast
 
 
 def lazy(
-    package: str, home: Mapping[str, str], modules: tuple[str, ...] = ()
+    package: str, names_in: Mapping[str, str], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__`.
 
     Args:
         package: Its `__name__`.
-        home: Module of each name, relative to the package.
+        names_in: Names by module, separated by spaces; a module is relative to the package.
         modules: Submodules that are public names themselves; one that lies deeper (`library.tasks`)
             is known by its last name.
     """
+    home = {name: module for module, names in names_in.items() for name in names.split()}
     places = {module.rpartition(".")[2]: module for module in modules}
 
     def get(name: str) -> Any:
@@ -31,11 +32,11 @@ def lazy(
             return import_module(f"{package}.{places[name]}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    def names() -> list[str]:
+    def public_names() -> list[str]:
         # read when asked, because `__all__` is defined after the call to `lazy` in some packages
         return sorted(sys.modules[package].__all__)
 
-    return get, names
+    return get, public_names
 
 
 def lazy_pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[AnyStr]:

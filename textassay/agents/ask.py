@@ -26,15 +26,7 @@ from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
-from textassay.runtime.model import (
-    Function,
-    Json,
-    Model,
-    Request,
-    Response,
-    Sample,
-    thought_note,
-)
+from textassay.runtime.model import Function, Json, Model, Request, Response, Sample, thought_note
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 

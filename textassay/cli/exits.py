@@ -210,21 +210,18 @@ def _as_flag(match: re.Match[str]) -> str:
     flag = _name_flag(name)
     if value == "True":
         return flag
-    flag_and_separator = f"{flag}{'' if flag.endswith('=') else ' '}"
+    prefix = f"{flag}{'' if flag.endswith('=') else ' '}"
     if value is None:
         follows = match.string[match.end() : match.end() + 1]
-        return flag if re.match(r"[\s.,:;?!)]|$", follows) else flag_and_separator
+        return flag if re.match(r"[\s.,:;?!)]|$", follows) else prefix
     try:
         parsed = ast.parse(value, mode="eval").body
     except (SyntaxError, ValueError):
         return match[0]
     if not isinstance(parsed, ast.Dict):
-        return flag_and_separator + _word(parsed)
+        return prefix + _word(parsed)
     pairs = zip(parsed.keys, parsed.values, strict=True)
-    return (
-        " ".join(f"{flag_and_separator}{_word(key)}={_word(held)}" for key, held in pairs)
-        or match[0]
-    )
+    return " ".join(f"{prefix}{_word(key)}={_word(held)}" for key, held in pairs) or match[0]
 
 
 def _word(value: ast.expr | None) -> str:

@@ -47,7 +47,7 @@ class RatedInput:
         self,
         scores: Path,
         data: Path | None,
-        shared_flags: Mapping[str, Any],
+        group: Mapping[str, Any],
         aspect_map: Iterable[str] | None = (),
         *,
         picked: str = CHOSEN,
@@ -55,10 +55,10 @@ class RatedInput:
         by: str | None = None,
         whole_labels: bool = False,
     ) -> None:
-        flags, _ = with_config(shared_flags)
+        flags, _ = with_config(group)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
         self._scales = read_scales(scale or ())
-        self._shared_flags = shared_flags
+        self._group = group
         self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task_name = tuple(flags.get("ratings") or ()), flags.get("task")
         self._whole_labels = whole_labels
@@ -125,7 +125,7 @@ class RatedInput:
     @property
     def knows_data(self) -> bool:
         """Whether there are data, given or of the run."""
-        is_given = self.data is not None or bool(self._shared_flags.keys() - {"task"})
+        is_given = self.data is not None or bool(self._group.keys() - {"task"})
         return is_given or self.own_data is not None
 
     def side(self, labels: LabelSets | None = None) -> RunSide:
@@ -310,13 +310,9 @@ def _other_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -
     return other
 
 
-def open_examples(run: Path, data: Path | None, shared_flags: Mapping[str, Any]) -> Examples | None:
+def open_examples(run: Path, data: Path | None, group: Mapping[str, Any]) -> Examples | None:
     """Open texts and ratings to show beside a run; `None` for its own data."""
-    return (
-        None
-        if data is None and not shared_flags
-        else RatedInput(run, data, shared_flags).examples()
-    )
+    return None if data is None and not group else RatedInput(run, data, group).examples()
 
 
 def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:

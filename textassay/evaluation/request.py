@@ -193,14 +193,8 @@ def with_kept_rows(request: RunRequest, folder: Path) -> RunRequest:
     if rows is None:
         return request
     # the kept rows are examples already
-    reading: dict[str, Any] = {
-        "fields": {},
-        "missing": (),
-        "unit": None,
-        "pair": None,
-        "limit": None,
-    }
-    return request.model_copy(update={**reading, "data": str(rows)})
+    unset: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
+    return request.model_copy(update={**unset, "data": str(rows)})
 
 
 def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:

@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    name: module
-    for module, names in {
-        "answering": "AnswerMethod YesNoMethod",
-        "by_name": "METHODS build find method_names tools_for",
-        "judging": "PER_ASPECT PromptMethod RatingMethod",
-        "method": "Method Models PromptOptions RatingOptions SamplingOptions Traits",
-    }.items()
-    for name in names.split()
+    "answering": "AnswerMethod YesNoMethod",
+    "by_name": "METHODS build find method_names tools_for",
+    "judging": "PER_ASPECT PromptMethod RatingMethod",
+    "method": "Method Models PromptOptions RatingOptions SamplingOptions Traits",
 }
 
 __all__ = [

@@ -341,9 +341,7 @@ class Checklist(PromptMethod):
     @property
     def _required_share(self) -> float:
         return (
-            1.0
-            if self.reads_rubrics and "required" not in self.user_options
-            else self.options.required
+            1.0 if self.reads_rubrics and "required" not in self.user_set else self.options.required
         )
 
     @property

@@ -230,7 +230,7 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        ineffective = {"verify", "pattern"} & self.user_options
+        ineffective = {"verify", "pattern"} & self.user_set
         if ineffective:
             raise ConfigurationError(
                 f"{min(ineffective)} has no effect, since the tool {tool.name!r} verifies the"

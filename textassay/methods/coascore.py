@@ -61,14 +61,14 @@ class CoAScore(RatingMethod):
     def prepare(self) -> None:
         """Prepare the chains and the agent that rates them."""
         if self.options.variant == "inter":
-            if "aspects_file" in self.user_options and self.options.aspects_file:
+            if "aspects_file" in self.user_set and self.options.aspects_file:
                 raise ConfigurationError(
                     "variant=inter takes the task's own aspects; leave aspects_file out"
                 )
             # a file that a profile names is not used
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._refuse_unused_count()
-        self._known_chains: dict[str, Decomposition] = {}
+        self._chains: dict[str, Decomposition] = {}
         self._chains_digest = self._find_chains()
         self.joint = self._rater_of_chains()
         self._average = Average(signature=self.signature)
@@ -94,7 +94,7 @@ class CoAScore(RatingMethod):
 
     def _refuse_unused_count(self) -> None:
         """Refuse `n_aspects` for chains that the model does not write."""
-        if "n_aspects" not in self.user_options:
+        if "n_aspects" not in self.user_set:
             return
         if self.options.variant == "inter":
             chains = "variant=inter takes all other aspects of the task"
@@ -109,14 +109,12 @@ class CoAScore(RatingMethod):
         """Read the known chains, or make the agent that names them; return a digest."""
         if self.options.variant == "inter":
             # the digest enters the signature: scores from other chains are not comparable
-            self._known_chains = _other_aspects(self._task)
+            self._chains = _other_aspects(self._task)
             return self._task.digest
         if self.options.aspects_file:
             tree = trees.load(self.options.aspects_file, self._task)
-            self._known_chains = _from_file(tree, self._task, self.options.aspects_file)
-            return trees.tree_digest(
-                a for chain in self._known_chains.values() for a in chain.aspects
-            )
+            self._chains = _from_file(tree, self._task, self.options.aspects_file)
+            return trees.tree_digest(a for chain in self._chains.values() for a in chain.aspects)
         namer = chain_namer(self.models, self._task, self.options)
         # named once per run: with a chain per example the scores of an aspect would not be
         # comparable
@@ -124,7 +122,7 @@ class CoAScore(RatingMethod):
         return namer.digest
 
     async def _chain(self, aspect: Aspect) -> Decomposition:
-        return self._known_chains.get(aspect.id) or await self._name(aspect)
+        return self._chains.get(aspect.id) or await self._name(aspect)
 
     def _rater_of_chains(self) -> JointScorer | IndividualScorer:
         """Return the agent of stage II, with a call per aspect if probabilities are read."""

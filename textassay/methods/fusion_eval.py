@@ -170,7 +170,7 @@ class FusionEval(PromptMethod):
                 " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
-        if options.fusion in ("avg", "corrw") and "plan" in self.user_options:
+        if options.fusion in ("avg", "corrw") and "plan" in self.user_set:
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"

@@ -93,13 +93,13 @@ class GEval(RatingMethod):
 
     def prepare(self) -> None:
         """Choose the steps for a judge that writes none, and the words of the profile `paper`."""
-        if self.decides and "steps" not in self.user_options:
+        if self.decides and "steps" not in self.user_set:
             self.options = self.options.model_copy(update={"steps": self._steps_of_a_decider()})
         if not self.profile.printed:
             return
         self._task = with_published_words(self._task)
         is_published = len(self._task.published) == len(self._task.aspects)
-        if is_published and "steps" not in self.user_options:
+        if is_published and "steps" not in self.user_set:
             self.options = self.options.model_copy(update={"steps": "task"})
 
     def _steps_of_a_decider(self) -> Literal["auto", "task", "none"]:

@@ -96,7 +96,7 @@ class HDEval(RatingMethod):
         if self._growing:
             return
         for name in ("depth", "children"):
-            if name in self.user_options:
+            if name in self.user_set:
                 raise ConfigurationError(
                     f"the profile {self.profile.name!r} refuses {name}: every criterion is already "
                     f"in a tree, and the model adds none; leave {name} out"

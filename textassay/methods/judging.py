@@ -81,20 +81,20 @@ def ask_to_write(
 
 
 def refuse_written(
-    model: Model, options: PromptOptions, user_options: Collection[str], names: Iterable[str]
+    model: Model, options: PromptOptions, user_set: Collection[str], names: Iterable[str]
 ) -> None:
     """Refuse options for written answers if the judge is a decision model.
 
     Args:
         model: The judge.
         options: The options, with the defaults of the profile.
-        user_options: Names of the options that the user gave.
+        user_set: Names of the options that the user gave.
         names: Options that have no effect on a decision model.
     """
     if not model.capabilities.only_decides:
         return
     for name in names:
-        if name in user_options:
+        if name in user_set:
             raise ConfigurationError(
                 f"the decision model {model.name!r} sends probabilities and writes no answers;"
                 f" leave out {name}={getattr(options, name)}"
@@ -151,7 +151,7 @@ class PromptMethod(TaskMethod, ABC):
 
     options: PromptOptions
     """The options, with the defaults of the judge's profile."""
-    user_options: frozenset[str]
+    user_set: frozenset[str]
     """Names of the options that the user gave, without the profile's defaults."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -184,7 +184,7 @@ class PromptMethod(TaskMethod, ABC):
             judge = model_for(models, self.judge).name
             raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
         # before the profile's defaults are filled in, since only the user's options are refused
-        self.user_options = frozenset(options.model_fields_set if options else ())
+        self.user_set = frozenset(options.model_fields_set if options else ())
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, self._task, self.judge
         )
@@ -303,7 +303,7 @@ class PromptMethod(TaskMethod, ABC):
 
     def refuse_written(self, *names: str) -> None:
         """Refuse options for written answers if the judge is a decision model."""
-        refuse_written(model_for(self.models, self.judge), self.options, self.user_options, names)
+        refuse_written(model_for(self.models, self.judge), self.options, self.user_set, names)
 
     def require_writing(self, what: str, instead: str) -> None:
         """Refuse a judge whose profile says that it cannot write, see `require_generation`."""

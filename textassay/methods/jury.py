@@ -70,7 +70,7 @@ class Jury(RatingMethod):
 
     def _check_combine(self) -> None:
         """Raise if ratings would be voted on, or labels without an order averaged."""
-        if "combine" not in self.user_options or self.options.output == "jurors":
+        if "combine" not in self.user_set or self.options.output == "jurors":
             return
         for aspect in self._task.aspects:
             if not aspect.labels and self.options.combine == "vote":
@@ -97,9 +97,7 @@ class Jury(RatingMethod):
             )
 
     def _combines_by(self, aspect: Aspect) -> str:
-        return (
-            "vote" if aspect.labels and "combine" not in self.user_options else self.options.combine
-        )
+        return "vote" if aspect.labels and "combine" not in self.user_set else self.options.combine
 
     def nodes(self) -> list[Node]:
         """Let all jurors rate all aspects, then combine the ratings, or keep each juror's."""

@@ -53,16 +53,11 @@ if TYPE_CHECKING:
     from textassay.tools.text import RuleSplitter, SentenceSplitter
 
 _HOME = {
-    name: module
-    for module, names in {
-        "probability": "BartScore LMProb MiniCheck NLI UniEval",
-        "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table"
-        " parse",
-        "similarity": "BertScore Bleurt Embedding",
-        "surface": "Bleu Chrf Coverage Length Meteor Novelty Readability Repetition Rouge Ter",
-        "text": "RuleSplitter SentenceSplitter",
-    }.items()
-    for name in names.split()
+    "probability": "BartScore LMProb MiniCheck NLI UniEval",
+    "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table parse",
+    "similarity": "BertScore Bleurt Embedding",
+    "surface": "Bleu Chrf Coverage Length Meteor Novelty Readability Repetition Rouge Ter",
+    "text": "RuleSplitter SentenceSplitter",
 }
 
 __all__ = [

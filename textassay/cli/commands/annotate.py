@@ -26,7 +26,7 @@ def annotate(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
-    shared_flags: Annotated[
+    group: Annotated[
         syntax.Flags, flags.pick("task", "aspects") | flags.MAPPED | flags.pick("unit")
     ],
     guidelines: Annotated[
@@ -76,7 +76,7 @@ def annotate(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    values, _ = flags.with_config(shared_flags)
+    values, _ = flags.with_config(group)
     public = None if public_url is None else public_address(public_url)
     task = tasks.load(values.get("task"), values.get("aspects"))
     reading = {**flags.data_options(values), "unit": values.get("unit")}
@@ -206,7 +206,7 @@ def import_ratings(
     data: Annotated[
         str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    shared_flags: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -218,7 +218,7 @@ def import_ratings(
     from textassay.annotate import interchange
     from textassay.runtime.data import Examples
 
-    values, _ = flags.with_config(shared_flags)
+    values, _ = flags.with_config(group)
     labels = _labels(values)
     rows, notes = interchange.read(form, file, labels)
     for note in notes:
@@ -237,7 +237,7 @@ def agreement(
     data: flags.Data,
     *,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.pick("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -246,7 +246,7 @@ def agreement(
     """
     from textassay.agreement.table import between_raters
 
-    values, _ = flags.with_config(shared_flags)
+    values, _ = flags.with_config(group)
     labels = _labels(values)
     found, table = between_raters(data, labels=labels, **flags.data_options(values))
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
@@ -259,7 +259,7 @@ def export_tasks(
     data: flags.Data,
     *,
     out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
-    shared_flags: Annotated[syntax.Flags, flags.pick("task", "aspects") | flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.pick("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 
@@ -271,7 +271,7 @@ def export_tasks(
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import storage_errors
 
-    values, _ = flags.with_config(shared_flags)
+    values, _ = flags.with_config(group)
     task = tasks.load(values.get("task"), values.get("aspects"))
     examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(values))
     with storage_errors(f"{out} cannot be written"):

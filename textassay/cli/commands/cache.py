@@ -67,7 +67,7 @@ def export(
         Path | None,
         syntax.option("FILE", "File to create (default: standard output).", "--out", "-o"),
     ] = None,
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
@@ -78,7 +78,7 @@ def export(
         textassay cache export runs/first | jq .answers
     """
     with capture_warnings("textassay.evaluation.exchanges"):
-        run_async(_export(run, out, data, flags.data_reading(shared_flags)))
+        run_async(_export(run, out, data, flags.data_reading(group)))
 
 
 async def _export(

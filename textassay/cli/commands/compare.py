@@ -66,7 +66,7 @@ def compare(
     weight: flags.WeightOption = "sources",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED],
+    group: Annotated[syntax.Flags, flags.RATED],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -88,7 +88,7 @@ def compare(
     flags.check_confidence(confidence)
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
-    a, b = _sides(run_a, run_b, data, systems, shared_flags, by)
+    a, b = _sides(run_a, run_b, data, systems, group, by)
     known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
     judged = {id_ for one in b.judged.values() for id_ in one.values}
     found = compare_sides(
@@ -120,7 +120,7 @@ def _sides(
     run_b: Path | None,
     data: Path | None,
     systems: tuple[str, str] | None,
-    shared_flags: syntax.Flags,
+    group: syntax.Flags,
     by: str | None,
 ) -> tuple[RunSide, RunSide]:
     """Return two runs, or two systems of one run; the second path is then its data."""
@@ -129,11 +129,11 @@ def _sides(
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a = RatedInput(run_a, data, shared_flags, by=by).side()
-        return a, RatedInput(run_b, data, shared_flags, by=by).side(a.labels)
+        a = RatedInput(run_a, data, group, by=by).side()
+        return a, RatedInput(run_b, data, group, by=by).side(a.labels)
     if data is not None:
         raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
-    rated = RatedInput(run_a, run_b, shared_flags, by=by)
+    rated = RatedInput(run_a, run_b, group, by=by)
     side = replace(rated.side(), judged=rated.judged)
     first, second = (
         replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
@@ -157,7 +157,7 @@ def rank(
     ] = None,
     confidence: flags.Confidence = 0.95,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources.
 
@@ -169,7 +169,7 @@ def rank(
     from textassay.estimation.ranking import rank_systems
 
     flags.check_confidence(confidence)
-    pairs = RatedInput(scores, data, shared_flags).comparisons(pair)
+    pairs = RatedInput(scores, data, group).comparisons(pair)
     names = flags.split_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document: dict[str, Any] = {
@@ -218,7 +218,7 @@ def agreement(
         ),
     ] = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED],
+    group: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Measure how well scores agree with human ratings.
 
@@ -233,7 +233,7 @@ def agreement(
     from textassay.agreement.records import read_judge
     from textassay.agreement.table import agreement_table
 
-    rated = RatedInput(scores, data, shared_flags, aspect_map)
+    rated = RatedInput(scores, data, group, aspect_map)
     recorded, examples, labels = read_with_labels(
         lambda reader: read_judge(rated.source(reader), reader),
         lambda reader: rated.examples(reader, needs_output=False),
@@ -304,7 +304,7 @@ def alt_test(
     scale: flags.ScaleOf = None,
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED],
+    group: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Test whether the judge could replace a human rater (and whether a constant score could).
 
@@ -320,7 +320,7 @@ def alt_test(
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     whole = metric == "match"
-    rated = RatedInput(scores, data, shared_flags, aspect_map, scale=scale, whole_labels=whole)
+    rated = RatedInput(scores, data, group, aspect_map, scale=scale, whole_labels=whole)
     scaled = rated.scaled_columns()
     names: list[str] = list(flags.split_names(replace) or ())
     if names and pool:

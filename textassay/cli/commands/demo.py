@@ -50,7 +50,7 @@ def demo(
         option("", "Show one part only: the check of recorded judges, or the local model."),
     ] = None,
     as_json: AsJson = False,
-    shared_flags: Annotated[Flags, pick("progress")],
+    group: Annotated[Flags, pick("progress")],
 ) -> int:
     """Compare real judges with people, then judge texts with a small local model.
 
@@ -78,7 +78,7 @@ def demo(
     if only != "check" and not missing:
         from textassay.report.page import write_report
 
-        judged = run_async(_judge(folder, shared_flags.get("progress") or "auto"))
+        judged = run_async(_judge(folder, group.get("progress") or "auto"))
         page = folder / "report.html"
         write_report(
             judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",

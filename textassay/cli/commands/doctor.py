@@ -349,7 +349,7 @@ def doctor(
     model: Annotated[str, syntax.argument("MODEL", "Model to examine.")],
     *,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[
+    group: Annotated[
         syntax.Flags,
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
@@ -363,7 +363,7 @@ def doctor(
         textassay doctor systemone/jev-latest --api-base https://api.typesafe.ai/v1
         textassay doctor openai/gpt-4.1-mini --batch
     """
-    values, unknown, settings = flags.model_settings(shared_flags)
+    values, unknown, settings = flags.model_settings(group)
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])

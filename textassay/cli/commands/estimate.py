@@ -46,7 +46,7 @@ def estimate(
     weight: flags.WeightOption = "sources",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
+    group: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Estimate means on the human scale: by the judge, by ratings, and by both together.
 
@@ -63,9 +63,9 @@ def estimate(
         raise UnknownName("unit of --by", str(by), ["system"])
     over = weight_named(weight)
     flags.check_confidence(confidence)
-    allowed = flags.read_allow_change(shared_flags.get("set"))
+    allowed = flags.read_allow_change(group.get("set"))
     read = None if calibration is None else load_calibration(calibration)
-    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
@@ -105,23 +105,19 @@ def estimate(
 
 
 def _from_folder(
-    calibration: Calibration | None,
-    columns: Columns,
-    rated: RatedInput,
-    signature: str,
-    allowed: bool,
+    maps: Calibration | None, columns: Columns, rated: RatedInput, signature: str, allowed: bool
 ) -> tuple[Map | None, str]:
     """Return the folder's map, or none if it was learned from these ratings."""
-    if calibration is None:
+    if maps is None:
         return None, "auto"
-    own = calibration.of(columns.score)
+    own = maps.of(columns.score)
     if own is None:
-        known = [one.aspect for one in calibration.aspects]
+        known = [one.aspect for one in maps.aspects]
         raise UnknownName("aspect of the calibration", columns.score, known)
-    calibration.check(columns.score, signature, allow_change=allowed)
+    maps.check(columns.score, signature, allow_change=allowed)
     # a map fits the ratings it was learned from too well, and the correction would find too little
     # error
-    if calibration.sources & rated.sources([columns]):
+    if maps.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
             f"({own.kind}) is learned again across sources",
@@ -152,7 +148,7 @@ def label_plan(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED],
+    group: Annotated[syntax.Flags, flags.RATED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
@@ -177,7 +173,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
@@ -247,7 +243,7 @@ def calibrate(
     labels: flags.LabelScales = "random",
     seed: syntax.Seed = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
+    group: Annotated[syntax.Flags, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each.
 
@@ -259,9 +255,9 @@ def calibrate(
     from textassay.estimation.calibration import save as save_calibration
     from textassay.runtime.storage.files import check_new_folder
 
-    allowed = flags.read_allow_change(shared_flags.get("set"))
+    allowed = flags.read_allow_change(group.get("set"))
     if apply is not None:
-        if data is not None or shared_flags.keys() - {"set"}:
+        if data is not None or group.keys() - {"set"}:
             raise ConfigurationError(
                 "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
             )
@@ -273,7 +269,7 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rated = RatedInput(scores, data, shared_flags, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, group, aspect_map, picked=labels, scale=scale)
     tables = rated.columns()
     learned = [
         calibrated(

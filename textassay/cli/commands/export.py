@@ -28,7 +28,7 @@ def export(
     data: Annotated[
         Path | None, syntax.option("DATA", "The judged data (default: the data of the run).")
     ] = None,
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write the scores of a run for another tool, or send them to its server.
 
@@ -42,7 +42,7 @@ def export(
 
     if (out is None) == (to is None):
         raise ConfigurationError("name a file with out=FILE, or a server with to=URL")
-    examples = open_examples(run, data, shared_flags)
+    examples = open_examples(run, data, group)
     if out is not None:
         count = export_scores(run, cast("Format", form), out, data=examples, trace=trace)
         say(f"wrote {count} records to {out}")

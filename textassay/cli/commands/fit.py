@@ -64,7 +64,7 @@ def fit(
     model: flags.ModelNames = None,
     out: flags.Out = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, FLAGS],
+    group: Annotated[syntax.Flags, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder.
 
@@ -75,13 +75,8 @@ def fit(
         textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge
     """
     values = {
-        "data": data,
-        "more": more,
-        "method": method,
-        "model": model,
-        "out": out,
-        **shared_flags,
-    }
+        "data": data, "more": more, "method": method, "model": model, "out": out, **group,
+    }  # fmt: skip
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
     return _execute(*flags.with_config(values, known), as_json=as_json)
 

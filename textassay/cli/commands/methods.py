@@ -203,7 +203,7 @@ def graph(
         syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    shared_flags: Annotated[syntax.Flags, flags.pick("task")],
+    group: Annotated[syntax.Flags, flags.pick("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -223,7 +223,7 @@ def graph(
             models = {}  # an evaluator of recorded scores asks no model and refuses one
         else:
             options = {"allow_change": True}  # nothing is rated, so the rater does not matter
-    built = build(method, models, task=shared_flags.get("task"), options=options)
+    built = build(method, models, task=group.get("task"), options=options)
     typer.echo(built.graph.to_mermaid())
 
 
@@ -242,14 +242,14 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    shared_flags: Annotated[syntax.Flags, flags.pick("set", "task", "aspects") | WRITING],
+    group: Annotated[syntax.Flags, flags.pick("set", "task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
     Examples:
         textassay draft tree -t summarization -m openai/gpt-4.1 -o criteria.toml
     """
-    values, options, settings = flags.model_settings({**shared_flags, "model": model})
+    values, options, settings = flags.model_settings({**group, "model": model})
     run_async(_write_tree(method, out, values, options, settings))
 
 
@@ -307,7 +307,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    shared_flags: Annotated[syntax.Flags, flags.pick("set", "task", "aspects", "tools") | WRITING],
+    group: Annotated[syntax.Flags, flags.pick("set", "task", "aspects", "tools") | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 
@@ -316,7 +316,7 @@ def plan(
         textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
             -o runs/fused
     """
-    values, options, settings = flags.model_settings({**shared_flags, "model": model})
+    values, options, settings = flags.model_settings({**group, "model": model})
     run_async(_write_plan(out, values, options, settings))
 
 

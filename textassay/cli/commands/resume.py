@@ -28,7 +28,7 @@ def resume(
         syntax.option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[
+    group: Annotated[
         syntax.Flags,
         flags.pick("config", "progress", "log", "processes", "cluster", "workers") | flags.RUNTIME,
     ],
@@ -47,7 +47,7 @@ def resume(
     from textassay.cli.commands.score import execute
     from textassay.evaluation.merging import is_divided
 
-    values = _flags_to_resume({**shared_flags, "data": data})
+    values = _flags_to_resume({**group, "data": data})
     if is_divided(run) and (absent := _merge_shards(run, partial=True).absent):
         say(
             f"{run} has no shard {', '.join(absent)}: its scores are requested now. If another "

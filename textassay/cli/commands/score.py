@@ -57,7 +57,7 @@ def score(
         syntax.option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.SCORE],
+    group: Annotated[syntax.Flags, flags.SCORE],
 ) -> int:
     """Judge the texts of DATA by a criterion or a method, and write the scores to a run folder.
 
@@ -74,7 +74,7 @@ def score(
     """
     values = {
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
-        **shared_flags,
+        **group,
     }  # fmt: skip
     merged, set_values = flags.with_config(values)
     if show_prompts is not None:
@@ -126,14 +126,14 @@ def tools_score(
     ] = None,
     out: flags.NewRun = None,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, TOOLS_FLAGS],
+    group: Annotated[syntax.Flags, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder.
 
     Examples:
         textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics
     """
-    values = {"data": data, "tools": tools, "model": model, "out": out, **shared_flags}
+    values = {"data": data, "tools": tools, "model": model, "out": out, **group}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
     merged, set_values = flags.with_config(values, known)
     parsed = build_command({**merged, "method": "tools"}, set_values)

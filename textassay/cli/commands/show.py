@@ -46,7 +46,7 @@ def show(
         bool, syntax.switch("--jurors", "Print the gain and the cost of each juror of a jury.")
     ] = False,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
@@ -60,14 +60,12 @@ def show(
         textassay show runs/jury --human rated.jsonl --jurors
     """
     if jurors:
-        _show_jurors(run, human, shared_flags, as_json=as_json)
+        _show_jurors(run, human, group, as_json=as_json)
         return
     if prompts:
         ids = () if id_ is None else (id_,)
         with capture_warnings("textassay.evaluation.exchanges"):
-            run_async(
-                _show_exchanges(run, ids, human, flags.data_reading(shared_flags), as_json=as_json)
-            )
+            run_async(_show_exchanges(run, ids, human, flags.data_reading(group), as_json=as_json))
         return
     from textassay.agreement.joined import map_entries
     from textassay.methods.fitted.evaluator import is_evaluator
@@ -80,7 +78,7 @@ def show(
         )
     source = open_run(run)
     source.table.read_all()
-    data = open_data(source, open_examples(run, human, shared_flags))
+    data = open_data(source, open_examples(run, human, group))
     joined = join_runs([source], [data], dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
@@ -200,7 +198,7 @@ def view(
     human: flags.HumanData = None,
     host: Annotated[str, syntax.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, syntax.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows.
 
@@ -220,7 +218,7 @@ def view(
         say("serving this page until Ctrl-C")
 
     async def serving() -> None:
-        viewer = Viewer(run, host=host, data=open_examples(run, human, shared_flags))
+        viewer = Viewer(run, host=host, data=open_examples(run, human, group))
         # SIGTERM is the normal way to stop the server, so the status is not that of an interrupted
         # run
         with suppress(asyncio.CancelledError):
@@ -263,7 +261,7 @@ def report(
         str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
     note: Annotated[str, syntax.option("TEXT", "Note for readers, shown below the heading.")] = "",
-    shared_flags: Annotated[syntax.Flags, flags.MAPPED],
+    group: Annotated[syntax.Flags, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
@@ -278,7 +276,7 @@ def report(
     from textassay.report import write_report
 
     if is_evaluator(runs[0]):
-        if len(runs) > 1 or human or calibration or aspect_map or shared_flags:
+        if len(runs) > 1 or human or calibration or aspect_map or group:
             raise ConfigurationError(
                 "report of a fitted evaluator takes its folder, --out, --format, --title and --note"
             )
@@ -288,7 +286,7 @@ def report(
         raise ConfigurationError(
             f"a run is shown as html; --format {format_} is for the folder of a fitted evaluator"
         )
-    shown = open_examples(runs[0], human, shared_flags)
+    shown = open_examples(runs[0], human, group)
     write_report(
         runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
         note=note,
@@ -320,9 +318,7 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     say(f"wrote {out}")
 
 
-def _show_jurors(
-    scores: Path, human: Path | None, shared_flags: syntax.Flags, *, as_json: bool
-) -> None:
+def _show_jurors(scores: Path, human: Path | None, group: syntax.Flags, *, as_json: bool) -> None:
     """Print the gain of each juror in a jury without negative weights, and the jury's agreement."""
     from textassay.cli.rated import RatedInput
     from textassay.fitting.importance import juries, jury_tables, labels_of_jurors, worths
@@ -331,7 +327,7 @@ def _show_jurors(
     from textassay.runtime.data.material import OTHER_OUTPUT
     from textassay.runtime.data.ratings import LabelReader
 
-    source = RatedInput(scores, human, shared_flags)
+    source = RatedInput(scores, human, group)
     files = read_files(
         (source.source(LabelReader(source.declared, any_word=True)),), level_features=False
     )

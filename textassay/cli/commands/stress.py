@@ -55,7 +55,7 @@ def stress(
     confidence: flags.Confidence = 0.95,
     stress_seed: Annotated[int, syntax.option("N", "Seed of the edits.")] = 0,
     as_json: syntax.AsJson = False,
-    shared_flags: Annotated[syntax.Flags, flags.SCORE],
+    group: Annotated[syntax.Flags, flags.SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores.
 
@@ -69,7 +69,7 @@ def stress(
     from textassay.cli.commands.score import build_command
     from textassay.stress.runner import StressPlan
 
-    values = {"data": data, "method": method, "model": model, "out": out, **shared_flags}
+    values = {"data": data, "method": method, "model": model, "out": out, **group}
     # the same keys as `score`, so that one config file serves both commands
     merged, set_values = flags.with_config(values)
     flags.check_confidence(confidence)
