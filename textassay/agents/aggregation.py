@@ -265,16 +265,29 @@ def answer_evidence(
     return {key: value for key, value in evidence.items() if key not in without}
 
 
+def rescale(value: float, from_scale: Scale, scale: Scale) -> float:
+    """Return a value mapped from one scale to another; one beyond an end becomes that end."""
+    (from_low, from_high), (low, high) = from_scale, scale
+    # Equal scales are not mapped to 0..1 and back, which would change the last digits.
+    if from_scale != scale:
+        value = low + (value - from_low) / (from_high - from_low) * (high - low)
+    return min(max(value, low), high)
+
+
+def reverse(part: Score | Failure) -> Score | Failure:
+    """Return a score reversed within its scale, from 0 to 1 by default."""
+    if isinstance(part, Failure) or part.value is None:
+        return part
+    low, high = part.scale or UNIT
+    return part.model_copy(update={"value": low + high - part.value})
+
+
 def _map_value(part: Score, aspect: Aspect) -> float:
-    if part.unit_value is None:
+    if part.value is None or not part.scale:
         raise ConfigurationError(
             f"{part.aspect!r} has no scale, so it cannot be averaged with others"
         )
-    # Equal scales are not mapped to 0..1 and back, which would change the last digits.
-    if part.scale == aspect.scale and part.value is not None:
-        return part.value
-    low, high = aspect.scale
-    return low + part.unit_value * (high - low)
+    return rescale(part.value, part.scale, aspect.scale)
 
 
 def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:

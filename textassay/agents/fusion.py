@@ -27,6 +27,8 @@ from textassay.agents.aggregation import (
     common_fields,
     from_samples,
     leave_unscored,
+    rescale,
+    reverse,
 )
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of, truncation_note
 from textassay.agents.prompt_template import Prompt
@@ -95,9 +97,8 @@ def on_unit_scale(
     scale = assistant.scale or span
     if score.value is None or not scale:
         return score
-    low, high = scale
     # users choose the ranges of unbounded tools, so a value may be beyond them
-    share = (min(max(score.value, low), high) - low) / (high - low)
+    share = rescale(score.value, scale, UNIT)
     turned = assistant.higher_is_better != aspect.higher_is_better
     return score.model_copy(update={"value": 1.0 - share if turned else share, "scale": UNIT})
 
@@ -300,7 +301,7 @@ class ToolAverage:
             named = zip((entry["text"] for entry in entries), parts, strict=True)
             # scorers without a correlation are not needed
             used = [
-                (_reverse(part) if r < 0 else part, abs(r))
+                (reverse(part) if r < 0 else part, abs(r))
                 for name, part in named
                 if (r := weights[name])
             ]
@@ -326,14 +327,6 @@ class ToolAverage:
                 # a tool's cost serves all aspects, so it is not on any of them
                 parts.append(mapped.model_copy(update={"usage": NO_USAGE}))
         return entries, parts
-
-
-def _reverse(part: Score | Failure) -> Score | Failure:
-    """Return a score reversed within its scale."""
-    if isinstance(part, Failure) or part.value is None:
-        return part
-    low, high = part.scale or UNIT
-    return part.model_copy(update={"value": low + high - part.value})
 
 
 def problem_before(

@@ -395,13 +395,15 @@ class PassageWriter:
         for demonstration in self._demonstrations(aspect):
             prepared = self.template.prepare(demonstration)
             text = self._question_prompt(prepared, quality, question, [])
-            answer = self.template.prepare_text(_demonstration_answer(demonstration, aspect))
+            answer = self.template.profile.prepare_text(
+                _demonstration_answer(demonstration, aspect)
+            )
             shown.append({"text": text, "scored": f"{answer}."})
         passage = ScoredText(
             direction="question",
             question=question,
             prompt=self._question_prompt(example, quality, question, shown),
-            scored=f" {self.template.prepare_text('Yes')}",
+            scored=f" {self.template.profile.prepare_text('Yes')}",
             source=(example.source or "").strip() or None,
         )
         return Passages(items=(passage,))

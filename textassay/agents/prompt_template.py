@@ -330,10 +330,6 @@ class PromptTemplate:
         """Return the example with its texts in this model's form."""
         return self.profile.prepare(example, self.task)
 
-    def prepare_text(self, text: str) -> str:
-        """Return one text in this model's form."""
-        return self.profile.prepare_text(text)
-
     def _in_english(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values with `overall` as `overall quality` if sentences name it."""
         if not _names_aspect_in_sentence(self.prompt):

@@ -314,7 +314,7 @@ class SentenceQuestions:
         if not self.decompose:
             return ()
         questions = []
-        for at, sentence in enumerate(map(self.template.prepare_text, written)):
+        for at, sentence in enumerate(map(self.template.profile.prepare_text, written)):
             text = self._about(form.subquestion, at, sentence, number)
             questions.append(SubQuestion(text=text, sentence=sentence, index=at))
         return tuple(questions)

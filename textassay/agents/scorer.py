@@ -23,6 +23,7 @@ from textassay.agents.aggregation import (
     from_samples,
     from_text,
     leave_unscored,
+    rescale,
 )
 from textassay.agents.ask import (
     REMINDER,
@@ -463,7 +464,7 @@ class LabelScorer(Scorer):
             {"text": label, "probability": round(p, 6)} for label, p in reported.items()
         )
         rating = math.fsum(point.value * answer.shares[point.label] for point in points)
-        value = _rescale(rating, (points[0].value, points[-1].value), aspect.scale)
+        value = rescale(rating, (points[0].value, points[-1].value), aspect.scale)
         return Score(value=value, mass=mass, **about)
 
     @cached_property
@@ -479,12 +480,6 @@ def scorer_of_profile(ask: Ask, **fields: Any) -> Scorer:
     """Return the scorer for the `ratings` of the model's profile."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
     return kind(ask, **fields)
-
-
-def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
-    """Return a rating mapped from the scale in the prompt onto the aspect's."""
-    (own_low, own_high), (low, high) = own_scale, scale
-    return min(max(low + (rating - own_low) / (own_high - own_low) * (high - low), low), high)
 
 
 class JointScores(Message, defer_build=True):

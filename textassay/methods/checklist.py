@@ -15,6 +15,7 @@ from textassay.agents.aggregation import (
     RubricTotal,
     answer_evidence,
     common_fields,
+    reverse,
 )
 from textassay.agents.ask import Ask, signature_of_parts
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, grow
@@ -302,7 +303,8 @@ class Checklist(PromptMethod):
         pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
-        parts = [_orient(question, aspect, rating) for question, rating in pairs]
+        rises = aspect.higher_is_better  # a bad question's yes is 0
+        parts = [r if q.higher_is_better == rises else reverse(r) for q, r in pairs]
         score = await average(example, aspect, parts)
         kept = ("answer", "quote", "found_in", "p_yes", "mass")
         evidence = [
@@ -434,11 +436,3 @@ def _aspect_of_rubric(task: Task) -> Aspect:
             " aspect with a scale, or none"
         )
     return with_unit_scale(task.aspects[0])
-
-
-def _orient(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
-    """Return an answer as a rating of the aspect: a bad question's yes is 0."""
-    is_turned = question.higher_is_better != aspect.higher_is_better
-    if isinstance(rating, Failure) or rating.value is None or not is_turned:
-        return rating
-    return rating.model_copy(update={"value": 1.0 - rating.value})

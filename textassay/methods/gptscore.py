@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from textassay.agents.ask import Ask
 from textassay.agents.likelihood import (
     Directions,
     LikelihoodReader,
@@ -144,10 +143,6 @@ class GPTScore(PromptMethod):
             alone=bool(options.pmi),
         )
         variants = (options.instruction, options.combine, tables, file, self._task.digest)
-        self._sign(ask, scored, variants, _counts(self._task.aspects, demonstrations))
-
-    def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
-        options = self.options
         drawn = () if options.seed is None else (options.seed,)
         self.sign(
             ask,
@@ -157,7 +152,7 @@ class GPTScore(PromptMethod):
             weights=options.weights,
             direction=options.direction,
             references=self.over_references,
-            k=counts,
+            k=_counts(self._task.aspects, demonstrations),
             seed=options.seed if drawn else False,
             pmi=options.pmi,
         )

@@ -209,7 +209,7 @@ class Pairwise(PromptMethod):
 
 def _compared_texts(ask: Ask, example: Example, order: TextOrder) -> list[LabeledText]:
     """Return the texts of a comparison's prompt, the two compared ones last."""
-    prepare = ask.template.prepare_text
+    prepare = ask.profile.prepare_text
     pair = [prepare(example.output), prepare(other_output(example))]
     if order == "back":
         pair.reverse()
