@@ -321,17 +321,9 @@ class Ask:
         # fields that settings add to every request, such as `effort`
         added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
         settings = [f"{name}:{value}" for name, value in added.items()]
-        return "|".join(
-            [
-                f"method:{method}",
-                f"model:{self.model.name}",
-                f"prompt:{prompt_digest}",
-                f"layout:{self.layout}",
-                *parts,
-                *settings,
-                f"v:{__version__}",
-            ]
-        )
+        words = f"prompt:{prompt_digest}|layout:{self.layout}"
+        first = f"method:{method}|model:{self.model.name}|{words}"
+        return "|".join([first, *parts, *settings, f"v:{__version__}"])
 
     @property
     def sampling(self) -> dict[str, object]:

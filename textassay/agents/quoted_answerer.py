@@ -7,10 +7,10 @@ evidence (RULERS, arXiv 2601.08654).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, remind_of
 from textassay.agents.quotes import find_quote
@@ -68,13 +68,6 @@ class QuotedAnswer(Message):
         return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
-class _QuotedReading(NamedTuple):
-    verdict: AnswerVerdict | None = None
-    quote: str = ""
-    reason: str = ""
-    problem: str = ""
-
-
 @dataclass(frozen=True)
 class QuotedAnswerer:
     """Asks yes/no questions about an example, each with the decisive passage."""
@@ -123,16 +116,16 @@ class QuotedAnswerer:
             return QuotedAnswer(question=question, problem="EmptyOutput")
         answer = await self.ask.until_usable(
             self._ask_about(example).render(example, question=question),
-            read_quoted,
+            partial(read_quoted, question=question),
             remind_of("json"),
             retries=self.retries,
-            problem=lambda answer: _to_answer(question, answer.read[0], answer).problem or None,
+            problem=lambda answer: _complete(answer.read[0], answer).problem or None,
             json_schema=self._schema(object_schema(**_ANSWER)),
             dry_run_answer=DRY_RUN_ANSWER,
         )
         fields = {"reason": "", "text": answer.text, "usage": answer.usage}
         fields["notes"] = thought_note(answer.samples)
-        return _to_answer(question, answer.read[0], answer).model_copy(update=fields)
+        return _complete(answer.read[0], answer).model_copy(update=fields)
 
     async def answer_all(
         self, example: Example, questions: tuple[Aspect, ...]
@@ -157,14 +150,14 @@ class QuotedAnswerer:
             prompt = prompt or ask.render(example, items=shown, is_rubric=self.is_rubric)
             answer = await ask.answer(
                 prompt,
-                partial(read_several, count=len(left)),
+                partial(read_several, questions=[questions[at] for at in left]),
                 max_tokens=MAX_TOKENS * len(left),
                 json_schema=self._schema(schema),
                 dry_run_answer=_dry_run_answers(len(left)),
             )
             usage += answer.usage
             for at, read in zip(left, answer.read[0], strict=True):
-                found[at] = _to_answer(questions[at], read, answer)
+                found[at] = _complete(read, answer)
             asked, left = left, [at for at in left if found[at].problem]
             if not left or any(found[at].problem == DECLINED for at in left):
                 break
@@ -209,30 +202,30 @@ def question_of(aspect: Aspect) -> str:
     return aspect.question or aspect.definition
 
 
-def read_quoted(sample: Sample) -> _QuotedReading:
+def read_quoted(sample: Sample, question: Aspect) -> QuotedAnswer:
     """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`."""
-    read = _read(_fields(sample.text))
+    read = _read(_fields(sample.text), question)
     # an answer that a filter cut off after its verdict is usable
-    return read if read.verdict else _QuotedReading(problem=_unread(sample))
+    return read if read.verdict else QuotedAnswer(question=question, problem=_unread(sample))
 
 
-def read_several(sample: Sample, *, count: int) -> tuple[_QuotedReading, ...]:
+def read_several(sample: Sample, questions: Sequence[Aspect]) -> list[QuotedAnswer]:
     """Read the answers to numbered questions from JSON objects, each by its own number.
 
     A single answer needs no number. Two different answers to a question count as a missing one.
     """
-    found: dict[int, list[_QuotedReading]] = {}
+    answers: dict[int, list[QuotedAnswer]] = {}
     for number, fields in _iter_numbered([part.value for part in find_json(sample.text)], 0):
-        if at := number or int(count == 1):
-            found.setdefault(at, []).append(_read(fields))
-    if not any(read.verdict for reads in found.values() for read in reads):
-        return (_QuotedReading(problem=_unread(sample)),) * count
-    settled = []
-    for at in range(1, count + 1):
-        reads = [read for read in found.get(at, ()) if read.verdict]
-        is_one = len({read.verdict for read in reads}) == 1
-        settled.append(reads[0] if is_one else _QuotedReading(problem="NoAnswerFound"))
-    return tuple(settled)
+        at = number or int(len(questions) == 1)
+        if 1 <= at <= len(questions) and (read := _read(fields, questions[at - 1])).verdict:
+            answers.setdefault(at, []).append(read)
+    problem = "NoAnswerFound" if answers else _unread(sample)
+    return [
+        answers[at][0]
+        if len({read.verdict for read in answers.get(at, ())}) == 1
+        else QuotedAnswer(question=question, problem=problem)
+        for at, question in enumerate(questions, start=1)
+    ]
 
 
 def _iter_numbered(content: object, number: int) -> Iterator[tuple[int, Json]]:
@@ -252,7 +245,7 @@ def _iter_numbered(content: object, number: int) -> Iterator[tuple[int, Json]]:
             yield from _iter_numbered(item, int(name) if name.strip().isdigit() else 0)
 
 
-def _read(fields: Json) -> _QuotedReading:
+def _read(fields: Json, question: Aspect) -> QuotedAnswer:
     """Return verdict, quotation and reason of one answer; no verdict if its word is unknown."""
 
     def text_of(*keys: str) -> str:
@@ -261,7 +254,8 @@ def _read(fields: Json) -> _QuotedReading:
 
     answer = next((fields[key] for key in _ANSWER_KEYS if key in fields), None)
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
-    return _QuotedReading(
+    return QuotedAnswer(
+        question=question,
         verdict=_VERDICTS.get(word) if isinstance(answer, str | bool) else None,
         quote=text_of("quote", "quotation", "evidence"),
         reason=text_of("reason", "explanation"),
@@ -290,11 +284,11 @@ def _fields(text: str) -> Json:
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _to_answer(question: Aspect, reading: _QuotedReading, answer: Parsed[Any]) -> QuotedAnswer:
+def _complete(read: QuotedAnswer, answer: Parsed[Any]) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
-    problem = "CutOff" if reading.problem and answer.cut else reading.problem
-    text = reading.reason if reading.verdict else answer.text
-    return QuotedAnswer(question=question, text=text, **(reading._asdict() | {"problem": problem}))
+    problem = "CutOff" if read.problem and answer.cut else read.problem
+    text = read.reason if read.verdict else answer.text
+    return read.model_copy(update={"text": text, "problem": problem})
 
 
 def _dry_run_answers(count: int) -> str:

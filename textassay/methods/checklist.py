@@ -150,15 +150,10 @@ class Checklist(PromptMethod):
     def _sign(self) -> None:
         ask, options = self._ask, self.options
         writer = self._writer.digest if self._writing else ""
-        words = (
-            options.pattern,
-            self._task.digest,
-            self.questions_digest,
-            (writer, self._required_share),
-        )
+        words = (ask.layout, options.pattern, self._task.digest, self.questions_digest)
         self.sign(
             ask,
-            (ask.layout, *words),
+            (*words, (writer, self._required_share)),
             answers=options.answers,
             how="auto" if self._reads_choices else False,
             questions="rubric" if self.reads_rubrics else self.questions_digest or "model",

@@ -116,17 +116,11 @@ class ClaimCheck(PromptMethod):
             asks.append(self._splitter.ask)
         models = dict.fromkeys(ask.model.name for ask in asks)
         self.prompt_digest = prompt_digest(tuple(ask.prompt for ask in asks), *self._variants)
-        self.signature = "|".join(
-            [
-                f"method:{self.name}",
-                f"model:{'+'.join(models) or '-'}",
-                f"prompt:{self.prompt_digest}",
-                f"layout:{options.prompt_layout}",
-                f"verify:{self._verifier}",
-                *(["how:auto"] if self.answerer else []),
-                f"support:{options.support}",
-                f"v:{__version__}",
-            ]
+        how = "how:auto|" if self.answerer else ""
+        self.signature = (
+            f"method:{self.name}|model:{'+'.join(models) or '-'}|prompt:{self.prompt_digest}"
+            f"|layout:{options.prompt_layout}|verify:{self._verifier}|{how}"
+            f"support:{options.support}|v:{__version__}"
         )
 
     def nodes(self) -> list[Node]:
