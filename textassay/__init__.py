@@ -32,17 +32,10 @@ if TYPE_CHECKING:
     from textassay.fitting.report import Fit
     from textassay.runtime.api import connect
     from textassay.runtime.backends.scripted import ScriptedModel
+    from textassay.runtime.base import ScoreError
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph import Graph, Node, constant, each
-    from textassay.runtime.messages import (
-        Aspect,
-        AspectTree,
-        Assignment,
-        Example,
-        Failure,
-        Score,
-        ScoreError,
-    )
+    from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Failure, Score
     from textassay.runtime.questions import Question
     from textassay.runtime.settings import Settings
 
@@ -65,7 +58,7 @@ _HOME = {
     "Question": "runtime.questions",
     "Run": "evaluation.run",
     "Score": "runtime.messages",
-    "ScoreError": "runtime.messages",
+    "ScoreError": "runtime.base",
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
     "check": "checking.api",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.local.llamacpp import LlamaCppModel
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
+    from textassay.runtime.base import Message, ScoreError, Usage
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.call import Wrapper
     from textassay.runtime.calls.deciding import decider
@@ -31,12 +32,9 @@ if TYPE_CHECKING:
         Assignment,
         Example,
         Failure,
-        Message,
         Plan,
         Scale,
         Score,
-        ScoreError,
-        Usage,
     )
     from textassay.runtime.model import (
         Capabilities,
@@ -87,7 +85,7 @@ _HOME = {
     "Graph": "graph",
     "Image": "images",
     "LlamaCppModel": "backends.local.llamacpp",
-    "Message": "messages",
+    "Message": "base",
     "Model": "model",
     "NamedText": "questions",
     "Node": "graph",
@@ -100,12 +98,12 @@ _HOME = {
     "Sample": "model",
     "Scale": "messages",
     "Score": "messages",
-    "ScoreError": "messages",
+    "ScoreError": "base",
     "Scoring": "model",
     "ScriptedModel": "backends.scripted",
     "Settings": "settings",
     "TokenLogprob": "model",
-    "Usage": "messages",
+    "Usage": "base",
     "Way": "questions",
     "Wrapper": "calls.call",
     "chain_requests": "calls.sharing",

@@ -49,7 +49,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from textassay.runtime.messages import Usage
+    from textassay.runtime.base import Usage
 
 
 class TextassayError(Exception):

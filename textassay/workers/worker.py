@@ -29,6 +29,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, count_workers, notices, open_fed_session
 from textassay.evaluation.sources import FedExample, FedSource
+from textassay.runtime.base import Usage
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -41,8 +42,9 @@ from textassay.runtime.errors import (
     TextassayError,
     UnknownName,
 )
-from textassay.runtime.messages import Aspect, Usage
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.messages import Aspect
+from textassay.runtime.storage.answer_store import AnswerStore
+from textassay.runtime.storage.answers import DiskStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 

@@ -19,12 +19,12 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
+from textassay.runtime.base import CACHED
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.calls.cache import look_up
 from textassay.runtime.calls.call import Call, Send, Wrapper
-from textassay.runtime.messages import CACHED
 from textassay.runtime.model import AnyResponse, Model, Prompted
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
