@@ -32,17 +32,10 @@ if TYPE_CHECKING:
     from textassay.fitting.report import Fit
     from textassay.runtime.api import connect
     from textassay.runtime.backends.scripted import ScriptedModel
+    from textassay.runtime.base import ScoreError
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph import Graph, Node, constant, each
-    from textassay.runtime.messages import (
-        Aspect,
-        AspectTree,
-        Assignment,
-        Example,
-        Failure,
-        Score,
-        ScoreError,
-    )
+    from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Failure, Score
     from textassay.runtime.questions import Question
     from textassay.runtime.settings import Settings
 
@@ -52,31 +45,20 @@ logging.getLogger("textassay").addHandler(logging.NullHandler())
 
 # written out rather than found by a search: type checkers and editors see the same names through
 # the imports above
-_HOME = {
-    "Aspect": "runtime.messages",
-    "AspectTree": "runtime.messages",
-    "Assignment": "runtime.messages",
-    "Example": "runtime.messages",
-    "Examples": "runtime.data.dataset",
-    "Failure": "runtime.messages",
-    "Fit": "fitting.report",
-    "Graph": "runtime.graph",
-    "Node": "runtime.graph",
-    "Question": "runtime.questions",
-    "Run": "evaluation.run",
-    "Score": "runtime.messages",
-    "ScoreError": "runtime.messages",
-    "ScriptedModel": "runtime.backends.scripted",
-    "Settings": "runtime.settings",
-    "check": "checking.api",
-    "connect": "runtime.api",
-    "each": "runtime.graph",
-    "evaluate": "evaluation.api",
-    "evaluate_sync": "evaluation.api",
-    "fit": "fitting.api",
-    "fit_sync": "fitting.api",
-    "constant": "runtime.graph",
-    "stream": "evaluation.api",
+_NAMES_IN = {
+    "checking.api": "check",
+    "evaluation.api": "evaluate evaluate_sync stream",
+    "evaluation.run": "Run",
+    "fitting.api": "fit fit_sync",
+    "fitting.report": "Fit",
+    "runtime.api": "connect",
+    "runtime.backends.scripted": "ScriptedModel",
+    "runtime.base": "ScoreError",
+    "runtime.data.dataset": "Examples",
+    "runtime.graph": "Graph Node each constant",
+    "runtime.messages": "Aspect AspectTree Assignment Example Failure Score",
+    "runtime.questions": "Question",
+    "runtime.settings": "Settings",
 }
 __all__ = [
     "Aspect",
@@ -121,8 +103,7 @@ def __getattr__(name: str) -> Any:
     # plugin, and each module costs such a session a part of a millisecond
     from textassay.lazy import lazy
 
-    modules = tuple(public for public in __all__ if public not in _HOME)
-    return lazy(__name__, _HOME, modules)[0](name)
+    return lazy(__name__, _NAMES_IN, tuple(__all__))[0](name)
 
 
 def __dir__() -> list[str]:

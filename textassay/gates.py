@@ -33,13 +33,13 @@ from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
 from textassay.estimation.means import mean_over_groups
-from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
@@ -53,12 +53,13 @@ from textassay.runtime.errors import (
     UnknownParameter,
 )
 from textassay.runtime.labels import member_name
-from textassay.runtime.messages import Example, Scale, Score, Usage
+from textassay.runtime.messages import Example, Scale, Score
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.cache_folder import prepare
 from textassay.runtime.storage.files import read_regular, write_json
+from textassay.runtime.storage.run_files import lower_is_better
 from textassay.table import Estimate
 
 __all__ = [

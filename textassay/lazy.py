@@ -10,16 +10,18 @@ from typing import Any, AnyStr, cast
 
 
 def lazy(
-    package: str, home: Mapping[str, str], modules: tuple[str, ...] = ()
+    package: str, names_in: Mapping[str, str], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__`.
 
     Args:
         package: Its `__name__`.
-        home: Module of each name, relative to the package.
+        names_in: The names in each module, separated by spaces; modules are relative to the
+            package.
         modules: Submodules that are public names themselves; one that lies deeper (`library.tasks`)
             is known by its last name.
     """
+    home = {name: module for module, names in names_in.items() for name in names.split()}
     places = {module.rpartition(".")[2]: module for module in modules}
 
     def get(name: str) -> Any:

@@ -69,23 +69,19 @@ if TYPE_CHECKING:
         Scorer,
     )
 
-_HOME = {
-    name: module
-    for module, names in {
-        "aggregation": "Average from_samples from_text",
-        "ask": "Ask Parsed",
-        "fusion": "AssistantDescription LLMFuser Planner RefusedPlan ToolAverage",
-        "investigator": "CitationCheck FinalVerdict Finding Inquiry Investigator",
-        "likelihood": "LikelihoodReader LikelihoodScorer PassageWriter",
-        "lookup": "SectionIndex lay_out",
-        "planning": "Decomposer Decomposition StepsWriter WrittenSteps grow related_aspects",
-        "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
-        "questions": "Answerer AnswersInOrder QuestionSet SentenceQuestions YesNoAggregator",
-        "reading.outcomes": "NoRating Rating",
-        "reading.ratings": "parse_rating",
-        "scorer": "IndividualScorer JointScorer JointScores LabelScorer Scorer",
-    }.items()
-    for name in names.split()
+_NAMES_IN = {
+    "aggregation": "Average from_samples from_text",
+    "ask": "Ask Parsed",
+    "fusion": "AssistantDescription LLMFuser Planner RefusedPlan ToolAverage",
+    "investigator": "CitationCheck FinalVerdict Finding Inquiry Investigator",
+    "likelihood": "LikelihoodReader LikelihoodScorer PassageWriter",
+    "lookup": "SectionIndex lay_out",
+    "planning": "Decomposer Decomposition StepsWriter WrittenSteps grow related_aspects",
+    "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
+    "questions": "Answerer AnswersInOrder QuestionSet SentenceQuestions YesNoAggregator",
+    "reading.outcomes": "NoRating Rating",
+    "reading.ratings": "parse_rating",
+    "scorer": "IndividualScorer JointScorer JointScores LabelScorer Scorer",
 }
 
 __all__ = [
@@ -99,4 +95,4 @@ __all__ = [
     "parse_rating", "related_aspects",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

@@ -22,11 +22,12 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import NO_USAGE, Json, Usage
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
-from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
-from textassay.runtime.model import Function, Json, Model, Request, Response, Sample
+from textassay.runtime.messages import Example, Failure, Score
+from textassay.runtime.model import Function, Model, Request, Response, Sample
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 

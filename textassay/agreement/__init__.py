@@ -28,29 +28,13 @@ if TYPE_CHECKING:
     )
     from textassay.agreement.table import AgreementTable, TableRow, agreement_table
 
-_HOME = {
-    "Agreement": "significance",
-    "AgreementTable": "table",
-    "Comparison": "significance",
-    "Difference": "significance",
-    "LEVELS": "correlation",
-    "LabelAgreement": "labels",
-    "Level": "correlation",
-    "Measure": "labels",
-    "RaterAgreement": "raters",
-    "TableRow": "table",
-    "WilliamsTest": "significance",
-    "agreement_table": "table",
-    "compare": "significance",
-    "correlate": "significance",
-    "kendall": "correlation",
-    "krippendorff_alpha": "raters",
-    "label_agreement": "labels",
-    "pearson": "correlation",
-    "rater_agreement": "raters",
-    "read_scores": "records",
-    "spearman": "correlation",
-    "williams": "significance",
+_NAMES_IN = {
+    "correlation": "LEVELS Level kendall pearson spearman",
+    "labels": "LabelAgreement Measure label_agreement",
+    "raters": "RaterAgreement krippendorff_alpha rater_agreement",
+    "records": "read_scores",
+    "significance": "Agreement Comparison Difference WilliamsTest compare correlate williams",
+    "table": "AgreementTable TableRow agreement_table",
 }
 
 __all__ = [
@@ -78,4 +62,4 @@ __all__ = [
     "williams",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

@@ -421,19 +421,3 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     places = {id_: place for place, id_ in enumerate(systems)}
     found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
     return Changes(tuple(change for _, change in found), unchanged)
-
-
-def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return the aspects of a run on which a low score is good, by its manifest."""
-    return frozenset(name for name, rises in higher_is_better(manifest).items() if not rises)
-
-
-def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
-    """Return by aspect whether a high score of a run is good, by its manifest."""
-    described = manifest.get("method")
-    aspects = described.get("aspects") if isinstance(described, Mapping) else None
-    return {
-        str(one.get("name")): bool(one.get("higher_is_better", True))
-        for one in aspects or ()
-        if isinstance(one, Mapping)
-    }

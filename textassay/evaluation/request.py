@@ -21,9 +21,10 @@ from pydantic import (
     field_validator,
 )
 
+from textassay.runtime.base import Message
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
-from textassay.runtime.messages import Aspect, Message
+from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Flag, Settings
 
 M = TypeVar("M")

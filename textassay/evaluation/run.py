@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.evaluation.sources import check_present, open_examples
+from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
-from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import (
     SUMMARY,
@@ -344,7 +345,8 @@ class Run(Displayed):
         from textassay.agreement.joined import People
         from textassay.agreement.records import read_scores
         from textassay.estimation.columns import read_judged
-        from textassay.estimation.run_comparison import RunSide, lower_is_better
+        from textassay.estimation.run_comparison import RunSide
+        from textassay.runtime.storage.run_files import lower_is_better
 
         people = None
         if human is not None:

@@ -27,6 +27,7 @@ from textassay.evaluation.stages import (
 )
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, traits_of
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -36,11 +37,11 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Example, Score, Usage, label_scales
+from textassay.runtime.messages import Example, Score, label_scales
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel, usage_ledger
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.run_folder import RunFolder, check_new
 from textassay.tools.tool import Tool
 

@@ -27,7 +27,7 @@ from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import AnyResponse, Model
 from textassay.runtime.stack import ConnectedModel, usage_ledger, with_store
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.run_files import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools

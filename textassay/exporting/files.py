@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.run import Run
 from textassay.exporting.rows import (
     JudgedText,
@@ -21,6 +20,7 @@ from textassay.exporting.rows import (
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.files import storage_errors, write_text
+from textassay.runtime.storage.run_files import lower_is_better
 
 Format = Literal["inspect", "mlflow", "langfuse", "promptfoo"]
 """The supported tools."""

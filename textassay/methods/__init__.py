@@ -16,14 +16,10 @@ if TYPE_CHECKING:
     from textassay.methods.library import plans, profiles, tasks, trees
     from textassay.methods.method import Method, Models, PromptOptions, RatingOptions, Traits
 
-_HOME = {
-    name: module
-    for module, names in {
-        "by_name": "METHODS build find method_names tools_for",
-        "judging": "PER_ASPECT PromptMethod RatingMethod",
-        "method": "Method Models PromptOptions RatingOptions Traits",
-    }.items()
-    for name in names.split()
+_NAMES_IN = {
+    "by_name": "METHODS build find method_names tools_for",
+    "judging": "PER_ASPECT PromptMethod RatingMethod",
+    "method": "Method Models PromptOptions RatingOptions Traits",
 }
 
 __all__ = [
@@ -33,5 +29,5 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(
-    __name__, _HOME, ("library.plans", "library.profiles", "library.tasks", "library.trees")
+    __name__, _NAMES_IN, ("library.plans", "library.profiles", "library.tasks", "library.trees")
 )

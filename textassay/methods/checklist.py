@@ -32,11 +32,11 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write, re
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
 from textassay.methods.method import Models, SourcedOptions, model_for
+from textassay.runtime.base import Json
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
-from textassay.runtime.model import Json
 
 
 class ChecklistOptions(SourcedOptions):

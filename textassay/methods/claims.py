@@ -29,21 +29,11 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.methods.judging import PromptMethod, ask_to_write, refuse_written
 from textassay.methods.method import SourcedOptions, model_for
+from textassay.runtime.base import NO_USAGE, Json, Message, Outcome, ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    Failure,
-    How,
-    Message,
-    Outcome,
-    Score,
-    ScoreError,
-    Usage,
-)
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.messages import Aspect, Example, Failure, How, Score
+from textassay.runtime.model import Sample
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-__getattr__, __dir__ = lazy(__name__, {"write_report": "page"})
+__getattr__, __dir__ = lazy(__name__, {"page": "write_report"})

@@ -250,7 +250,7 @@ class RunSource:
 
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is good, by the manifest."""
-        from textassay.estimation.run_comparison import higher_is_better
+        from textassay.runtime.storage.run_files import higher_is_better
 
         return higher_is_better(self.manifest).get(aspect, True)
 

@@ -46,10 +46,10 @@ A message names a parameter as Python takes it, at the start of a word: `give pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from textassay.runtime.messages import Usage
+    from textassay.runtime.base import Usage
 
 
 class TextassayError(Exception):
@@ -59,6 +59,10 @@ class TextassayError(Exception):
     """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
     usage: Usage | None = None
     """Cost of the requests that showed it: set if a server answered them, and may bill them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the error without its constructor, which may take other arguments."""
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigurationError(TextassayError):
@@ -93,7 +97,7 @@ class UnknownName(ConfigurationError):
         if words:
             message += f"{'' if near is not None else ';'} known: {', '.join(words)}"
         super().__init__(message)
-        self.kind, self.name, self.known, self.where = kind, name, known, where
+        self.kind, self.name, self.known, self.where = kind, name, tuple(words), where
 
 
 class UnknownParameter(UnknownName, TypeError):

@@ -15,10 +15,17 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from textassay.runtime.base import (
+    NO_USAGE,
+    Count,
+    Json,
+    Message,
+    Number,
+    Outcome,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.images import Image
-from textassay.runtime.messages import NO_USAGE, Count, Message, Number, Outcome, ScoreError, Usage
-
-Json = dict[str, Any]
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
 

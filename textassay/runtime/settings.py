@@ -39,8 +39,8 @@ from pydantic import (
     model_validator,
 )
 
+from textassay.runtime.base import Effort, Message
 from textassay.runtime.errors import ConfigurationError, UnknownParameter
-from textassay.runtime.messages import Effort, Message
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 __all__ = ["instrument", "uninstrument"]
 
 # OpenTelemetry is an extra: without it the package, and `from textassay import *`, still work
-__getattr__, __dir__ = lazy(__name__, {"instrument": "tracing", "uninstrument": "tracing"})
+__getattr__, __dir__ = lazy(__name__, {"tracing": "instrument uninstrument"})

@@ -52,17 +52,12 @@ if TYPE_CHECKING:
     )
     from textassay.tools.text import RuleSplitter, SentenceSplitter
 
-_HOME = {
-    name: module
-    for module, names in {
-        "probability": "BartScore LMProb MiniCheck NLI UniEval",
-        "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table"
-        " parse",
-        "similarity": "BertScore Bleurt Embedding",
-        "surface": "Bleu Chrf Coverage Length Meteor Novelty Readability Repetition Rouge Ter",
-        "text": "RuleSplitter SentenceSplitter",
-    }.items()
-    for name in names.split()
+_NAMES_IN = {
+    "probability": "BartScore LMProb MiniCheck NLI UniEval",
+    "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table parse",
+    "similarity": "BertScore Bleurt Embedding",
+    "surface": "Bleu Chrf Coverage Length Meteor Novelty Readability Repetition Rouge Ter",
+    "text": "RuleSplitter SentenceSplitter",
 }
 
 __all__ = [
@@ -74,4 +69,4 @@ __all__ = [
     "parse", "premise", "prepare_tools", "tool",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

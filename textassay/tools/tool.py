@@ -16,9 +16,10 @@ from importlib.util import find_spec
 from threading import RLock
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from textassay.runtime.base import Message, Number, ScoreError, Usage
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, TextassayError
-from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import Example, Scale, Score
 from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]

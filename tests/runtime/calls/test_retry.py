@@ -17,6 +17,7 @@ from tests.waiting import eventually
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import MeteredModel
 from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
@@ -30,7 +31,6 @@ from textassay.runtime.calls.retry import (
     HealthModel,
     RetryingModel,
 )
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ContinuationRequest,

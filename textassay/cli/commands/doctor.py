@@ -16,6 +16,7 @@ from textassay.cli import Status, flags, syntax
 from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async, with_flags
+from textassay.runtime.base import Json, Message
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import deciding
 from textassay.runtime.errors import (
@@ -27,11 +28,9 @@ from textassay.runtime.errors import (
     RequestRefused,
     UnknownName,
 )
-from textassay.runtime.messages import Message
 from textassay.runtime.model import (
     ChatMessage,
     ContinuationRequest,
-    Json,
     Model,
     Request,
     Scoring,

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from textassay.runtime.base import Json, Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Message
-from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
 
 M = TypeVar("M", bound=Message)

@@ -27,13 +27,12 @@ from typing import Any, Literal, TypeGuard
 import orjson
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Json, Price, Usage, cost_at
 from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     AnyResponse,
     FinishReason,
-    Json,
     Model,
     Prompted,
     Request,

@@ -21,6 +21,7 @@ import orjson
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, first_set
 from textassay.runtime.backends.http_client import HttpClient, json_headers
+from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import (
     CapabilityError,
     ContextTooLong,
@@ -28,8 +29,7 @@ from textassay.runtime.errors import (
     ModelError,
     RequestRefused,
 )
-from textassay.runtime.messages import Price
-from textassay.runtime.model import Capabilities, Json, Request, Response, with_images
+from textassay.runtime.model import Capabilities, Request, Response, with_images
 from textassay.runtime.parameters import ANYTHING
 from textassay.runtime.questions import (
     DECIDED,

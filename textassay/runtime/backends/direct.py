@@ -20,6 +20,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.base import Price
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
     CapabilityError,
@@ -27,7 +28,6 @@ from textassay.runtime.errors import (
     MalformedResponse,
     RequestRefused,
 )
-from textassay.runtime.messages import Price
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,

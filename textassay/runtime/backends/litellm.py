@@ -38,6 +38,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
     CapabilityError,
@@ -48,14 +49,12 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
 )
-from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
-    Json,
     Request,
     Response,
     with_images,

@@ -12,9 +12,8 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answer_parts import read_parts, read_usage
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import MalformedResponse
-from textassay.runtime.messages import Price
-from textassay.runtime.model import Json
 
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
 """Headers that describe the body as it was sent, not as it is passed on."""

@@ -22,6 +22,7 @@ from textassay.runtime.backends.answer_parts import (
     read_usage,
     thought_beside,
 )
+from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     CapabilityError,
@@ -34,13 +35,11 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     FinishReason,
-    Json,
     Prompted,
     Request,
     Response,

@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.openai_format import choices_as_request, out_of_tokens, read_choices
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.batches.dialect import (
     UNREADABLE,
     BatchRecord,
@@ -53,9 +54,8 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import encode, storage_errors, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES

@@ -24,6 +24,7 @@ from textassay.runtime.backends.openai_format import (
     put_images,
     raise_unusable,
 )
+from textassay.runtime.base import Effort, Usage
 from textassay.runtime.batches.dialect import (
     PAGE,
     BatchRecord,
@@ -39,7 +40,6 @@ from textassay.runtime.batches.dialect import (
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Effort, Usage
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from textassay.runtime.base import NO_USAGE, Json, Usage
 from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, layers
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
@@ -41,13 +42,11 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
 )
-from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
     AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
-    Json,
     Model,
     Prompted,
     Request,
@@ -55,7 +54,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.parameters import LOGPROBS, OPTIONAL, SUSPECTS
 from textassay.runtime.questions import DecisionRequest
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 
 _log = logging.getLogger(__name__)

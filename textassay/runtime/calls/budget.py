@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, Token
 
+from textassay.runtime.base import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
@@ -27,7 +28,6 @@ from textassay.runtime.errors import (
     TimedOut,
 )
 from textassay.runtime.images import IMAGE_TOKENS
-from textassay.runtime.messages import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,

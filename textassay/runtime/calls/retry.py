@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     AnswerUnfinished,
@@ -35,7 +36,6 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,

@@ -19,17 +19,10 @@ from functools import cached_property
 from typing import Any, Final, Literal, cast
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Effort, Json, Message
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Posting
 from textassay.runtime.errors import CapabilityError, Refusal
-from textassay.runtime.messages import Effort, Message
-from textassay.runtime.model import (
-    AnyRequest,
-    ChatMessage,
-    ChoicesRequest,
-    Json,
-    Model,
-    Request,
-)
+from textassay.runtime.model import AnyRequest, ChatMessage, ChoicesRequest, Model, Request
 from textassay.runtime.parameters import (
     BY_NAME,
     EFFORTS,

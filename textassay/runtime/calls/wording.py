@@ -14,14 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from textassay.runtime.base import Json
 from textassay.runtime.calls.call import PLAIN, Posting
-from textassay.runtime.model import (
-    ChatMessage,
-    ChoicesResponse,
-    Json,
-    Sample,
-    thought_note,
-)
+from textassay.runtime.model import ChatMessage, ChoicesResponse, Sample, thought_note
 from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid_answer
 
 MIN_MASS = 0.1

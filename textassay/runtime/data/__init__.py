@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["DataInfo", "Examples"]
 
-__getattr__, __dir__ = lazy(__name__, {"DataInfo": "dataset", "Examples": "dataset"})
+__getattr__, __dir__ = lazy(__name__, {"dataset": "DataInfo Examples"})

@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.base import Message
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import (
     CONVERSATION_CHARS,
@@ -49,7 +50,7 @@ from textassay.runtime.data.separated import RowSource
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
-from textassay.runtime.messages import Example, Message
+from textassay.runtime.messages import Example
 from textassay.runtime.rubric import circle_of
 
 OPTIONAL = ("source", "context", "references", "system", "group")
