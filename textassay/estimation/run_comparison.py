@@ -23,7 +23,7 @@ from textassay.estimation.compared_agreement import (
     choice_difference,
     label_difference,
 )
-from textassay.estimation.means import Weight, holm
+from textassay.estimation.means import MeanUnit, holm
 from textassay.runtime.data.digests import may_be_one_text
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -238,7 +238,7 @@ def compare_sides(
     aspects: Iterable[str] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
     with_agreement: bool = True,
     by: str | None = None,
 ) -> RunComparison:

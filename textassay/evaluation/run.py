@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from textassay.estimation.means import Weight
+    from textassay.estimation.means import MeanUnit
     from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
@@ -236,7 +236,7 @@ class Run(Displayed):
         human: Any = None,
         fields: Mapping[str, str] | None = None,
         confidence: float = 0.95,
-        weight: Weight = "sources",
+        weight: MeanUnit = "sources",
         seed: int = 0,
         by: str | None = None,
     ) -> RunComparison:

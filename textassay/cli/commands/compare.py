@@ -81,10 +81,10 @@ def compare(
         textassay compare runs/first --systems M13 M17
     """
     from textassay.estimation.gate_verdict import gate
-    from textassay.estimation.means import weight_named
+    from textassay.estimation.means import mean_unit
     from textassay.estimation.run_comparison import compare_sides
 
-    over, names = weight_named(weight), flags.split_names(aspects)
+    over, names = mean_unit(weight), flags.split_names(aspects)
     flags.check_confidence(confidence)
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")

@@ -57,11 +57,11 @@ def estimate(
     from textassay.estimation.calibration import load as load_calibration
     from textassay.estimation.columns import one_signature
     from textassay.estimation.estimate import estimate_means
-    from textassay.estimation.means import weight_named
+    from textassay.estimation.means import mean_unit
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
-    over = weight_named(weight)
+    over = mean_unit(weight)
     flags.check_confidence(confidence)
     allowed = flags.read_allow_change(given.get("set"))
     read = None if calibration is None else load_calibration(calibration)
