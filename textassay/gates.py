@@ -401,7 +401,7 @@ def _check(
     scale = scores[0].scale
     if scale is not None and by >= scale[1] - scale[0]:
         raise ConfigurationError(
-            f"by={by:g} is as long as the scale of {row.aspect!r}, so no fall would be too much"
+            f"by={by:g} is as wide as the scale of {row.aspect!r}, so the check could never fail"
         )
     first, second = row.signatures
     # a score of another judge can differ without any change of the system under test
@@ -444,7 +444,7 @@ def _move_settings(given: dict[str, Any]) -> None:
             raise UnknownParameter("evaluate", name, [*arguments, *Settings.model_fields])
         if name in of_session:
             raise ConfigurationError(
-                f"{name}= is one for all tests of a session: {of_session[name]}"
+                f"{name}= is set once for all tests of a session: {of_session[name]}"
             )
     if own:
         general: Settings = given.get("settings") or Settings()

@@ -79,7 +79,10 @@ class LeftOut:
     def notes(self) -> list[str]:
         """Sentences for the user."""
         listed = ", ".join(f"{what}: {count:,}" for what, count in self._counts.items())
-        return [*([f"left out, since they rate no text: {listed}"] if listed else []), *self._notes]
+        return [
+            *([f"left out, since they are not ratings of texts: {listed}"] if listed else []),
+            *self._notes,
+        ]
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRatings:
@@ -392,7 +395,7 @@ def _of_columns(
             if isinstance(value, Mapping):
                 value = _answer(value) if _REGION.isdisjoint(value) else None
             if is_word and not is_running_text(value):
-                left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
+                left_out.say("words are ratings only if a task names the labels (task=FILE)")
             if value is None or is_word or _is_listed_object(value):
                 left_out.add(f"{name} (texts and regions)")
                 continue

@@ -252,8 +252,8 @@ class CollectedRatings(AsyncResource):
         if row["study"] != self.study.digest:
             raise DataError(
                 f"{self.path} contains ratings of another study: the data, the task, the aspects, "
-                "the guidelines or the design differ; use the same ones, or choose another out: "
-                "the commands that take ratings take several files of them"
+                "the guidelines or the design differ; use the same ones, or write to another file: "
+                "commands accept several files of ratings"
             )
 
 

@@ -385,7 +385,7 @@ class AnnotationServer:
             except StorageError as error:
                 self._changed.set()
                 if not is_warned:
-                    self._warn(f"{error}; it is tried again every second")
+                    self._warn(f"{error}; the server tries again every second")
                     is_warned = True
             # an acknowledged answer is in the journal at once, and in the file within a second
             await asyncio.sleep(1.0)

@@ -247,7 +247,7 @@ class Study:
             checked[name] = None if value is None else float(value)
         for question in self.questions:
             if len({checked[name] is None for name in question.names}) > 1:
-                raise DataError(f"ratings of {question.aspect!r} say of some labels only")
+                raise DataError(f"ratings of {question.aspect!r} do not cover all labels")
         return checked
 
     def _key(self, example_id: str) -> str:

@@ -113,8 +113,8 @@ LabelScales = Annotated[
     str,
     option(
         "HOW",
-        "How the rated rows were selected: random, chosen (by hand; no interval is promised), or "
-        "the file of a label plan.",
+        "How the rated rows were selected: random, chosen (by hand; without intervals), or the "
+        "file of a label plan.",
     ),
 ]
 HumanData = Annotated[

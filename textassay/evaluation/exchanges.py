@@ -175,7 +175,7 @@ async def _dry_run(
         needs = traits_of(session.method).needs
         if run is not None:
             for what in describe_later_changes(run, session.method, session.data):
-                _log.warning("%s changed since the run: it may have sent other prompts", what)
+                _log.warning("%s changed since the run, which may have sent other prompts", what)
         total = session.data.count
         judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):

@@ -397,7 +397,7 @@ def _own_data(run: RunSource) -> DataSource:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
     name = Path(path).name
     if not Path(path).is_file():
-        return DataSource(name, {}, f"{name} is no longer where the run found it")
+        return DataSource(name, {}, f"{name} was moved or deleted after the run")
     try:
         examples = Examples(
             path, fields=run.recorded("spec", "fields") or {},

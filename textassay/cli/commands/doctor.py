@@ -354,7 +354,7 @@ def doctor(
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
-    """Ask what a model supports: log-probabilities, echo, n, JSON schema, typed questions.
+    """Test the abilities of a model: log-probabilities, echo, n, JSON schema, typed questions.
 
     Examples:
         textassay doctor openai/gpt-4.1-mini

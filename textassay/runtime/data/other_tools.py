@@ -210,7 +210,7 @@ def _from_sample(row: ExportRow) -> ExportRow:
     if _is_failed(row):
         raise FieldError(
             "output",
-            "is of a sample that failed; `textassay import inspect` leaves such samples out",
+            "is from a failed sample; `textassay import inspect` leaves such samples out",
         )
     attachments = row.get("attachments")
     # Inspect logs these besides the conversation and its scores; they can be megabytes
@@ -787,7 +787,7 @@ def _unzip(path: Path) -> dict[str, Any]:
         if max(sizes, default=0) > MAX_SAMPLE:
             raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
         if sum(sizes) > max(_UNPACKED, 100 * path.stat().st_size):
-            raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
+            raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, too many for a log")
         log: dict[str, Any] = json.loads(archive.read(head))
     names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     log["samples"] = _samples(path, dict.fromkeys(names))

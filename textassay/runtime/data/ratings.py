@@ -262,7 +262,7 @@ class LabelReader:
         words.setdefault(plain, word.strip())
         if len(words) > 200:  # so many different words are texts
             raise FieldError(
-                f"{field}.{name}", f"has {len(words)} different words, which are no categories"
+                f"{field}.{name}", f"has {len(words)} different words, too many for categories"
             )
         return float(list(words).index(plain))
 

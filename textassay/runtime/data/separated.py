@@ -64,7 +64,7 @@ class RowSource(ABC):
 
     def unnamed(self, number: int, column: int) -> DataError:
         """Return what is wrong with a row that has a cell beside the columns with names."""
-        problem = f"the cell in column {column} is in no column that has a name"
+        problem = f"has a cell in column {column}, which has no name"
         return self.error(number, f"{problem}; name the column, or empty it")
 
 
@@ -402,9 +402,7 @@ class Csv(TableFile):
                 # A row is named by its first line; cells may hold line breaks.
                 start = reader.line_num + 1
         except csv.Error as error:
-            how = (
-                "double the quotation marks within a text, and write no blank beside the outer ones"
-            )
+            how = "double the quotation marks within a text, and put no space beside the outer ones"
             raise self.error(start, f"broken CSV: {error}; {how}") from error
 
 
