@@ -115,15 +115,15 @@ class Usage(Message):
 
 
 NO_USAGE = Usage()
-"""No calls at no cost."""
+"""No calls, at no cost."""
 
 CACHED = Usage(cached_calls=1)
 """Usage of a cached or shared answer."""
 
 
 Price = tuple[float, ...]
-"""US dollars per million prompt tokens, per million completion tokens and, if there are more
-numbers, per million prompt tokens that the provider had cached, and that it wrote to its cache."""
+"""US dollars per million prompt tokens, completion tokens and, if there are more numbers, prompt
+tokens read from the provider's cache and written to it."""
 
 
 def cost_at(
@@ -159,7 +159,7 @@ class UsageTotal:
         return total
 
     def add(self, usage: Usage | UsageTotal) -> None:
-        """Count one more usage, or a ledger's; with an unknown cost, the sum's is unknown."""
+        """Add a usage, or a ledger's; if its cost is unknown, so is the total."""
         if usage is CACHED:  # the usual case of a replay, several times per score
             self.cached_calls += 1
             return
@@ -254,7 +254,7 @@ def with_material(
     if complete.get("messages"):
         messages = complete["messages"] = read_messages(complete["messages"], images)
         if complete.get("output") is None:
-            # an agent may act without a word
+            # an agent may call tools without a text
             answer = last_answer(messages) or calls_as_text(messages)
             complete |= {} if answer is None else {"output": answer}
     source, output = complete.get("source"), complete.get("output")
@@ -530,7 +530,7 @@ class Score(Message):
     value: Number | None = None
     """The rating, on `scale`; `None` exactly when `outcome` is not `scored`."""
     outcome: Outcome = "scored"
-    """Whether there is a value, and if not, the kind of the reason."""
+    """Whether there is a value; without one, the kind of the reason."""
     scale: Scale | None = None
     """Range of the rating; `None` if unbounded (log-likelihoods)."""
     how: How = "text"
@@ -551,7 +551,7 @@ class Score(Message):
     """Cost of this score; a call that serves several aspects counts on the first and is zero on the
     rest."""
     error: ScoreError | None = None
-    """Why there is no value; `None` exactly when `outcome` is `scored`."""
+    """The reason why there is no value; `None` exactly when `outcome` is `scored`."""
     calibrated: Number | None = None
     """The expected rating by people; `None` without a calibration, or if the value is outside the
     rated range.

@@ -111,8 +111,8 @@ class LocalSettings(Message):
     threads: int | None = Field(default=None, ge=1)
     """Threads per evaluation; by default as many as this process may use."""
     mode: Literal["exact", "throughput"] = "exact"
-    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
-    for GPUs."""
+    """`exact`: other requests do not change a bit of the result; `throughput`: several sequences in
+    one batch, for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Number format of the cached keys and values."""
     sequences: int | None = Field(default=None, ge=2, le=64)

@@ -239,7 +239,7 @@ class Examples:
         return self._labels
 
     def check(self) -> DataInfo:
-        """Read everything once and return the facts; later calls return the same object.
+        """Read all rows once and return the facts; later calls return the same object.
 
         Raises:
             DataError: A row is unusable, two have the same id, or there are no rows; names file,

@@ -224,7 +224,7 @@ def _from_sample(row: ExportRow) -> ExportRow:
     found |= {
         "id": str(_sample_id(row)),
         "group": found.get("group", str(row["id"])),
-        "output": answer or output,  # the last thing it did was a call
+        "output": answer or output,  # the agent ended with a call
         "system": output.get("model"),
         **_about_sample(found),
     }
@@ -518,7 +518,7 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         repeated = {name: value for name, value in variables.items() if name != "sessionId"}
         known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
         metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
-        # promptfoo adds some of its own, which is mostly empty
+        # promptfoo adds metadata of its own, which are mostly empty
         about = {**{name: value for name, value in metadata.items() if value}, **variables}
         # promptfoo sums up metrics with one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
