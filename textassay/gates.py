@@ -5,7 +5,7 @@ verdict: id, scores, the beginning of the text and the judge's reason. Judges ar
 replayed without a key:
 
 FOLDER/                         a cache folder of answers
-FOLDER/models/NAME-DIGEST.json  what each model is, so that a replay needs neither key nor server
+FOLDER/models/NAME-DIGEST.json  a model's facts, so that a replay needs neither key nor server
 
 Knows nothing of pytest, so that any test runner can use it.
 """
@@ -462,7 +462,7 @@ class Assay:
     def __init__(
         self, judge: Judge, report: Callable[[GateCheck], object], defaults: Mapping[str, Any]
     ) -> None:
-        """Store what a test shares with the others.
+        """Store the objects that tests share.
 
         Args:
             judge: How models are asked.
@@ -537,8 +537,8 @@ class Assay:
         spans the threshold.
 
         Args:
-            run: What was judged.
-            aspect: Which of its aspects.
+            run: The run to check.
+            aspect: One of its aspects.
             at_least: The threshold, on the score's own scale.
             at_most: The threshold if a low score is good, in place of `at_least`.
             confidence: Confidence of the interval.
@@ -581,7 +581,7 @@ class Assay:
             run: The new run.
             baseline: A run, a run folder or a file of scores, of texts with the same ids.
             by: The margin, on the score's own scale.
-            aspects: What to compare; all that both judged if left out.
+            aspects: Aspects to compare; by default all that both judged.
             confidence: Confidence of the intervals.
             max_unscored: Share of texts that may lack one of the two scores.
 

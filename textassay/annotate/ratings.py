@@ -258,7 +258,7 @@ class CollectedRatings(AsyncResource):
 
 
 def token_hash(token: str) -> str:
-    """Return the SHA-256 of a token in hex: what the journal keeps of it."""
+    """Return the SHA-256 of a token in hex, which the journal stores in its place."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

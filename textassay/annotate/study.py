@@ -1,6 +1,6 @@
 """The content of a study.
 
-The items of a study, the questions per aspect, and what a browser may see of them.
+The items of a study, the questions per aspect, and the parts that a browser may see.
 
 Knows examples and tasks; nothing of raters, servers or files of ratings.
 """

@@ -143,7 +143,7 @@ async def _asked_again(
     ids: Collection[str],
     manifest: Mapping[str, Any],
 ) -> AsyncGenerator[Exchange, None]:
-    """Yield the exchanges of a run, with its original files, and log what has changed."""
+    """Yield the exchanges of a run, with its original files, and log changes since then."""
     with with_kept_files(request, manifest) as as_it_was:
         async with aclosing(_dry_run(source, as_it_was, models, ids, run=manifest)) as exchanges:
             async for exchange in exchanges:

@@ -263,7 +263,7 @@ class DataSource:
     examples: dict[str, Example]
     """By id; empty if the data could not be found."""
     missing: str = ""
-    """Why there are no examples, in words; empty if there are examples."""
+    """The reason why there are no examples; empty if there are examples."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
 
