@@ -262,7 +262,7 @@ class Ask:
         if prompt.images:
             if self.profile.ask != "chat" or self.model.capabilities.images is False:
                 raise CapabilityError(
-                    f"the model {self.model.name!r} takes texts only, and an example has images"
+                    f"the model {self.model.name!r} accepts only texts, and an example has images"
                 )
             fields["images"] = prompt.images
         if self.profile.ask == "chat":

@@ -198,9 +198,9 @@ class RecordedRow:
     """One recorded score."""
 
     aspect: str
-    """What was judged."""
+    """The judged aspect."""
     id: str
-    """Which example."""
+    """The example's id."""
     value: float | None
     """The score, or the number of a label; `None` if unscored."""
     fields: Mapping[str, Any]

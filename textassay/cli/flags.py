@@ -113,8 +113,8 @@ LabelScales = Annotated[
     str,
     option(
         "HOW",
-        "How the rated rows were selected: random, chosen (by hand; no interval is promised), or "
-        "the file of a label plan.",
+        "How the rated rows were selected: random, chosen (by hand; without intervals), or the "
+        "file of a label plan.",
     ),
 ]
 HumanData = Annotated[
@@ -546,7 +546,7 @@ def with_config(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the flags and the `--set` values, both merged with the file of `--config`.
 
-    What is typed wins over the file.
+    Typed flags win over the file.
     """
     typed = seat_jury(typed_flags(flags))
     path, set_items = typed.pop("config", None), typed.pop("set", None)
@@ -570,7 +570,7 @@ def with_config(
     )
     for role, own in configured.get("roles", {}).items():
         _say_own(role, own, typed)
-    # typed values win, whatever their form in the file
+    # typed values win over any form in the file
     general = {name: value for name, value in configured.items() if name not in set_values}
     flags = overlay(read_flags(typed), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **set_values}

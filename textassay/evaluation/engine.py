@@ -393,7 +393,7 @@ def _candidates(example: Example, field: str) -> str:
     if field == "context" and example.references:
         names.insert(0, "references")
     holders = " or ".join(names[:3])
-    return f"; if {holders} holds it, map it: fields={{NAME: {field!r}}}" if names else ""
+    return f"; if {holders} contains it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:

@@ -248,7 +248,7 @@ class Run(Displayed):
 
         Args:
             other: The other run, or its folder.
-            aspects: What to compare; all that both runs judged if left out.
+            aspects: Aspects to compare; by default all that both runs judged.
             human: Data with ratings for both runs, in place of their own; without a `group` or
                 equal sources, those of each run's data are taken.
             fields: Field map of `human`.

@@ -251,8 +251,8 @@ def notices(method: Method, request: RunRequest, *, is_new: bool) -> Iterator[st
         and traits.likelihoods_of.capabilities.continuation is None
     ):
         yield (
-            f"{method.name} needs log-probabilities of a given text; whether the model gives them"
-            " shows when it is asked: if it does not, the run stops at the first request"
+            f"{method.name} needs log-probabilities of a given text; if the model does not return"
+            " them, the run stops at the first request"
         )
     n = request.options.get("n", 1)
     if n != 1 and request.options.get("temperature") == 0:

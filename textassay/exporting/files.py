@@ -46,7 +46,7 @@ def export_scores(
         run: The run, or its folder.
         form: The tool.
         out: The file to write.
-        data: What was judged; the data of the run by default.
+        data: The judged data; by default the data of the run.
         trace: Field with the id of an example's trace, for MLflow and Langfuse: `id`, `group` or
             the name of a column in `meta`.
 

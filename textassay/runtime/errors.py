@@ -27,7 +27,7 @@
     |   `-- FatalModelError       would hit every call: stops the run, which stays resumable
     |       |-- AuthenticationFailed
     |       |-- ModelNotFound
-    |       |-- ImagesRefused     the model takes texts only
+    |       |-- ImagesRefused     the model accepts only texts
     |       |-- QuotaExhausted
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
@@ -261,7 +261,7 @@ class ModelNotFound(FatalModelError):
 
 
 class ImagesRefused(FatalModelError):
-    """The model takes texts only, and the request has an image."""
+    """The model accepts only texts, and the request has an image."""
 
 
 class QuotaExhausted(FatalModelError):

@@ -127,7 +127,7 @@ def with_material(
     if complete.get("messages"):
         messages = complete["messages"] = read_messages(complete["messages"], images)
         if complete.get("output") is None:
-            # an agent may act without a word
+            # an agent may call tools without a text
             answer = last_answer(messages) or calls_as_text(messages)
             complete |= {} if answer is None else {"output": answer}
     source, output = complete.get("source"), complete.get("output")
@@ -394,7 +394,7 @@ class Score(Message):
     value: Number | None = None
     """The rating, on `scale`; `None` exactly when `outcome` is not `scored`."""
     outcome: Outcome = "scored"
-    """Whether there is a value, and if not, the kind of the reason."""
+    """Whether there is a value; without one, the kind of the reason."""
     scale: Scale | None = None
     """Range of the rating; `None` if unbounded (log-likelihoods)."""
     how: How = "text"
@@ -415,7 +415,7 @@ class Score(Message):
     """Cost of this score; a call that serves several aspects counts on the first and is zero on the
     rest."""
     error: ScoreError | None = None
-    """Why there is no value; `None` exactly when `outcome` is `scored`."""
+    """The reason why there is no value; `None` exactly when `outcome` is `scored`."""
     calibrated: Number | None = None
     """The expected rating by people; `None` without a calibration, or if the value is outside the
     rated range.

@@ -111,8 +111,8 @@ class LocalSettings(Message):
     threads: int | None = Field(default=None, ge=1)
     """Threads per evaluation; by default as many as this process may use."""
     mode: Literal["exact", "throughput"] = "exact"
-    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
-    for GPUs."""
+    """`exact`: other requests do not change a bit of the result; `throughput`: several sequences in
+    one batch, for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Number format of the cached keys and values."""
     sequences: int | None = Field(default=None, ge=2, le=64)
@@ -255,9 +255,8 @@ class Settings(EndpointSettings):
         | None,
         Flag("Limits and budget", "IN,OUT[,CACHED[,WRITTEN]]"),
     ] = None
-    """US dollars per million prompt tokens, per million completion tokens and, if their prices
-    differ, per million prompt tokens that the provider had cached, and that it wrote to its cache;
-    for models whose price is not known."""
+    """US dollars per million prompt tokens, completion tokens and, if their prices differ, prompt
+    tokens read from the provider's cache and written to it; for models without a known price."""
     cache: Annotated[Path | Literal[False] | None, Flag("Cache", "DIR")] = None
     """Folder of cached answers, which runs may share. By default answers are kept in the run
     folder, if there is one; `False` keeps none on disk."""

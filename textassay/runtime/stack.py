@@ -279,7 +279,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """What the settings add to every request, also before the model is opened."""
+        """The settings' additions to every request, also before the model is opened."""
         return self.adaptation.sampling.facts
 
     @property

@@ -55,7 +55,7 @@ Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class StressPlan:
-    """What is tested."""
+    """The tests of a run."""
 
     request: RunRequest
     """The run of the judge under test, in the folder of the result, or in none for dry runs; its

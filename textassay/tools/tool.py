@@ -114,7 +114,7 @@ class Measurement(Message, defer_build=True):
 
 
 class Abstention(ScoreError, defer_build=True):
-    """Why a tool gives no value for an example; the message names what is missing."""
+    """The reason why a tool gives no value for an example; the message names the missing input."""
 
 
 class TextTool(ABC):
@@ -126,7 +126,7 @@ class TextTool(ABC):
     kind: ClassVar[str] = ""
     """Name of the kind of tool in the registry."""
     extra: ClassVar[str | None] = None
-    """Extra of the package that must be installed, such as `nli`; `None` if none is."""
+    """Extra of the package that must be installed, such as `nli`; `None` if it needs no extra."""
 
     name: str
     description: str

@@ -270,7 +270,7 @@ class Driver:
             # another worker may need the money that this one does not use
             return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
-            # a report costs some milliseconds whatever its size
+            # a report of any size costs some milliseconds
             report_at=max(1, min(1000, worker.outstanding.scores // 2)),
             finish=worker.is_finishing,
         )

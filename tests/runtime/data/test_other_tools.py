@@ -212,7 +212,7 @@ NESTED = json.loads("[" * 900 + "]" * 900)
         ("inspect", lambda path: damaged(path, b"\0\0\x08\0", b"\0\0\x61\0"), "compression"),
         ("inspect", lambda path: damaged(path, EMPTY, b"\xff\xff\xff\xff"), "zlib.error|: error"),
         ("inspect", lambda path: archive(path, b" " * 2**21), "a sample of more than"),
-        ("inspect", lambda path: archive(path, b" " * 2**20, size=9), "far more than a log holds"),
+        ("inspect", lambda path: archive(path, b" " * 2**20, size=9), "too many for a log"),
         ("inspect", lambda path: os.mkfifo(path), "not a regular file"),
         ("inspect", lambda path: None, "cannot be read"),
         ("promptfoo", lambda path: write(path, {"rows": 3}), "promptfoo"),
@@ -335,7 +335,7 @@ def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
     assert (found.empty, [row["id"] for row in found.rows]) == (1, ["g"])
     assert (found.rows[0]["context"], found.rows[0]["meta"]) == ("It rains.", {"level": 2})
     rows = [{**failed, "scores": {}, "epoch": 1}]
-    assert "is of a sample that failed" in complaint(rows)
+    assert "is from a failed sample" in complaint(rows)
 
 
 def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:

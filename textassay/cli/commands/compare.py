@@ -149,7 +149,7 @@ def rank(
     pair: Annotated[
         Literal["system"] | None,
         syntax.option(
-            "", "The scores are of pairs of the systems of each group (default: as in the run)."
+            "", "The scores compare pairs of systems within each group (default: as in the run)."
         ),
     ] = None,
     aspects: Annotated[
@@ -214,7 +214,7 @@ def agreement(
     samples: Annotated[
         list[str] | None,
         syntax.option(
-            "1,3,8", "Also show the agreement with so many of a run's samples per text; may repeat."
+            "1,3,8", "Also show the agreement with these numbers of samples per text; may repeat."
         ),
     ] = None,
     as_json: syntax.AsJson = False,

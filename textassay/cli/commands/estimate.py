@@ -218,8 +218,8 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         " label-plan)"
     )
     say(
-        "decide by the interval after all planned ratings: an interval that is checked after every"
-        " batch, until it shows the hoped-for result, is wrong far more often than it promises"
+        "decide by the interval after all planned ratings: if you check it after every batch and"
+        " stop at a welcome result, it is too narrow"
     )
 
 

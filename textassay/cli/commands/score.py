@@ -453,7 +453,7 @@ def print_estimate(
     most_calls: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Print what a dry run counted."""
+    """Print the counts of a dry run."""
     if as_json:
         found = {
             "examples": examples,

@@ -365,7 +365,7 @@ class SplitThoughts(Wrapper):
     """Separates thoughts from the answers of models that leave them in the text.
 
     If a template opens the tag, a thought that is cut has no tag. So once a model has shown a
-    thought, a text that is cut and shows none is taken for a thought.
+    thought, a text that is cut and shows no thought counts as one.
     """
 
     def __init__(self, wrapped: Model) -> None:

@@ -214,13 +214,13 @@ _KEY_VARIABLES = {
     "typesafe": ("TYPESAFE_API_KEY",),
     "xai": ("XAI_API_KEY",),
 }
-"""Environment variables, one of which must hold the key, of litellm's providers that take nothing
-but a key. Whether others (clouds with roles and logins, servers without keys) need one is not
-known before they are asked."""
+"""Environment variables for the keys of litellm's providers that take nothing but a key; one of
+them must be set. Whether other providers (clouds with roles and logins, servers without keys) need
+a key is unknown before the first request."""
 
 
 def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
-    """Return the variables of which one must hold a model's key; empty if nothing is missing.
+    """Return the variables for a model's key if none of them is set; empty if no key is missing.
 
     A server at an address of the user's own may need no key.
 

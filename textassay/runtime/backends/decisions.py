@@ -366,7 +366,7 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
         name = names[index] if index < len(answers) else None
-        # a refusal without a name is no number that could belong to another question
+        # a refusal without a name has no number that could belong to another question
         is_refusal = name is None and isinstance(answer, dict) and answer.get("type") == "refusal"
         is_misplaced = not are_unnamed and name != f"q{index + 1}"
         if answer is not None and is_misplaced and not is_refusal:

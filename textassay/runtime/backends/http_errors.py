@@ -103,7 +103,7 @@ def parse_json(raw: bytes, server: ServerName) -> Any:
             with contextlib.suppress(ValueError):
                 return json.loads(raw)
         quoted = quote(raw, server.secrets, limit=120) or "(nothing)"
-        # no JSON value that a model's answer can be, wherever it was cut
+        # an answer of a model, even one that was cut, begins with one of these
         if (beginning := as_text(raw[:4096]).lstrip()) and beginning[0] not in '{["':
             raise _text_answered(beginning, quoted, server) from error
         raise MalformedResponse(f"{server.where} answered no valid JSON: {quoted}") from error
@@ -151,7 +151,7 @@ def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = 300) -> s
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     It is put between “ and ”, which set it apart from our own words: the command line replaces
-    parameters by flags in those alone.
+    parameters by flags only in our own words.
     """
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(as_text(body)[: 64 * limit], secrets).split())[: 2 * limit]
@@ -264,9 +264,9 @@ def from_status(
     server: ServerName,
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer reports to the body `sent`, if that is known.
+    """Return the error of an unsuccessful answer; `sent` is the request's body, if it is known.
 
-    An error that would stop the run has a mark if the text of the request may have provoked it.
+    An error that would stop the run is marked if the text of the request may have provoked it.
     """
     error = _of_status(status, headers, body, server, sent)
     if isinstance(error, FatalModelError):

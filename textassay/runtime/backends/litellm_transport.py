@@ -16,7 +16,7 @@ from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import MalformedResponse
 
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
-"""Headers that describe the body as it was sent, not as it is passed on."""
+"""Headers that describe the sent body, which is passed on in another encoding."""
 
 
 class ClientTransport(httpx.AsyncBaseTransport):
@@ -60,7 +60,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 
     def _readable(self, path: str, content: bytes, body: bytes) -> bytes:
-        """Return the answer to a body as libraries read it.
+        """Return the answer to a body in the form that libraries read.
 
         Raises:
             ModelError: It is an error, of which libraries keep the outermost message only, or it

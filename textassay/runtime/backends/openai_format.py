@@ -53,7 +53,7 @@ UNUSABLE = (
     *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
-"""Errors of reading an answer that is not usable: its parts may be of any type."""
+"""Errors that reading an unusable answer may raise, since its parts may be of any type."""
 
 
 def finish_of(reason: object) -> FinishReason:
@@ -73,7 +73,7 @@ def finish_of(reason: object) -> FinishReason:
 
 
 def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
-    """Return the fields of a body, or of a call, that set the sampling, but for defaults."""
+    """Return the fields of a body, or of a call, that set the sampling, without defaults."""
     body: Json = {}
     if request.temperature is not None:
         body["temperature"] = request.temperature
@@ -216,7 +216,7 @@ def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
 
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
-    """Raise one of the `UNUSABLE` as an error of ours, with the cost of the answer."""
+    """Turn an `UNUSABLE` error into one of ours, with the cost of the answer."""
     if isinstance(error, MalformedResponse | ContentRefused | NoLogprobs):
         error.usage = usage
         raise error
@@ -238,7 +238,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, finish, request, usage)
     if called:
-        # before the text, which may begin like JSON without being JSON
+        # calls come first: the text may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
@@ -286,7 +286,7 @@ def with_logprobs(
         raise _no_logprobs(
             "the likeliest token alone, without alternatives, which tells no probabilities"
         )
-    # half the time of a copy with an update
+    # takes half the time of a copy with an update
     return Sample(
         text=answer.text,
         finish_reason=answer.finish_reason,
@@ -361,8 +361,8 @@ def read_logprobs(
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
-    # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways
-    # from Protobuf put in quotes
+    # an impossible token: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways from
+    # Protobuf put in quotes
     impossible = (None, -math.inf, "-inf", "-Infinity")
     checked = (
         (token, -9999.0 if value in impossible else check_logprob(value))
@@ -472,14 +472,14 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
 def echo_fields(request: ContinuationRequest, where: str, *, takes_prompts: bool = True) -> Json:
     """Return the fields that ask for an echo of prompt and continuation, and one new token.
 
-    Some servers take 0 new tokens to mean as many as there is room for.
+    Some servers read 0 new tokens as no limit.
     """
     if request.prompt is None or not takes_prompts:
         raise CapabilityError(
             f"{where} can score the likelihood of a text only after a plain prompt, not a chat"
         )
-    # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
-    # is found by the places of the tokens.
+    # Sent as one text, since the server tokenizes it as a whole; the tokens' offsets show where the
+    # continuation begins.
     full = request.prompt + request.continuation
     return {"prompt": full, "temperature": 0.0, "echo": True, "logprobs": 1, "max_tokens": 1}
 

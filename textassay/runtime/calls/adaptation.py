@@ -138,7 +138,7 @@ class Adaptation:
         self.unsaved = unsaved
 
     def adapt(self, call: Call, least: int = 0) -> Call:
-        """Return a wanted call as it is sent, with at least `least` tokens for a thought."""
+        """Return the adapted form of a wanted call, with at least `least` tokens for a thought."""
         if self._in_batches and not self.learned.thinks:
             least = max(least, ALLOWANCES[0])
             call = Call(call.request, call.posting._replace(is_probe=True))
@@ -297,7 +297,7 @@ class AdaptingModel(Wrapper, Memory):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The wrapped model's, less those that it has refused."""
+        """The wrapped model's capabilities, without the refused ones."""
         own, learned = self.wrapped.capabilities, self.adaptation.learned
         update: dict[str, Any] = {}
         if learned.thinks or self.adaptation.answers_at_once:
@@ -311,7 +311,7 @@ class AdaptingModel(Wrapper, Memory):
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """What the settings add to every request."""
+        """The parameters that the settings add to every request."""
         return self.adaptation.sampling.facts
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -392,7 +392,7 @@ class _Attempts:
         self._call = self._adaptation.sampling.put_into(call)
 
     def next(self) -> Call:
-        """Return the request as it is sent next."""
+        """Return the request to send next."""
         self._known = self._adaptation.learned
         return self._adaptation.adapt(self._call, self._least_allowance)
 

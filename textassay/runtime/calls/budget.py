@@ -433,7 +433,7 @@ class BudgetedModel(Wrapper):
             return answer
 
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
-        """Return the lowest cost that an answer can have, whatever the server reports."""
+        """Return the lowest possible cost of an answer, for any reported usage."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
         # a reported prompt may be shorter than estimated: tokenizers differ, but by less than half

@@ -52,7 +52,7 @@ class EndpointState:
 
     @property
     def paused_for(self) -> float:
-        """Seconds for which it has asked to be sent nothing."""
+        """Seconds for which it has asked to wait."""
         return self.limiter.state.paused_for
 
     @property

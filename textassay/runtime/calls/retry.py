@@ -253,7 +253,8 @@ class RetryingModel(Wrapper):
 
         The last `limited` attempts came to a rate limit whose server names no time.
         """
-        # 0 is no time either: some limits are said in whole seconds, or end when a minute does
+        # 0 counts as no time: some servers round to whole seconds, or their limits end with the
+        # minute
         if error.retry_after:
             # spread, as all callers were given the same Retry-After
             return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
@@ -320,7 +321,7 @@ class Health:
 
 
 class HealthModel(Wrapper):
-    """Decides what a failed call means for the run.
+    """Decides whether a failed call stops the run.
 
     - After a refusal that would stop the run (a 403, an unknown model) it sends a harmless request:
       if that is answered, the text caused the refusal, which becomes `RequestRefused`.

@@ -75,7 +75,7 @@ class SharedCalls(Generic[R]):
         """Return the result of the call under `key`, and whether this caller made the call.
 
         Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
-        `anew` makes the call after one that was canceled, whose result may have been kept.
+        `anew` replaces `call` after a canceled call, whose result may have been stored.
         """
         make = call
         while (joined := self._calls.get(key)) is not None:

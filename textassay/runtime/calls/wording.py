@@ -240,7 +240,7 @@ def _labels(question: Question) -> tuple[str, ...]:
 
 
 def _unused_number(texts: Iterable[str]) -> str:
-    """Return a number for delimiters that no text can contain, as it is a digest of all texts."""
+    """Return a number for delimiters that no text can contain: a digest of all texts."""
     known = tuple(texts)
     joined = "\x1f".join(f"{len(text)}:{text}" for text in known)
     number = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]

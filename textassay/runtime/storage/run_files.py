@@ -223,7 +223,7 @@ class RunSummary:
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the index of its value in `_values`, or why there is no value."""
+        """By pair: the index of its value in `_values`, or the reason why it has no value."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()
