@@ -55,89 +55,21 @@ class DeadlineModel(Wrapper):
 
     def __init__(self, wrapped: Model, *, timeout: float, thinking_timeout: float) -> None:
         super().__init__(wrapped)
-        self._plain, self._thinking = _Deadlines(timeout), _Deadlines(thinking_timeout)
+        self._plain, self._thinking = timeout, thinking_timeout
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, or cancel the attempt."""
-        deadlines = self._thinking if call.posting.allowance else self._plain
-        attempt = deadlines.begin()
+        seconds = self._thinking if call.posting.allowance else self._plain
         try:
-            answer = await ask(call)
-        except BaseException as error:
-            # a `TimeoutError` from further in (a socket, a nested scope) is not about this limit
-            if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
+            async with asyncio.timeout(seconds) as attempt:
+                return await ask(call)
+        except TimeoutError as error:
+            # one from further in (a socket, a nested scope) is not about this limit
+            if attempt.expired():
                 raise TimedOut(
-                    f"no answer from {self.name} within {deadlines.seconds:g} s (timeout=SECONDS)"
+                    f"no answer from {self.name} within {seconds:g} s (timeout=SECONDS)"
                 ) from error
             raise
-        else:
-            if attempt.expired:
-                attempt.absorb()
-            return answer
-        finally:
-            deadlines.end(attempt)
-
-
-class _Attempt:
-    """A task that is canceled if it has not ended by its deadline."""
-
-    __slots__ = ("_cancelling", "_task", "deadline", "expired")
-
-    def __init__(self, task: asyncio.Task[object], deadline: float) -> None:
-        self.deadline, self.expired = deadline, False
-        self._task, self._cancelling = task, task.cancelling()
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self.expired = True
-        self._task.cancel()
-
-    def absorb(self) -> bool:
-        """Undo the cancellation by `expire`; return whether it was the only one."""
-        return self._task.uncancel() <= self._cancelling
-
-
-class _Deadlines:
-    """The attempts in progress in one event loop, with one timer for all of them.
-
-    Does the same as `asyncio.timeout` without a timer for each attempt: all have the same time, so
-    they expire in the order in which they began.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._attempts: dict[_Attempt, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def begin(self) -> _Attempt:
-        """Start the time of the current task."""
-        task = cast("asyncio.Task[object]", asyncio.current_task())
-        loop = task.get_loop()
-        if loop is not self._loop:  # attempts of an earlier loop have ended with it
-            self._loop, self._timer = loop, None
-            self._attempts.clear()
-        attempt = _Attempt(task, loop.time() + self.seconds)
-        self._attempts[attempt] = None
-        if self._timer is None:
-            self._timer = loop.call_at(attempt.deadline, self._expire)
-        return attempt
-
-    def end(self, attempt: _Attempt) -> None:
-        """Forget an attempt."""
-        # the timer stays: when it fires, it is set for the oldest attempt
-        self._attempts.pop(attempt, None)
-
-    def _expire(self) -> None:
-        self._timer, loop = None, asyncio.get_running_loop()
-        now = loop.time()
-        for attempt in self._attempts:
-            if attempt.expired:
-                continue  # canceled, and about to end
-            if attempt.deadline > now:
-                self._timer = loop.call_at(attempt.deadline, self._expire)
-                return
-            attempt.expire()
 
 
 MIN_WAIT = 0.5
