@@ -79,10 +79,7 @@ class LeftOut:
     def notes(self) -> list[str]:
         """Sentences for the user."""
         listed = ", ".join(f"{what}: {count:,}" for what, count in self._counts.items())
-        return [
-            *([f"left out, since they are not ratings of texts: {listed}"] if listed else []),
-            *self._notes,
-        ]
+        return [*([f"left out (not ratings of texts): {listed}"] if listed else []), *self._notes]
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRatings:

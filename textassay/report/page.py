@@ -302,10 +302,7 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
         above += [
             (f"{who} is better than the best trivial measure on", by["yes"]),
             (f"{who} is worse than a trivial measure on", by["no"]),
-            (
-                f"the data do not show that {who} is better than trivial measures on",
-                by["not shown"],
-            ),
+            (f"the data do not show that {who} beats trivial measures on", by["not shown"]),
         ]
     if any(names for _, names in above):
         yield _join_words(above)
