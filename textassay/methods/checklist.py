@@ -60,11 +60,11 @@ class ChecklistOptions(SourcedOptions):
     HealthBench, which clips the mean over all texts).
     """
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer, or the aspect has no score. For a
-    rubric the default is all of its criteria.
+    """Least share of an aspect's questions with an answer: below it there is no score. For a rubric
+    the default is all of its criteria.
     """
     output: Literal["aspects", "questions"] = "aspects"
-    """One score for each aspect, or the answer to every question for itself: features for `fit`."""
+    """One score for each aspect, or one for each question: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
     """Text of a question in prompts of `answers=p-yes`."""
 

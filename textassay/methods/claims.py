@@ -46,7 +46,7 @@ class ClaimsOptions(SourcedOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
-    """`model`: a model (role `splitter`) lists the claims; `sentences`: every sentence is one."""
+    """`model`: a model (role `splitter`) lists the claims; `sentences`: each sentence is one."""
     verify: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the decisive passage, which is looked up in
     the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends usable

@@ -124,8 +124,8 @@ class LocalSettings(Message):
     """Attention in blocks, faster on long prompts; in throughput mode only, since its rounding
     depends on how a prompt was cut."""
     truncate: Literal["error", "source"] | None = None
-    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
-    source and say so in the score (`source`, the default of the embedded model)."""
+    """Handling of a prompt that does not fit: refuse it (`error`, the default), or cut the source
+    and record it in the score (`source`, the default of the embedded model)."""
 
 
 class TransformersSettings(Message):
@@ -162,8 +162,7 @@ class EndpointSettings(Message):
     """Name of the environment variable that holds the API key. Without it, litellm looks for the
     variable of its provider."""
     api_key_header: str | None = None
-    """Header that carries the key as it is, such as `api-key`, instead of `Authorization:
-    Bearer`."""
+    """Header that carries the bare key, such as `api-key`, instead of `Authorization: Bearer`."""
     headers: dict[str, str] = {}
     """Further headers of every request; values may contain `${NAME}` of environment variables."""
     query: dict[str, str] = {}
@@ -175,8 +174,7 @@ class EndpointSettings(Message):
     client_key: Path | None = None
     """PEM file of the private key of `client_cert`, if it is not in the same file."""
     proxy: str | None = None
-    """Address of the proxy to use; by default what `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`
-    say."""
+    """Address of the proxy; by default `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` set it."""
 
 
 class OneOfEndpoints(EndpointSettings):
@@ -216,8 +214,8 @@ class Settings(EndpointSettings):
     """Frozen run-time settings, passed down from the top."""
 
     concurrency: Annotated[int, Flag("Limits and budget", "N", "-c")] = Field(default=64, ge=1)
-    """Maximum concurrent calls per model. Fewer are used while the server asks for that. For a
-    local model, which queues calls itself, only the number of examples in progress."""
+    """Maximum concurrent calls per model. Fewer are used while the server asks for fewer. A local
+    model queues calls itself: this is then only the number of examples in progress."""
     rpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
     """Maximum requests per minute."""
     tpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
