@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -241,7 +240,8 @@ def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
         provider = prefix if rest else _provider_of(name)
         variables = PROVIDERS.get(provider, Provider()).address_variables
         needed = () if first_set(variables) else _KEY_VARIABLES.get(provider, ())
-    has_header = any(re.search("(?i)auth|key|token", header) for header in settings.headers)
+    headers = " ".join(settings.headers).lower()
+    has_header = any(word in headers for word in ("auth", "key", "token"))
     return () if has_header or first_set(needed) else needed
 
 

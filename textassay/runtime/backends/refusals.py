@@ -46,7 +46,7 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
         return None
     error = read_error(body)
     text = _normalize(error.message)
-    if re.match("<!doctype|<html", text):
+    if text.startswith(("<!doctype", "<html")):
         return None  # a page of a firewall or gateway
     # OpenRouter finds no provider that takes tools
     if status == 404 and "no endpoints found" not in text:
