@@ -63,12 +63,14 @@ def finish_of(reason: object) -> FinishReason:
     word = str(reason).lower().partition(":")[0]
     if word in ("stop", "eos_token"):
         return "stop"
-    if word in ("length", "max_tokens", "max_output_tokens", "model_length"):
+    # Mistral; Anthropic
+    limits = ("length", "max_tokens", "max_output_tokens", "model_length")
+    if word in (*limits, "model_context_window_exceeded"):
         return "length"
-    # OpenAI; Gemini; Bedrock
+    # OpenAI; Gemini; Bedrock; Anthropic, Zhipu
     filters = (
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        *("guardrail_intervened", "content_filtered"),
+        *("guardrail_intervened", "content_filtered", "refusal", "sensitive"),
     )
     return "filtered" if word in filters else "other"
 
@@ -207,8 +209,11 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
 
 def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
     """Return the complete choices: the number in a fragment may not be the rating."""
-    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek
-    broken_off = ("error", "abort", "insufficient_system_resource")
+    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek, Zhipu, gateways
+    broken_off = (
+        *("error", "abort", "insufficient_system_resource", "network_error"),
+        *("cancelled", "canceled", "timeout"),
+    )
     kept = [choice for choice in choices if choice.get("finish_reason") not in broken_off]
     if choices and not kept:
         reason = choices[0]["finish_reason"]
