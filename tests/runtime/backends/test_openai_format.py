@@ -274,6 +274,12 @@ def test_an_alternative_that_cannot_come_is_read(value: float | str | None) -> N
     assert dict(token.top) == expected
 
 
+def test_the_log_probability_of_a_token_may_be_among_its_alternatives_alone() -> None:
+    shown = {"token": "a", "logprob": None, "top_logprobs": [{"token": "a", "logprob": -0.5}]}
+    [token] = openai_format.read_logprobs({"content": [shown]}, True, "a", follow_thought=False)
+    assert token.logprob == -0.5
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -346,24 +346,22 @@ def read_logprobs(
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
     if chat:
         return tuple(
-            TokenLogprob(
-                token=t["token"],
-                logprob=check_logprob(t["logprob"]),
-                top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
+            _token_logprob(
+                t["token"],
+                t["logprob"],
+                [(a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()],
             )
             for t in tokens[part]
         )
     top = given.get("top_logprobs") or [None] * len(tokens)
-    return tuple(
-        TokenLogprob(
-            token=token,
-            logprob=check_logprob(logprob),
-            top=_likeliest((alternatives or {}).items()),
-        )
-        for token, logprob, alternatives in zip(
-            tokens[part], given["token_logprobs"][part], top[part], strict=True
-        )
-    )
+    three = zip(tokens[part], given["token_logprobs"][part], top[part], strict=True)
+    return tuple(_token_logprob(token, own, [*(top or {}).items()]) for token, own, top in three)
+
+
+def _token_logprob(token: str, own: Any, alternatives: list[tuple[str, Any]]) -> TokenLogprob:
+    if own is None:  # it may be among the alternatives
+        own = dict(alternatives).get(token)
+    return TokenLogprob(token=token, logprob=check_logprob(own), top=_likeliest(alternatives))
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
