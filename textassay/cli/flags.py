@@ -422,7 +422,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         raise ConfigurationError(f"--config {path}: {why}")
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         refuse(error)
     # the file may spell flags as the command line does

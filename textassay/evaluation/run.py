@@ -144,7 +144,7 @@ class Summary(dict[str, Any], Displayed):
 
 
 class Run(Displayed):
-    """A finished evaluation; iterating it yields its scores.
+    """A finished evaluation; iterating it yields its scores, and `run[ID]` has those of one text.
 
     With a run folder, scores are read from there on access, so that a large run does not stay in
     memory.
@@ -193,6 +193,19 @@ class Run(Displayed):
 
     def __iter__(self) -> Iterator[Score]:
         return iter(self._scores) if self.folder is None else latest_scores(self.folder)
+
+    def __getitem__(self, id: str) -> dict[str, Score]:
+        """Return the scores of one text by aspect, such as `run["a1"]["fluency"].value`.
+
+        Raises:
+            KeyError: The run has no score of a text with this id.
+        """
+        if found := {score.aspect: score for score in self if score.id == id}:
+            return found
+        raise KeyError(f"no score has the id {id!r}; to_pandas() lists all ids")
+
+    def __contains__(self, id: object) -> bool:
+        return any(id in (score.id, score) for score in self)
 
     def summary(self) -> Summary:
         """Return outcomes, errors by type, mean by aspect and usage, as in `summary.json`.

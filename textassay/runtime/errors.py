@@ -20,6 +20,7 @@
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |       |-- AnswerTooLong longer than `max_bytes` of its `Endpoint`
     |   |       `-- PageAnswered  a page or text in place of an answer
+    |   |           `-- PathNotFound  404 and the like from a gateway; a ModelNotFound, too
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
@@ -258,6 +259,15 @@ class AuthenticationFailed(FatalModelError):
 
 class ModelNotFound(FatalModelError):
     """The server does not know the model, or the path under its base address."""
+
+
+class PathNotFound(PageAnswered, ModelNotFound):
+    """The address has no model, or a gateway has none behind it while a server restarts.
+
+    Before any answer the second one stops a run, after it a server that is down is waited for.
+    """
+
+    stops_run = False
 
 
 class ImagesRefused(FatalModelError):

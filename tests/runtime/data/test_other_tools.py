@@ -321,6 +321,17 @@ def test_passages_that_a_provider_of_promptfoo_found_are_the_context(tmp_path: P
     assert (row["context"], row["meta"]) == ("A fact.", {"route": "a"})
 
 
+@pytest.mark.parametrize("content", ["", [], [{"type": "reasoning", "reasoning": "hm"}]])
+def test_an_empty_answer_in_a_log_of_inspect_is_an_answer(content):
+    answer = {"role": "assistant", "content": content}
+    output = {"model": "m", "choices": [{"message": answer}], "completion": ""}
+    asked = [{"role": "user", "content": "When?"}, answer]
+    sample = {"id": 1, "input": "When?", "target": "x", "messages": asked, "output": output}
+    [example] = Examples([sample])
+    assert example.output == ""
+    assert "When?" in example.source
+
+
 def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
     """What the data set put into the assistant's mouth is no answer; passages are kept."""
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},

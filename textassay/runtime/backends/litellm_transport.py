@@ -72,7 +72,9 @@ class ClientTransport(httpx.AsyncBaseTransport):
         if not is_chat and b'"error"' not in content:
             return content
         try:
-            payload = orjson.loads(content)
+            payload = (
+                http_errors.parse_json(content, self._server) if is_chat else orjson.loads(content)
+            )
         except orjson.JSONDecodeError:
             return content  # the library reports it
         if http_errors.is_error_payload(payload):
@@ -99,6 +101,9 @@ def _plain(choice: Json) -> Json:
     """
     message = choice["message"]
     text, thought = read_parts(message.get("content"))
+    # litellm makes a null "stop"
+    if not (choice.get("finish_reason") or text or thought or message.get("tool_calls")):
+        raise MalformedResponse("the answer contains no text (finish_reason None)")
     plain = {"role": "assistant", **message, "content": text, "annotations": None}
     return {
         **choice,

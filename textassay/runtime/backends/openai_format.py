@@ -62,12 +62,14 @@ def finish_of(reason: object) -> FinishReason:
     word = str(reason).lower().partition(":")[0]
     if word in ("stop", "eos_token"):
         return "stop"
-    if word in ("length", "max_tokens", "max_output_tokens", "model_length"):
+    # Mistral; Anthropic
+    limits = ("length", "max_tokens", "max_output_tokens", "model_length")
+    if word in (*limits, "model_context_window_exceeded"):
         return "length"
-    # OpenAI; Gemini; Bedrock
+    # OpenAI; Gemini; Bedrock; Anthropic, Zhipu
     filters = (
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        *("guardrail_intervened", "content_filtered"),
+        *("guardrail_intervened", "content_filtered", "refusal", "sensitive"),
     )
     return "filtered" if word in filters else "other"
 
@@ -206,8 +208,11 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
 
 def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
     """Return the complete choices: the number in a fragment may not be the rating."""
-    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek
-    broken_off = ("error", "abort", "insufficient_system_resource")
+    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek, Zhipu, gateways
+    broken_off = (
+        *("error", "abort", "insufficient_system_resource", "network_error"),
+        *("cancelled", "canceled", "timeout"),
+    )
     kept = [choice for choice in choices if choice.get("finish_reason") not in broken_off]
     if choices and not kept:
         reason = choices[0]["finish_reason"]
@@ -340,24 +345,22 @@ def read_logprobs(
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
     if chat:
         return tuple(
-            TokenLogprob(
-                token=t["token"],
-                logprob=check_logprob(t["logprob"]),
-                top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
+            _token_logprob(
+                t["token"],
+                t["logprob"],
+                [(a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()],
             )
             for t in tokens[part]
         )
     top = given.get("top_logprobs") or [None] * len(tokens)
-    return tuple(
-        TokenLogprob(
-            token=token,
-            logprob=check_logprob(logprob),
-            top=_likeliest((alternatives or {}).items()),
-        )
-        for token, logprob, alternatives in zip(
-            tokens[part], given["token_logprobs"][part], top[part], strict=True
-        )
-    )
+    three = zip(tokens[part], given["token_logprobs"][part], top[part], strict=True)
+    return tuple(_token_logprob(token, own, [*(top or {}).items()]) for token, own, top in three)
+
+
+def _token_logprob(token: str, own: Any, alternatives: list[tuple[str, Any]]) -> TokenLogprob:
+    if own is None:  # it may be among the alternatives
+        own = dict(alternatives).get(token)
+    return TokenLogprob(token=token, logprob=check_logprob(own), top=_likeliest(alternatives))
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:

@@ -16,6 +16,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     ModelError,
     NothingListening,
+    PageAnswered,
     RateLimited,
     ServerFailed,
     TimedOut,
@@ -124,7 +125,12 @@ class EndpointsModel(Wrapper):
                 answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
                 has_failed = isinstance(
-                    error, (ServerFailed, ConnectionFailed, NothingListening, FatalModelError)
+                    error,
+                    ServerFailed
+                    | ConnectionFailed
+                    | NothingListening
+                    | PageAnswered
+                    | FatalModelError,
                 )
                 # after a rate limit it need not rest, as its own limiter slows down
                 if has_failed or isinstance(error, TimedOut):

@@ -288,7 +288,7 @@ class HealthModel(Wrapper):
                     raise
                 if self.health.finds_no_model(error):
                     raise ModelNotFound(str(error)) from error
-                if isinstance(error, FatalModelError):
+                if isinstance(error, FatalModelError) and not isinstance(error, _OUTAGE):
                     raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since

@@ -224,7 +224,8 @@ def _from_sample(row: ExportRow) -> ExportRow:
     found |= {
         "id": str(_sample_id(row)),
         "group": found.get("group", str(row["id"])),
-        "output": answer or output,  # the agent ended with a call
+        # the last thing it did may be a call
+        "output": output if message.get("tool_calls") and not answer else answer,
         "system": output.get("model"),
         **_about_sample(found),
     }
