@@ -23,8 +23,9 @@ from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.evaluation.api import open_evaluation
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
+from textassay.runtime.base import Message
 from textassay.runtime.data.dataset import Examples, Paired
-from textassay.runtime.messages import Example, Message
+from textassay.runtime.messages import Example
 
 COMMAND = "python -m benchmarks.method_costs"
 TOOLS: dict[str, tuple[str, ...]] = {"fusion-eval": FusionEval.default_tools}

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from textassay import Graph, Node, telemetry
-from textassay.runtime.messages import Message
+from textassay.runtime.base import Message
 
 TARGET_US = 10.0
 NODES = 10

@@ -1,4 +1,4 @@
-"""Write recorded judges as files of scores and data: the table of docs/estimation.md, section 6.
+"""Write recorded judges as files of scores and data: the tables of juries in docs/appendix.md.
 
 python -m benchmarks.recorded_juries FOLDER --data DATA
 """

@@ -9,7 +9,7 @@ from reproduce.converters import DATA_SETS
 from reproduce.datasets import DataSets
 from reproduce.reproduction import Cell, Estimate, Line
 from reproduce.table import Table
-from textassay.runtime.messages import Usage
+from textassay.runtime.base import Usage
 
 SIGNS = {
     "pearson": "r", "spearman": "rho", "kendall": "tau", "exact": "right",

@@ -11,8 +11,8 @@ from reproduce.decided import decided
 from reproduce.learned import held_out
 from reproduce.scores import NotHere, Request, Scorer, requests_of
 from reproduce.table import Published, Row, Table
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.messages import Usage
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from reproduce.datasets import DataSets
 from reproduce.table import Column, Judging, Row, Table
 from textassay.evaluation.api import open_evaluation
 from textassay.methods.library import tasks
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example
 from textassay.runtime.settings import Settings
 from textassay.tools import ToolScorer, build
 

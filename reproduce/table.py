@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from textassay.agreement import Level
 from textassay.methods.library.toml import read_toml, validate_as
+from textassay.runtime.base import Message
 from textassay.runtime.errors import UnknownName
-from textassay.runtime.messages import Message
 
 FOLDER = Path(__file__).parent / "tables"
 PAPERS = {

@@ -50,7 +50,7 @@ def lacks_of_tool(kind: str, factory: Any) -> list[str]:
         f"{source}: a constructor that takes name=": (
             "name" in inspect.signature(factory).parameters
         ),
-        f"textassay/tools/__init__.py: {made.__name__} in the imports, _HOME and __all__": (
+        f"textassay/tools/__init__.py: {made.__name__} in the imports, _NAMES_IN and __all__": (
             made.__name__ in textassay.tools.__all__
         ),
         f"docs/tools.md: `{kind}` in the table of tools": any(f"`{kind}`" in row for row in rows),

@@ -9,8 +9,8 @@ import pytest
 import textassay
 from textassay import testing
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ServerFailed
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Request, Response, Sample
 
 

@@ -32,17 +32,10 @@ if TYPE_CHECKING:
     from textassay.fitting.report import Fit
     from textassay.runtime.api import connect
     from textassay.runtime.backends.scripted import ScriptedModel
+    from textassay.runtime.base import ScoreError
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph import Graph, Node, constant, each
-    from textassay.runtime.messages import (
-        Aspect,
-        AspectTree,
-        Assignment,
-        Example,
-        Failure,
-        Score,
-        ScoreError,
-    )
+    from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Failure, Score
     from textassay.runtime.questions import Question
     from textassay.runtime.settings import Settings
 
@@ -52,7 +45,7 @@ logging.getLogger("textassay").addHandler(logging.NullHandler())
 
 # written out rather than found by a search: type checkers and editors see the same names through
 # the imports above
-_HOME = {
+_NAMES_IN = {
     "checking.api": "check",
     "evaluation.api": "evaluate evaluate_sync stream",
     "evaluation.run": "Run",
@@ -60,9 +53,10 @@ _HOME = {
     "fitting.report": "Fit",
     "runtime.api": "connect",
     "runtime.backends.scripted": "ScriptedModel",
+    "runtime.base": "ScoreError",
     "runtime.data.dataset": "Examples",
-    "runtime.graph": "Graph Node constant each",
-    "runtime.messages": "Aspect AspectTree Assignment Example Failure Score ScoreError",
+    "runtime.graph": "Graph Node each constant",
+    "runtime.messages": "Aspect AspectTree Assignment Example Failure Score",
     "runtime.questions": "Question",
     "runtime.settings": "Settings",
 }
@@ -109,9 +103,7 @@ def __getattr__(name: str) -> Any:
     # plugin, and each module costs such a session a part of a millisecond
     from textassay.lazy import lazy
 
-    named = " ".join(_HOME.values()).split()
-    modules = tuple(public for public in __all__ if public not in named)
-    return lazy(__name__, _HOME, modules)[0](name)
+    return lazy(__name__, _NAMES_IN, tuple(__all__))[0](name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ verdict: id, scores, the beginning of the text and the judge's reason. Judges ar
 replayed without a key:
 
 FOLDER/                         a cache folder of answers
-FOLDER/models/NAME-DIGEST.json  what each model is, so that a replay needs neither key nor server
+FOLDER/models/NAME-DIGEST.json  a model's facts, so that a replay needs neither key nor server
 
 Knows nothing of pytest, so that any test runner can use it.
 """
@@ -33,13 +33,13 @@ from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
 from textassay.estimation.means import mean_over_groups
-from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.digests import may_be_one_text, sources_by_id, text_digest
@@ -53,12 +53,13 @@ from textassay.runtime.errors import (
     UnknownParameter,
 )
 from textassay.runtime.labels import member_name
-from textassay.runtime.messages import Example, Scale, Score, Usage
+from textassay.runtime.messages import Example, Scale, Score
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.cache_folder import prepare
 from textassay.runtime.storage.files import read_regular, write_json
+from textassay.runtime.storage.run_files import lower_is_better
 from textassay.table import Estimate
 
 __all__ = [
@@ -401,7 +402,7 @@ def _check(
     scale = scores[0].scale
     if scale is not None and by >= scale[1] - scale[0]:
         raise ConfigurationError(
-            f"by={by:g} is as long as the scale of {row.aspect!r}, so no fall would be too much"
+            f"by={by:g} is as wide as the scale of {row.aspect!r}, so the check could never fail"
         )
     first, second = row.signatures
     # a score of another judge can differ without any change of the system under test
@@ -444,7 +445,7 @@ def _move_settings(given: dict[str, Any]) -> None:
             raise UnknownParameter("evaluate", name, [*arguments, *Settings.model_fields])
         if name in of_session:
             raise ConfigurationError(
-                f"{name}= is one for all tests of a session: {of_session[name]}"
+                f"{name}= is set once for all tests of a session: {of_session[name]}"
             )
     if own:
         general: Settings = given.get("settings") or Settings()
@@ -462,7 +463,7 @@ class Assay:
     def __init__(
         self, judge: Judge, report: Callable[[GateCheck], object], defaults: Mapping[str, Any]
     ) -> None:
-        """Store what a test shares with the others.
+        """Store the objects that tests share.
 
         Args:
             judge: How models are asked.
@@ -537,8 +538,8 @@ class Assay:
         spans the threshold.
 
         Args:
-            run: What was judged.
-            aspect: Which of its aspects.
+            run: The run to check.
+            aspect: One of its aspects.
             at_least: The threshold, on the score's own scale.
             at_most: The threshold if a low score is good, in place of `at_least`.
             confidence: Confidence of the interval.
@@ -581,7 +582,7 @@ class Assay:
             run: The new run.
             baseline: A run, a run folder or a file of scores, of texts with the same ids.
             by: The margin, on the score's own scale.
-            aspects: What to compare; all that both judged if left out.
+            aspects: Aspects to compare; by default all that both judged.
             confidence: Confidence of the intervals.
             max_unscored: Share of texts that may lack one of the two scores.
 

@@ -16,7 +16,8 @@ def lazy(
 
     Args:
         package: Its `__name__`.
-        names_in: Names by module, separated by spaces; a module is relative to the package.
+        names_in: The names in each module, separated by spaces; modules are relative to the
+            package.
         modules: Submodules that are public names themselves; one that lies deeper (`library.tasks`)
             is known by its last name.
     """

@@ -82,7 +82,7 @@ class Column(NamedTuple):
     heading: str
     """The words above it; may be empty."""
     kind: ColumnKind = "text"
-    """What it holds."""
+    """The kind of its values."""
     digits: int | None = None
     """Decimals of its figures; by default as many as its kind has."""
 
@@ -180,7 +180,7 @@ def column(
 
     Args:
         heading: The words above the column.
-        kind: What it holds.
+        kind: The kind of its values.
         digits: Decimals of its figures; by default as many as its kind has.
         name: What code and CSV call it; by default as the field.
         cell: Computes the cell from the row, or the attribute of the row that it is, such as
@@ -220,8 +220,8 @@ def table_of(
     Args:
         row_class: The dataclass.
         rows: Its objects.
-        notes: What to know about the figures.
-        title: What the table is.
+        notes: Notes on the figures for readers.
+        title: Title of the table.
     """
     listed, columns, parts = list(rows), list[Column](), list[list[Cell]]()
     for one in _columns_of(row_class):
@@ -358,7 +358,7 @@ def to_json(document: Mapping[str, Any], tables: Sequence[Table] = ()) -> str:
 
 
 def to_terminal(table: Table, width: int) -> Text:
-    """Return a table without lines for a terminal of so many columns; its notes are messages.
+    """Return a table without lines for a terminal of this width; its notes are messages.
 
     No figure is cut or folded, as half a number is another number: if a row does not fit, each
     becomes a paragraph.

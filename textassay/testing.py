@@ -21,9 +21,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.call import deciding
 from textassay.runtime.errors import CapabilityError, ModelClosed
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     Capabilities,
     ChatMessage,

@@ -28,7 +28,7 @@ from textassay.estimation.estimate import estimate_means
 from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
 from textassay.estimation.means import (
     Linearized,
-    Weight,
+    MeanUnit,
     correct_mean,
     holm,
     mean_over_groups,
@@ -108,7 +108,7 @@ def uneven_means(
     heaviest: int | None = None,
     top: float = 0.3,
     falls: float = 0.0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
     whole: bool = True,
 ) -> Measure:
     """Return the corrected mean, with a warning or without.

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.aggregation import Average
+from textassay.runtime.base import ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect, Example, Failure, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, Failure, Score
 
 EXAMPLE = Example(id="x", output="A text.")
 TARGET = Aspect(name="coherence", definition="d")

@@ -13,8 +13,9 @@ from textassay.agents.fusion import (
 )
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError, ContentRefused, ServerFailed, UnknownName
-from textassay.runtime.messages import Aspect, Example, Failure, Plan, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, Failure, Plan, Score
 from textassay.runtime.model import Response, Sample
 
 SUMMARIES = tasks.load("summarization", ["coherence", "consistency"])

@@ -14,6 +14,7 @@ from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.scorer import Scorer
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -22,7 +23,7 @@ from textassay.runtime.errors import (
     PromptError,
     ServerFailed,
 )
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
 
 TASK = tasks.load("summarization", ["coherence", "fluency"])

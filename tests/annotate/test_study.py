@@ -150,7 +150,7 @@ def test_guidelines_that_say_nothing_are_refused(tmp_path, content, words):
 def test_a_set_is_rated_as_a_whole():
     """What is said of some labels only is no answer."""
     labeled = Study([Example(id="x", output="It is so.")], tasks.load("general", LABELED[2:]))
-    with pytest.raises(DataError, match="'topics' say of some labels only"):
+    with pytest.raises(DataError, match="'topics' do not cover all labels"):
         labeled.check({"topics/an-invoice": 1, "topics/refund": None})
 
 

@@ -397,6 +397,20 @@ def test_a_wrong_key_at_one_endpoint_does_not_stop_the_run(tmp_path: Path) -> No
         assert opened.counters.ok == 6
 
 
+def test_files_of_settings_and_tasks_may_begin_with_a_mark_of_byte_order(tmp_path: Path) -> None:
+    """Windows' editors write it."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    task = tmp_path / "task.toml"
+    task.write_text(
+        'name = "t"\nintro = "A joke."\n[[aspects]]\nname = "wit"\ndefinition = "d"', "utf-8-sig"
+    )
+    with served() as server:
+        file = config(tmp_path / "judge.toml", f'api_base = "{server.url}"', task=f'"{task}"')
+        file.write_text(file.read_text(), "utf-8-sig")
+        done = textassay("score", data, "--config", file, "--out", tmp_path / "run")
+    assert (done.code, {row["aspect"] for row in rows_of(tmp_path / "run")}) == (0, {"wit"})
+
+
 def test_resume_takes_no_endpoints_from_a_run_folder(tmp_path: Path) -> None:
     data = write_examples(tmp_path / "data.jsonl", 4)
     with served(p500=1.0) as one, served(p500=1.0) as other:

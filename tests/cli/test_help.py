@@ -25,8 +25,8 @@ from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, read_flags
 from textassay.cli.syntax import Flags, expand_groups
+from textassay.runtime.base import Message
 from textassay.runtime.garbage import start_gc
-from textassay.runtime.messages import Message
 from textassay.runtime.settings import (
     FLAGGED,
     OF_ROLES,

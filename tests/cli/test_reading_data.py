@@ -345,12 +345,12 @@ def test_an_aspect_abstains_where_its_material_is_missing(
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
     shown = harness.score(data, run, server, "--task", "rag", method=method, aspects=aspects)
-    assert "if references holds it, map it: --field NAME=context" in shown.out
+    assert "if references contains it, map it: --field NAME=context" in shown.out
     scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}
     assert lacking == {(i, name) for i in "ade" for name in ("groundedness", "context_relevance")}
     assert {scores[key]["error"]["type"] for key in lacking} == {"MissingContext"}
-    assert "if references holds it" in scores["a", "groundedness"]["error"]["message"]
+    assert "if references contains it" in scores["a", "groundedness"]["error"]["message"]
     assert len(scores) == 15
 
 

@@ -17,7 +17,7 @@ from tests.cli.harness import textassay
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.estimate import estimate_means
-from textassay.estimation.means import row_weights, weighted_mean
+from textassay.estimation.means import text_weights, weighted_mean
 from textassay.estimation.paired import paired_difference, sign_flip_p
 
 DRAWS = 200
@@ -269,7 +269,7 @@ def test_the_end_at_the_top_grade_is_short_only_where_sources_weigh_alike():
     for drawn, is_short in ((groups % 2 == 0, True), (first & (groups % 3 > 0), False)):
         table = designs.columns(x, np.where(drawn, y, np.nan), groups, designs.SCALE)
         row = estimate_means(table, scales=designs.SCALE).rows[0]
-        shares = row_weights(groups, "sources")[drawn]
+        shares = text_weights(groups, "sources")[drawn]
         labels = weighted_mean(y[drawn], groups[drawn], shares, count=120)
         high = labels.estimate(0.95, one_tailed=is_short).high
         assert row.labels_only.high == pytest.approx(high)

@@ -15,16 +15,9 @@ from hypothesis import strategies as st
 from textassay import evaluate
 from textassay.evaluation.engine import validated_score
 from textassay.evaluation.run import Run
+from textassay.runtime.base import ScoreError, Usage
 from textassay.runtime.graph import Graph, Node, each
-from textassay.runtime.messages import (
-    Aspect,
-    Assignment,
-    Example,
-    Failure,
-    Score,
-    ScoreError,
-    Usage,
-)
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Score
 from textassay.runtime.storage.run_files import parse_score, score_row
 
 WIT = Aspect(name="wit", definition="How funny the text is.")

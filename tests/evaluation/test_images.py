@@ -101,9 +101,9 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
 @pytest.mark.parametrize(
     ("method", "capabilities", "words"),
     [
-        ("llm-score", Capabilities(), "the model judge takes texts only"),
-        ("gptscore", Capabilities(continuation=True), "the method gptscore takes texts only"),
-        ("agent-judge", Capabilities(images=True), "the method agent-judge takes texts only"),
+        ("llm-score", Capabilities(), "the model judge accepts only texts"),
+        ("gptscore", Capabilities(continuation=True), "the method gptscore accepts only texts"),
+        ("agent-judge", Capabilities(images=True), "the method agent-judge accepts only texts"),
     ],
 )
 async def test_images_that_no_judge_would_see_are_refused_before_anything_is_asked(
@@ -121,7 +121,7 @@ async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any(
     """Also by a graph of the user's own: it might leave them out silently."""
     model = judge(capabilities=Capabilities())
     built = build("llm-score", model, task="summarization", aspects=["fluency"])
-    with pytest.raises(CapabilityError, match="takes texts only, and an example has images"):
+    with pytest.raises(CapabilityError, match="accepts only texts, and an example has images"):
         await built.graph.run(Assignment(example=SHOWN, aspects=built.aspects))
     assert model.requests == []
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from textassay.evaluation.progress import Progress, TerminalLine, clock, cut, line
-from textassay.runtime.messages import Usage
+from textassay.runtime.base import Usage
 
 
 def at(**fields):

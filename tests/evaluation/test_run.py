@@ -79,6 +79,18 @@ async def test_a_run_shows_means_and_its_first_scores(tmp_path, folder):
     assert "29 scored, 1 invalid" in bundle["text/plain"]
 
 
+@pytest.mark.parametrize("folder", [True, False])
+async def test_a_run_gives_the_scores_of_one_text(tmp_path, folder):
+    run = await judged(out=tmp_path / "run" if folder else None)
+    assert run["x3"] == {score.aspect: score for score in run if score.id == "x3"}
+    assert run["x3"]["fluency"].outcome == "invalid"
+    assert "x3" in run
+    assert run.scores[0] in run
+    assert "x99" not in run
+    with pytest.raises(KeyError, match="no score has the id 'x99'"):
+        run["x99"]
+
+
 async def test_decisions_and_agreement_show_their_intervals(tmp_path):
     run = await judged(out=tmp_path / "run")
     table = agreement_table(run, Examples(ROWS), levels=["dataset"], bootstrap=50)

@@ -162,7 +162,7 @@ async def test_the_traits_of_a_foreign_method_count() -> None:
     class Demanding(ForeignMethod):
         traits = Traits(check_data=refuse, needs={"fluency": ("context",)})
 
-    with pytest.raises(CapabilityError, match="the method foreign takes texts only"):
+    with pytest.raises(CapabilityError, match="the method foreign accepts only texts"):
         await evaluate([PICTURE], method=Blind())
     with pytest.raises(ConfigurationError, match="1 is not enough"):
         await evaluate([PICTURE], method=Demanding())

@@ -89,7 +89,7 @@ async def test_data_that_changed_since_are_named(data, task, caplog):
     assert (await words(run, caplog))[1] == []
     data.write_text(data.read_text().replace("Text 2", "Other 2"))
     _, warned = await words(run, caplog)
-    assert warned == ["the data changed since the run: it may have sent other prompts"]
+    assert warned == ["the data changed since the run, which may have sent other prompts"]
 
 
 async def test_packaged_words_are_not_kept(data):

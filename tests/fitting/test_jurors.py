@@ -11,9 +11,9 @@ from textassay import evaluate
 from textassay.fitting.importance import juries, jurors_in, worths
 from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample
 
 JURORS = ("first", "second", "copy", "guess")

@@ -9,8 +9,8 @@ import pytest
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, textassay, write_lines
 from textassay import ScriptedModel, evaluate, fit, fit_sync
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample
 
 LABELS = ("bug", "praise", "++", "**")

@@ -114,7 +114,7 @@ def test_a_threshold_that_decides_nothing_is_refused(threshold, kind):
 
 @pytest.mark.parametrize("by", [-0.1, 4, 10, math.nan, math.inf])
 def test_a_margin_that_no_fall_could_pass_is_refused(by):
-    with pytest.raises(ConfigurationError, match=r"margin|as long as the scale"):
+    with pytest.raises(ConfigurationError, match=r"margin|as wide as the scale"):
         check_not_worse(run_of([1, 1, 1]), run_of([5, 5, 5]), by=by)
 
 

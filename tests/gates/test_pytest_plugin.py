@@ -224,7 +224,7 @@ def test_judges_that_think_are_replayed(suite, given, family):
     [
         ("aspectz=3", "unknown parameter of evaluate 'aspectz'"),
         ("timeout=20", "model 'direct/judge' needs api_base="),
-        ("max_cost=1.0", "max_cost= is one for all tests of a session: --textassay-max-cost"),
+        ("max_cost=1.0", "max_cost= is set once for all tests of a session: --textassay-max-cost"),
     ],
 )
 def test_an_error_of_configuration_is_three_lines(suite, given, words):

@@ -45,7 +45,8 @@ NAMES = {
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
 LARGE = (
-    "README.md", "agreement.md", "annotate.md", "check.md", "estimation.md", "fit.md", "report.md",
+    "README.md", "agreement.md", "annotate.md", "appendix.md", "check.md", "estimation.md",
+    "fit.md", "report.md",
 )  # fmt: skip
 """Pages whose commands need more than four texts."""
 COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
@@ -259,9 +260,14 @@ def _labels_of(ids: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any
 
 
 def _decisions(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fewer texts than on the page, and files as `benchmarks.recorded_juries` writes them."""
+    """Fewer texts than on the page."""
     reader.names["--next 100"] = "--next 10"
     reader.names["..."] = "--task summarization --model direct/judge"
+    yield
+
+
+def _appendix(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files as `benchmarks.recorded_juries` writes them."""
     out, ids = reader.folder / "out", range(40)
     out.mkdir()
     _lines(out / "summeval-six.jsonl", [
@@ -438,8 +444,8 @@ def _add_facts(reader: Reader) -> None:
 
 
 PREPARE = {
-    "agreement.md": _agreement, "annotate.md": _annotate, "check.md": _check,
-    "data.md": _data,
+    "agreement.md": _agreement, "annotate.md": _annotate, "appendix.md": _appendix,
+    "check.md": _check, "data.md": _data,
     "estimation.md": _decisions, "exports.md": _exports, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,

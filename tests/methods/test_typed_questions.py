@@ -17,8 +17,9 @@ from textassay.evaluation.api import open_evaluation
 from textassay.methods import build
 from textassay.methods.method import traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, NoLogprobs
-from textassay.runtime.messages import Assignment, Example, Score, Usage
+from textassay.runtime.messages import Assignment, Example, Score
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused_answer
 from textassay.tools.tool import Tool

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.labels import labels_of
-from textassay.runtime.messages import Score, Usage
+from textassay.runtime.messages import Score
 from textassay.runtime.storage.run_folder import RunFolder
 
 MANIFEST = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from textassay.runtime.messages import Usage
+from textassay.runtime.base import Usage
 from textassay.runtime.model import (
     AnyRequest,
     Capabilities,

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, NewType, Protocol, TypeVar
 import pytest
 
 from textassay.runtime.agent_types import fits, type_name
-from textassay.runtime.messages import Failure, Message, Score
+from textassay.runtime.base import Message
+from textassay.runtime.messages import Failure, Score
 
 
 class Text(Message):

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from tests.waiting import HANGS_AFTER
 from tests.work import opcodes
 from textassay.runtime.agent_types import fits
+from textassay.runtime.base import Message
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
 from textassay.runtime.graph import Graph, Node, constant, each
-from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Plan, Score
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Plan, Score
 
 
 class Text(Message):

@@ -25,10 +25,10 @@ from textassay import (
     telemetry,
 )
 from textassay.cli.progress import progress_line
+from textassay.runtime.base import Message, Usage
 from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.graph import WATCH
-from textassay.runtime.messages import Message, Usage
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"

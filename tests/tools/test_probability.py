@@ -15,13 +15,14 @@ import pytest
 from tests.tools import tiny
 from tests.tools.tiny import score
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     ContextTooLong,
     ModelClosed,
 )
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example
 from textassay.runtime.model import ContinuationResponse, TokenLogprob
 from textassay.tools import NLI, BartScore, LMProb, MiniCheck, UniEval
 

@@ -390,7 +390,11 @@ UNRELATED = {
 
 @pytest.mark.parametrize("variant", ["rouge1", "rouge2", "rougeL", "rougeLsum"])
 @pytest.mark.parametrize(
-    "shared", ["2024", "iPhone 15", "www.example.org", "https://example.org/a/b?c=d", ""]
+    "shared",
+    [
+        *("2024", "iPhone 15", "www.my-shop.co.uk", "https://example.org/a/b?c=d", ""),
+        *("info@my-shop.example.org", "github.com/org/some-repo/issues"),
+    ],
 )
 @pytest.mark.parametrize("language", UNRELATED)
 async def test_rouge_abstains_on_scripts_that_it_drops_whatever_the_texts_share(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import socket
 import sys
@@ -20,18 +21,15 @@ from textassay.methods import build
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
-    DataError,
-    FatalModelError,
-    ModelError,
-    ModelNotFound,
-    TimedOut,
+    RateLimited,
+    ServerFailed,
     UnknownName,
+    UnknownParameter,
 )
 from textassay.runtime.settings import Settings
 from textassay.tools.surface import Rouge
 from textassay.workers.driver import Cluster, most_workers
 from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
-from textassay.workers.worker import Failed
 
 
 @pytest.mark.parametrize(
@@ -169,22 +167,21 @@ def test_evaluate_on_a_cluster_suggests_the_argument_that_was_meant(data, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("error", "family"),
+    "error",
     [
-        (UnknownName("method", "x", ("y",)), UnknownName),
-        (DataError("a bad row"), ConfigurationError),
-        (ModelNotFound("no such model"), FatalModelError),
-        (TimedOut("late"), ModelError),
-        (BudgetReached("spent"), BudgetReached),
-        (ZeroDivisionError("1/0"), RuntimeError),
+        UnknownName("method", "x", ("y",)),
+        UnknownParameter("evaluate", "worker", ("workers",)),
+        RateLimited("slow down", retry_after=3.0),
+        ServerFailed("down", status=503),
+        BudgetReached("spent"),
     ],
 )
-def test_errors_of_workers_keep_their_family_and_words(error, family):
+def test_errors_of_workers_reach_the_driver_as_they_are(error):
     error.add_note("a note")
-    again = Failed.of(error).error()
-    assert type(again) is family
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
     assert str(again) == str(error)
-    assert again.__notes__ == ["a note"]
+    assert vars(again) == vars(error)
 
 
 def test_a_local_model_beside_a_server_lifts_no_limit():

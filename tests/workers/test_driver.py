@@ -17,7 +17,6 @@ from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationEr
 from textassay.runtime.settings import Settings
 from textassay.workers.driver import Cluster, run_with_workers
 from textassay.workers.worker import (
-    Failed,
     Instructions,
     Job,
     Opened,
@@ -44,7 +43,7 @@ class InProcess(Worker):
         arguments = pickle.loads(pickle.dumps(arguments))
         return pickle.loads(pickle.dumps(await getattr(self.worker, method)(*arguments)))
 
-    async def open(self, job: Job) -> Opened | Failed:
+    async def open(self, job: Job) -> Opened | Exception:
         opened = await super().open(job)
         # so that none has judged everything before the others take part
         await self._all_open.wait()
@@ -291,7 +290,7 @@ class RefusingWorker(InProcess):
     """Lacks what the run needs."""
 
     async def open(self, job):
-        return Failed(ConfigurationError, "the variable KEY is not set")
+        return ConfigurationError("the variable KEY is not set")
 
 
 async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):

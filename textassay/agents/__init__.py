@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         Scorer,
     )
 
-_HOME = {
+_NAMES_IN = {
     "aggregation": "Average from_samples from_text",
     "ask": "Ask Parsed",
     "fusion": "AssistantDescription LLMFuser Planner RefusedPlan ToolAverage",
@@ -95,4 +95,4 @@ __all__ = [
     "parse_rating", "related_aspects",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

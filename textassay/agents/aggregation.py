@@ -14,21 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Rating
+from textassay.runtime.base import NO_USAGE, Json, Outcome, ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import majority
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    Failure,
-    How,
-    Outcome,
-    Scale,
-    Score,
-    ScoreError,
-    Usage,
-)
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.messages import Aspect, Example, Failure, How, Scale, Score
+from textassay.runtime.model import Sample
 from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisites
 
 EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")

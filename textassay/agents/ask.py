@@ -22,11 +22,12 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import NO_USAGE, Json, Usage
 from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
-from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
-from textassay.runtime.model import Function, Json, Model, Request, Response, Sample, thought_note
+from textassay.runtime.messages import Example, Failure, Score
+from textassay.runtime.model import Function, Model, Request, Response, Sample, thought_note
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 
@@ -283,7 +284,7 @@ class Ask:
         if prompt.images:
             if self.profile.ask != "chat" or self.model.capabilities.images is False:
                 raise CapabilityError(
-                    f"the model {self.model.name!r} takes texts only, and an example has images"
+                    f"the model {self.model.name!r} accepts only texts, and an example has images"
                 )
             fields["images"] = prompt.images
         if self.profile.ask == "chat":

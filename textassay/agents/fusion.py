@@ -38,20 +38,11 @@ from textassay.agents.reading.plans import parse_plan
 from textassay.agents.scorer import whole_lines
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.agreement.correlation import pearson
+from textassay.runtime.base import NO_USAGE, Json, Message
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    Failure,
-    How,
-    Message,
-    Plan,
-    Scale,
-    Score,
-)
-from textassay.runtime.model import Json, Sample, thought_note
+from textassay.runtime.messages import Aspect, Example, Failure, How, Plan, Scale, Score
+from textassay.runtime.model import Sample, thought_note
 from textassay.runtime.questions import NamedText
 from textassay.tools.tool import Tool
 

@@ -26,10 +26,11 @@ from textassay.agents.reading.json_fields import rating_of_field
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
+from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError, Usage
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
-from textassay.runtime.model import Function, Json, Sample, thought_note
+from textassay.runtime.messages import Aspect, Example, Score
+from textassay.runtime.model import Function, Sample, thought_note
 
 CHARS = 6000
 """Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit

@@ -19,11 +19,12 @@ from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
+from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError, Usage
 from textassay.runtime.calls.wording import join_or
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
-from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
+from textassay.runtime.messages import Aspect, Example, Score
+from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Model, scoring
 from textassay.tools.tool import premise, references
 
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from textassay.agents.prompt_template import Task, references_shown
 from textassay.agents.quotes import evidence_pieces
+from textassay.runtime.base import Message
 from textassay.runtime.conversation import answer_piece, conversation_pieces
-from textassay.runtime.messages import Example, Message
+from textassay.runtime.messages import Example
 from textassay.tools.text import DEFAULT_SPLITTER, pack_sentences
 
 GAP = "[...]"

@@ -19,10 +19,11 @@ from textassay.agents.ask import Ask, refuse_filtered
 from textassay.agents.prompt_template import Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.agents.reading.outcomes import MAX_QUOTED
+from textassay.runtime.base import Json, Message
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
-from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.messages import Aspect, AspectTree, Scale, Score
+from textassay.runtime.model import Sample
 
 _STEPS = """\
 1. Read what the text was made from carefully and identify its main topic and key points.

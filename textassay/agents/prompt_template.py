@@ -30,9 +30,10 @@ from textassay.prompts import (
     simplify,
 )
 from textassay.prompts.rendering import source
+from textassay.runtime.base import Message
 from textassay.runtime.errors import PromptError
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Aspect, Example, Message, Scale
+from textassay.runtime.messages import Aspect, Example, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
 NEEDED = {"source": "MissingSource", "context": "MissingContext", "references": "MissingReferences"}

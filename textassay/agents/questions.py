@@ -29,22 +29,14 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.typed_questions import QuestionBatcher, TypedAnswer, name_texts, unanswered
 from textassay.prompts import fence, nonce
+from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
 from textassay.runtime.images import Image
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    How,
-    Message,
-    Score,
-    ScoreError,
-    SubQuestion,
-)
-from textassay.runtime.model import Json, Sample, scoring
+from textassay.runtime.messages import Aspect, Example, How, Score, SubQuestion
+from textassay.runtime.model import Sample, scoring
 from textassay.runtime.questions import Question, QuestionAnswer, Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references

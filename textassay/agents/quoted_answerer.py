@@ -21,8 +21,9 @@ from textassay.agents.reading.json_in_prose import (
     object_schema,
 )
 from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
-from textassay.runtime.model import Json, Sample, thought_note
+from textassay.runtime.base import NO_USAGE, Json, Message, Usage
+from textassay.runtime.messages import Aspect, Example, Score
+from textassay.runtime.model import Sample, thought_note
 
 AnswerVerdict = Literal["yes", "no", "unsure"]
 _ANSWER: Json = {  # the quotation comes first, so that the answer follows from it

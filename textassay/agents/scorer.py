@@ -55,6 +55,7 @@ from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, NoRating, Ra
 from textassay.agents.reading.ratings import parse_rating
 from textassay.agents.reading.values import RatingForm
 from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered
+from textassay.runtime.base import NO_USAGE, Json, Message, Usage
 from textassay.runtime.calls.deciding import (
     SAMPLES,
     SAMPLES_OF_THINKING,
@@ -64,8 +65,8 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Message, Scale, Score, Usage
-from textassay.runtime.model import Json, Model, Sample, scoring, thought_note
+from textassay.runtime.messages import Aspect, Example, How, Scale, Score
+from textassay.runtime.model import Model, Sample, scoring, thought_note
 from textassay.runtime.questions import Question
 
 RatingReading = Literal["text", "sampled", "logprob", "auto"]

@@ -19,6 +19,7 @@ from textassay.agents.aggregation import EMPTY, aspect_fields, leave_unscored
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
+from textassay.runtime.base import NO_USAGE, Usage
 from textassay.runtime.calls.deciding import (
     DecidingModel,
     LogprobsOrSamples,
@@ -28,7 +29,7 @@ from textassay.runtime.calls.deciding import (
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score, Usage
+from textassay.runtime.messages import Aspect, Example, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.questions import (
     DecisionRequest,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from textassay.agreement.table import AgreementTable, TableRow, agreement_table
 
-_HOME = {
+_NAMES_IN = {
     "correlation": "LEVELS Level kendall pearson spearman",
     "labels": "LabelAgreement Measure label_agreement",
     "raters": "RaterAgreement krippendorff_alpha rater_agreement",
@@ -62,4 +62,4 @@ __all__ = [
     "williams",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

@@ -108,7 +108,7 @@ class ChoiceAgreement:
     undecided: int = 0
     """Groups left out because people find all their texts equally good."""
     note: str | None = None
-    """Why there is no interval; `None` if there is one."""
+    """The reason why there is no interval; `None` if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

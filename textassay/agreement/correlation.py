@@ -328,8 +328,8 @@ class Pairs:
     human: Floats
     """Shape (n,)."""
     groups: Codes
-    """Code of each row's group, from 0 without holes, shape (n,); each row has its own if none were
-    given."""
+    """Code of each row's group, from 0 without gaps, shape (n,); each row has its own code if no
+    groups were given."""
     systems: Codes
     """Code of each row's system, likewise."""
     has_groups: bool

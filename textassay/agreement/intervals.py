@@ -98,7 +98,7 @@ class Intervals:
     intervals were not requested.
     """
     note: str | None = None
-    """Why there are no intervals, or why they are too narrow."""
+    """The reason why there are no intervals, or why they are too narrow."""
 
 
 def intervals_at(
@@ -188,7 +188,7 @@ def number_of_groups(pairs: Pairs) -> int:
 
 
 def too_few_groups(pairs: Pairs) -> str:
-    """Return why there is no interval if there are fewer than `FEWEST.groups` groups, or rows."""
+    """Return the reason for no interval if there are fewer than `FEWEST.groups` groups, or rows."""
     kind = "groups" if pairs.has_groups else "rows"
     groups = number_of_groups(pairs)
     return _too_few(kind, groups, FEWEST.groups) if groups < FEWEST.groups else ""

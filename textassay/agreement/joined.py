@@ -19,7 +19,6 @@ import numpy as np
 
 from textassay.agreement.correlation import Floats, Level
 from textassay.agreement.raters import rating_table
-from textassay.agreement.records import criterion_id, criterion_names, is_of_criteria
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import (
     may_be_one_text,
@@ -41,6 +40,7 @@ from textassay.runtime.labels import (
     slug,
 )
 from textassay.runtime.messages import Aspect, Example
+from textassay.runtime.rubric import criterion_id, criterion_names, is_of_criteria
 from textassay.table import Note
 
 AspectMap = Iterable[str] | Mapping[str, str]

@@ -284,8 +284,7 @@ def _random_weights(
 ) -> Iterator[Floats]:
     """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
-    # a few sources do not show well how sources differ: Student's t in place of the normal
-    # distribution
+    # few sources estimate their variance poorly, so Student's t replaces the normal distribution
     spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / 1.959963984540054) ** 2
     for start in range(0, resamples, step):
         size = (min(step, resamples - start), len(times))
@@ -582,7 +581,7 @@ def with_auc(
         found: Agreement of the labels.
         scores: Shape (n,); `None` or NaN if a row is unscored.
         human: 0 and 1 for the first and the second label, shape (n,); `None` or NaN if unrated.
-        groups: What each row belongs to, length n.
+        groups: The source of each row, length n.
         bootstrap: Number of random weightings behind the interval; 0 for no interval.
         seed: Seed of the weightings.
     """

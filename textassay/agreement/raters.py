@@ -5,7 +5,7 @@ Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceilin
 Knows one array of ratings with gaps, shape (items, raters); nothing of examples or files.
 
 Raters are columns. If the data name no raters, column k is the k-th rating of an item, not always
-by the same person; this does not matter for alpha, but for the pairwise figures.
+by the same person; this matters for the pairwise figures, but not for alpha.
 
 References:
     Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011). Calderon, Reichart and Dror,
@@ -169,7 +169,7 @@ def _squared_distance(values: Floats, totals: Floats, level: MeasurementLevel) -
 
 
 def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
-    """Return the agreement of two columns on the rows where both hold a number."""
+    """Return the agreement of two columns on the rows that have a number in both."""
     x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if x.shape != y.shape or x.ndim != 1:
         raise DataError(f"two columns of equal length are needed, not {x.shape} and {y.shape}")

@@ -20,13 +20,11 @@ from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
 from textassay.runtime.labels import LEVEL_FEATURES, LabelScale, labels_of
 from textassay.runtime.messages import Example, Score
+from textassay.runtime.rubric import criterion_id, criterion_names
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, kept_rows, read_manifest
 
 _log = logging.getLogger(__name__)
-
-CRITERIA = "criteria"
-"""Name of the verdicts on criteria of rubrics; verdicts with a tag also have `criteria: TAG`."""
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if the row has no score."""
@@ -200,9 +198,9 @@ class RecordedRow:
     """One recorded score."""
 
     aspect: str
-    """What was judged."""
+    """The judged aspect."""
     id: str
-    """Which example."""
+    """The example's id."""
     value: float | None
     """The score, or the number of a label; `None` if unscored."""
     fields: Mapping[str, Any]
@@ -418,21 +416,6 @@ def level_feature_names(aspect: str) -> tuple[str, str]:
     """Return the names of two columns: probability of a rating's highest level, and entropy."""
     highest, entropy = LEVEL_FEATURES
     return f"{aspect}{highest}", f"{aspect}{entropy}"
-
-
-def criterion_id(example: str, criterion: str) -> str:
-    """Return the id of the verdict on one criterion of an example."""
-    return f"{example}#criterion-{criterion}"
-
-
-def criterion_names(tags: Iterable[str]) -> list[str]:
-    """Return the names of the columns to which a verdict on a criterion belongs."""
-    return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
-
-
-def is_of_criteria(aspect: str) -> bool:
-    """Return whether a score or human aspect consists of verdicts on criteria."""
-    return aspect == CRITERIA or aspect.startswith(f"{CRITERIA}: ")
 
 
 def _add_criteria(scores: Recorded, row: RecordedRow) -> None:

@@ -93,7 +93,7 @@ class Agreement:
     systems: int | None = None
     """Systems that occur; `None` without systems."""
     note: str | None = None
-    """Why there is no interval, or why it is too narrow; else `None`."""
+    """The reason why there is no interval, or why it is too narrow; else `None`."""
 
     def estimate(self, name: Coefficient) -> Estimate:
         """Return a coefficient with its interval."""
@@ -207,8 +207,8 @@ class Difference:
     ci: Interval | None
     """95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems)."""
     p: float | None
-    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if it rests on
-    resamples; `None` if there is no interval.
+    """Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if resamples were
+    drawn; `None` if there is no interval.
     """
     williams: WilliamsTest | None = None
     """Williams' test; `None` for rank coefficients, at group level, if several rows share a group,

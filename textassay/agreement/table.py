@@ -39,7 +39,6 @@ from textassay.agreement.records import (
     HasScores,
     Recorded,
     RecordedScores,
-    is_of_criteria,
     judged_data,
     read_judge,
     read_labels,
@@ -64,6 +63,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
+from textassay.runtime.rubric import is_of_criteria
 from textassay.table import (
     Cell,
     Column,

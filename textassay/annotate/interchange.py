@@ -44,7 +44,7 @@ class ImportedRatings:
 
     id: str
     aspect: str
-    """What was rated."""
+    """The rated aspect."""
     rater: str
     """Name in the other tool."""
     value: ImportedRating
@@ -79,7 +79,7 @@ class LeftOut:
     def notes(self) -> list[str]:
         """Sentences for the user."""
         listed = ", ".join(f"{what}: {count:,}" for what, count in self._counts.items())
-        return [*([f"left out, since they rate no text: {listed}"] if listed else []), *self._notes]
+        return [*([f"left out (not ratings of texts): {listed}"] if listed else []), *self._notes]
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRatings:
@@ -372,7 +372,7 @@ def _of_columns(
 ) -> Iterator[ImportedRatings]:
     """Yield the ratings of JSON-MIN, CSV or TSV, which have a column for each question.
 
-    Numbers, choices, words for yes and no, and what the task names as labels are ratings.
+    Numbers, choices, words for yes and no, and the task's labels are ratings.
     """
     for row in rows:
         if "annotator" not in row:
@@ -385,14 +385,14 @@ def _of_columns(
             # a rating or a number is a list of one object for each region; a text is one
             if _is_listed_object(value) and len(value) == 1:
                 value = value[0]
-            # several choices are an object; a list of texts is what a rater wrote
+            # several choices are an object; a list of texts was written by a rater
             words = value if isinstance(value, list) and value else [value]
             are_texts = all(isinstance(one, str) and find_pair(one) is None for one in words)
             is_word = are_texts and name not in labels
             if isinstance(value, Mapping):
                 value = _answer(value) if _REGION.isdisjoint(value) else None
             if is_word and not is_running_text(value):
-                left_out.say("words are ratings of aspects whose labels a task names (task=FILE)")
+                left_out.say("words are ratings only if a task names the labels (task=FILE)")
             if value is None or is_word or _is_listed_object(value):
                 left_out.add(f"{name} (texts and regions)")
                 continue

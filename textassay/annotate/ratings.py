@@ -252,13 +252,13 @@ class CollectedRatings(AsyncResource):
         if row["study"] != self.study.digest:
             raise DataError(
                 f"{self.path} contains ratings of another study: the data, the task, the aspects, "
-                "the guidelines or the design differ; use the same ones, or choose another out: "
-                "the commands that take ratings take several files of them"
+                "the guidelines or the design differ; use the same ones, or write to another file: "
+                "commands accept several files of ratings"
             )
 
 
 def token_hash(token: str) -> str:
-    """Return the SHA-256 of a token in hex: what the journal keeps of it."""
+    """Return the SHA-256 of a token in hex, which the journal stores in its place."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -134,9 +134,8 @@ class Allocation:
         ]
         if not candidates:
             return None
-        # least rated first keeps the number of raters equal at whatever moment the study is ended;
-        # then the system that this rater saw least, so that a rater's severity does not fall on
-        # one system
+        # least rated first keeps the number of raters equal whenever the study is ended; then the
+        # system that this rater saw least, so that a rater's severity does not fall on one system
         chosen = min(
             candidates, key=lambda key: (counts[key], by_system[self._system(key)], order[key])
         )
@@ -243,7 +242,7 @@ class AnnotationServer:
         is_public = self.public is not None and host_name(host) == host_name(self.public)
         if not is_public and not answers_to(host, self.host):
             return _refusal(403, "this server does not accept that host name; give it its own")
-        # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
+        # behind a proxy the browser's page is at the public address, with any Host from the proxy
         if origin not in (None, f"http://{host}", f"https://{host}", self.public):
             return _refusal(403, "only this server's own page may send requests")
         try:
@@ -352,7 +351,7 @@ class AnnotationServer:
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
-        """Reverse the choices of a swapped comparison: what is kept is always about `output`."""
+        """Reverse the choices of a swapped comparison: stored ones always refer to `output`."""
         if not self.assignment.is_swapped(visit):
             return ratings
         return {name: None if value is None else 1.0 - value for name, value in ratings.items()}
@@ -385,7 +384,7 @@ class AnnotationServer:
             except StorageError as error:
                 self._changed.set()
                 if not is_warned:
-                    self._warn(f"{error}; it is tried again every second")
+                    self._warn(f"{error}; the server tries again every second")
                     is_warned = True
             # an acknowledged answer is in the journal at once, and in the file within a second
             await asyncio.sleep(1.0)

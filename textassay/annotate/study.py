@@ -1,6 +1,6 @@
 """The content of a study.
 
-The items of a study, the questions per aspect, and what a browser may see of them.
+The items of a study, the questions per aspect, and the parts that a browser may see.
 
 Knows examples and tasks; nothing of raters, servers or files of ratings.
 """
@@ -247,7 +247,7 @@ class Study:
             checked[name] = None if value is None else float(value)
         for question in self.questions:
             if len({checked[name] is None for name in question.names}) > 1:
-                raise DataError(f"ratings of {question.aspect!r} say of some labels only")
+                raise DataError(f"ratings of {question.aspect!r} do not cover all labels")
         return checked
 
     def _key(self, example_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The entry point of the command line, and what it needs before the first heavy import.
+"""The entry point of the command line, and its set-up before the first heavy import.
 
 Imports nothing heavy, so that an interrupt in the first half second is handled like any other.
 """

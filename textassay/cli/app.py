@@ -160,7 +160,7 @@ def command(
     """Register a function as a command.
 
     Its parameters are the flags (see `flags`), its docstring is the help, which ends with examples,
-    and what it returns is the exit status; errors become a message and a status (see `exits`).
+    and its return value is the exit status; errors become a message and a status (see `exits`).
     """
     home = _app if group is None else _groups[group]
 

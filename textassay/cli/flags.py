@@ -113,8 +113,8 @@ LabelScales = Annotated[
     str,
     option(
         "HOW",
-        "How the rated rows were selected: random, chosen (by hand; no interval is promised), or "
-        "the file of a label plan.",
+        "How the rated rows were selected: random, chosen (by hand; without intervals), or the "
+        "file of a label plan.",
     ),
 ]
 HumanData = Annotated[
@@ -420,7 +420,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         raise ConfigurationError(f"--config {path}: {why}")
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         refuse(error)
     # the file may spell flags as the command line does
@@ -544,13 +544,13 @@ def with_config(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the flags and the `--set` values, both merged with the file of `--config`.
 
-    What is typed wins over the file.
+    Typed flags win over the file.
     """
     values = seat_jury(drop_unset(flags))
     path, set_items = values.pop("config", None), values.pop("set", None)
     mapped = read_pairs(values.pop("field", None) or (), "--field")
     configured = config_file(path, known)
-    if values.get("model"):  # what is typed wins
+    if values.get("model"):  # typed flags win
         configured.pop("jury", None)
     configured = seat_jury(configured, f"--config {path}: ")
     if values.get("api_base") is not None and configured.get("endpoints"):
@@ -568,7 +568,7 @@ def with_config(
     )
     for role, own in configured.get("roles", {}).items():
         _say_unused_flags(role, own, values)
-    # typed values win, whatever their form in the file
+    # typed values win over any form in the file
     general = {name: value for name, value in configured.items() if name not in set_values}
     flags = overlay(read_flags(values), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **set_values}

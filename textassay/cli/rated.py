@@ -148,7 +148,7 @@ class RatedInput:
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
         """The aspects on which a low score is good, by the run or else the task."""
-        from textassay.estimation.run_comparison import higher_is_better
+        from textassay.runtime.storage.run_files import higher_is_better
 
         of_task = self._task.aspects if self._task else ()
         of_run = higher_is_better(read_manifest(self.scores)) if self._run.method else {}

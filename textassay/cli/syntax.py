@@ -1,4 +1,4 @@
-"""Single flags and groups of them, from which commands declare what they take.
+"""Single flags and groups of them, with which commands declare their parameters.
 
 Imports nothing of textassay, so that a command that needs no run starts fast.
 """

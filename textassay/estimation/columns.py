@@ -39,9 +39,9 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO, LabelSets, member_name
+from textassay.runtime.messages import Scale
 from textassay.table import Note
 
-RatingScale = tuple[float, float]
 MAX_UNSCORED = 0.05
 """Bounds on the mean are reported if more than this share of the rows has no score."""
 
@@ -54,7 +54,7 @@ class Judged:
     """Score by id, `None` if unscored."""
     signatures: dict[str, None] = field(default_factory=dict)
     """Signatures that occur, `""` for rows without a signature."""
-    scales: dict[RatingScale | None, None] = field(default_factory=dict)
+    scales: dict[Scale | None, None] = field(default_factory=dict)
     """Scales that occur; empty if rows have none."""
     labels: tuple[str, ...] = ()
     """Names of the labels if the values are numbers of labels, else empty."""
@@ -66,7 +66,7 @@ class Judged:
     """Probability of each level by id, if the evidence of the scores has it."""
 
     @property
-    def scale(self) -> RatingScale | None:
+    def scale(self) -> Scale | None:
         """The scale, if all rows have the same one."""
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
@@ -179,7 +179,7 @@ class Columns:
     probabilities: Floats | None
     """Probability of each row of being drawn for rating, shape (n,); `None` if the data do not
     say."""
-    scale: RatingScale | None
+    scale: Scale | None
     """Scale of the judge; `None` if unbounded or unknown."""
     signatures: tuple[str, ...]
     """Signatures of the scores."""
@@ -349,7 +349,7 @@ def read_plan(path: str | Path) -> dict[str, float]:
     return probabilities
 
 
-def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
+def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
     """Return the scales of judge and raters.
 
     Args:
@@ -410,7 +410,7 @@ def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
     return lines
 
 
-def _refuse_off_scale(columns: Columns, scale: RatingScale, what: str) -> None:
+def _refuse_off_scale(columns: Columns, scale: Scale, what: str) -> None:
     ratings = columns.ratings
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):

@@ -20,8 +20,8 @@ from textassay.agreement.records import refuse_other_labels, refuse_several_judg
 from textassay.estimation.columns import Judged
 from textassay.estimation.compare_rows import CompareRow, Unpaired
 from textassay.estimation.means import (
+    MeanUnit,
     SystemDifference,
-    Weight,
     adjust_p,
     group_means,
     holm,
@@ -69,7 +69,7 @@ def compare_runs(
     aspects: Iterable[str] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
 ) -> list[CompareRow]:
     """Compare two runs by aspect.
 
@@ -176,7 +176,7 @@ class _Options:
     unpaired: bool
     confidence: float
     seed: int
-    weight: Weight
+    weight: MeanUnit
 
     def compare(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         for which, judged in (("first", a), ("second", b)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from textassay.agreement.joined import People
-from textassay.estimation.columns import RatingScale
-from textassay.estimation.means import MEANS_OVER, Weight
+from textassay.estimation.means import MEANS_OVER, MeanUnit
+from textassay.runtime.messages import Scale
 from textassay.table import Estimate, Note, ResultRow, Table, column, table_of
 
 FEW_SOURCES, DOUBTFUL_P = 40, 0.015
@@ -87,9 +87,9 @@ class CompareRow(DifferenceRow):
     """Texts of both runs that at least one run left unscored."""
     signatures: tuple[str, str]
     """Signature of the first and of the second run's scores."""
-    scales: tuple[RatingScale | None, RatingScale | None]
+    scales: tuple[Scale | None, Scale | None]
     """Scale of the first and of the second run's scores; `None` if not recorded."""
-    mean_over: Weight = "sources"
+    mean_over: MeanUnit = "sources"
     """What the means are over, `sources` or `texts`."""
     paired_by: Literal["text", "source"] | None = "text"
     """Whether texts were paired by id, or the means of sources, because no id is in both; `None`

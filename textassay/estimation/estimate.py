@@ -28,8 +28,8 @@ from textassay.estimation.means import (
     MEANS_OVER,
     Corrected,
     Linearized,
+    MeanUnit,
     SystemDifference,
-    Weight,
     adjust_p,
     correct_mean,
     difference_table,
@@ -42,7 +42,7 @@ from textassay.estimation.means import (
     rated_range,
     ratio_of_variances,
     rogan_gladen,
-    row_weights,
+    text_weights,
     unseen_errors,
     weighted_mean,
 )
@@ -142,7 +142,7 @@ class EstimateRow(ResultRow):
     """Share of the scores with fewer than 8 ratings at or beyond them, on either side."""
     refused: str | None = None
     """Why there is no corrected value; `None` if there is."""
-    mean_over: Weight = "sources"
+    mean_over: MeanUnit = "sources"
     """What the means are over, `sources` or `texts`."""
     warnings: tuple[str, ...] = ()
     """Reasons not to trust the intervals; empty if there are none."""
@@ -168,7 +168,7 @@ class Estimates(Displayed):
     """Kind of the map behind the calibrated scores."""
     confidence: float
     """Confidence of the intervals."""
-    mean_over: Weight = "sources"
+    mean_over: MeanUnit = "sources"
     """What the means are over, `sources` or `texts`."""
 
     def tables(self) -> list[Table]:
@@ -239,7 +239,7 @@ def estimate_means(
     calibration: Map | None = None,
     map_kind: str = "auto",
     seed: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
     lower_is_better: Collection[str] = (),
 ) -> Estimates:
     """Estimate what people would say on average.
@@ -296,7 +296,7 @@ class _MeanEstimator:
     calibration: Map | None
     map_kind: str
     seed: int
-    weight: Weight
+    weight: MeanUnit
 
     def __post_init__(self) -> None:
         self.columns = scored = self.every_row.only(self.every_row.scored)
@@ -343,7 +343,7 @@ class _MeanEstimator:
         if is_own:
             method, point, labels = "ppi++", corrected.corrected, [corrected.labels_only]
             if self._is_yes_no(part):
-                unseen = unseen_errors((x != y).astype(float), at, row_weights(at, self.weight))
+                unseen = unseen_errors((x != y).astype(float), at, text_weights(at, self.weight))
                 point = replace(point, unseen=corrected.lambda_**2 * unseen)
                 # rows chosen by hand may have one answer more often than the run; the judge can
                 # still be right about either answer as often as in the run
@@ -429,7 +429,7 @@ class _MeanEstimator:
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
-        weights = row_weights(groups, self.weight)
+        weights = text_weights(groups, self.weight)
         weights = weights if drawn is None else weights / drawn
         return weighted_mean(values, groups, weights, self.count)
 

@@ -139,9 +139,9 @@ class _Component:
     scores: float
     both: float
 
-    def remaining_variance(self, weight: float) -> float:
-        """Return the variance of the ratings minus the weighted scores."""
-        return self.ratings - 2 * weight * self.both + weight**2 * self.scores
+    def remaining_variance(self, lambda_: float) -> float:
+        """Return the variance of the ratings minus lambda times the scores."""
+        return self.ratings - 2 * lambda_ * self.both + lambda_**2 * self.scores
 
 
 def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, _Component]:
@@ -188,13 +188,13 @@ class _Forecast:
         all_rows = float((1 / self.sizes).mean() / len(self.sizes))
         of_sources, of_rows = self._weights(count)
         some, few = max(0.0, of_sources - all_sources), max(0.0, of_rows - all_rows)
-        weight = 0.0
+        lambda_ = 0.0
         if with_judge and (spread := between.scores * some + within.scores * few) > 0:
-            # the weight with the least variance, which PPI++ estimates
-            weight = max(0.0, (between.both * some + within.both * few) / spread)
+            # the mixing weight of the least variance, which PPI++ estimates
+            lambda_ = max(0.0, (between.both * some + within.both * few) / spread)
         variance = between.ratings * all_sources + within.ratings * all_rows
         variance += (
-            between.remaining_variance(weight) * some + within.remaining_variance(weight) * few
+            between.remaining_variance(lambda_) * some + within.remaining_variance(lambda_) * few
         )
         # the same t quantile as in the later interval; otherwise few sources would promise too much
         t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)

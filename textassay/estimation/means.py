@@ -4,11 +4,15 @@ Knows numbers. All intervals are t-intervals over sources that allow for the ske
 sources' contributions.
 
 The corrected mean combines many scores of the judge with a few ratings (PPI++ over sources): the
-mean of the judge's scores over all rows is corrected by the judge's mean error on the rated rows; a
-tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the estimate is the
-mean of the ratings alone, so a poor judge does little harm. The mean is over sources, each with the
-same weight, shared among its rows; or over texts, each row with the same weight. A rated row counts
-for 1 / (its probability of being drawn) rows. Sources may be rated in part.
+mean of the judge's scores over all rows is corrected by the judge's mean error on the rated rows.
+Sources may be rated in part. Three kinds of weights take part:
+
+- The *text weight* is the weight of a row in the mean, rated or not. Over texts it is 1; over
+  sources, each of which has the weight 1, it is the row's part of that.
+- The *sampling weight* of a rated row is its text weight divided by its inclusion probability (the
+  probability of being drawn for rating), so that it represents the rows that were not drawn.
+- The *mixing weight* lambda, from 0 to 1, sets how much the judge contributes. At 0 the estimate is
+  the mean of the ratings alone, so a poor judge does little harm.
 
 `rated_range` shows where there are enough ratings to know how a judge errs. A mean is refused if
 its scores lie outside the range of the rated scores, or concentrate at an end of it with only a
@@ -39,9 +43,9 @@ from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
 from textassay.table import Estimate, Table, column, table_of
 
-Weight = Literal["sources", "texts"]
+MeanUnit = Literal["sources", "texts"]
 """Unit with equal weight in a mean: each source, however many texts it has, or each text."""
-MEANS_OVER: dict[Weight, str] = {
+MEANS_OVER: dict[MeanUnit, str] = {
     "sources": "means: over sources, each with the same weight however many texts it has",
     "texts": "means: over texts, each with the same weight",
 }
@@ -166,24 +170,24 @@ def _inverse_transform(t: float, skewness: float, edge: float) -> float:
     return 3 * (float(np.cbrt(1 + skewness * (inside - skewness / 6))) - 1) / skewness + t - inside
 
 
-def weight_named(name: str) -> Weight:
-    """Return a weight by its name; raise `UnknownName` for any other name."""
-    for weight in MEANS_OVER:
-        if name == weight:
-            return weight
+def mean_unit(name: str) -> MeanUnit:
+    """Return the unit that the option `weight` names; raise `UnknownName` for any other name."""
+    for unit in MEANS_OVER:
+        if name == unit:
+            return unit
     raise UnknownName("weight", name, list(MEANS_OVER))
 
 
-def row_weights(groups: Codes, weight: Weight) -> Floats:
-    """Return the weight of each row: 1, or its part of its source's weight of 1, shape (n,)."""
-    if weight_named(weight) == "texts":
+def text_weights(groups: Codes, weight: MeanUnit) -> Floats:
+    """Return the text weight of each row: 1, or its part of its source's 1, shape (n,)."""
+    if mean_unit(weight) == "texts":
         return np.ones(len(groups))
     return np.asarray(1.0 / np.bincount(groups)[groups])
 
 
-def mean_over(weight: Weight, values: Floats, groups: Codes, count: int = 0) -> Linearized:
+def mean_over(weight: MeanUnit, values: Floats, groups: Codes, count: int = 0) -> Linearized:
     """Return the mean over sources or over texts; arguments as for `mean_over_groups`."""
-    if weight_named(weight) == "texts":
+    if mean_unit(weight) == "texts":
         return weighted_mean(values, groups, count=count)
     return mean_over_groups(values, groups, count)
 
@@ -319,7 +323,7 @@ class Corrected:
     corrected: Linearized
     """Both together."""
     lambda_: float
-    """PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value."""
+    """PPI++'s mixing weight: 0 leaves the judge out, 1 takes it at face value."""
     worth: float | None
     """How many ratings one rating is worth with the judge's help: the variance of the ratings alone
     divided by the variance of the corrected estimate; `None` if undefined.
@@ -333,7 +337,7 @@ def correct_mean(
     *,
     probabilities: Floats | None = None,
     count: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
 ) -> Corrected:
     """Return the mean rating over all sources, or over all rows.
 
@@ -342,23 +346,22 @@ def correct_mean(
             the same ratings must be cross-fitted.
         ratings: Shape (n,), NaN if unrated; at least one is rated.
         groups: Code of each row's source, shape (n,).
-        probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
-            all rows had the same.
+        probabilities: Inclusion probability of each row, with which it was drawn for rating, shape
+            (n,); `None` if all rows had the same.
         count: Number of sources in the table, if the largest codes are not among these rows.
-        weight: Whether sources or rows have equal weights.
+        weight: Whether sources or texts have equal weights in the mean.
     """
     count = max(count, int(groups.max()) + 1)
     rated = ~np.isnan(ratings)
-    share = row_weights(groups, weight)
-    # inverse-probability weights within a source: an unlikely row represents more rows
-    drawn = share if probabilities is None else share / probabilities
-    y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
-    judge = weighted_mean(scores, groups, share, count)
-    labels = weighted_mean(y, at, of_rated, count)
+    text_weight = text_weights(groups, weight)
+    # an unlikely row represents more rows of its source
+    sampling_weight = (text_weight if probabilities is None else text_weight / probabilities)[rated]
+    judge = weighted_mean(scores, groups, text_weight, count)
+    labels = weighted_mean(ratings[rated], groups[rated], sampling_weight, count)
     # the contribution of unrated rows to the judge's mean; 0 if all rows are rated
-    on_rated = weighted_mean(scores[rated], at, of_rated, count)
+    on_rated = weighted_mean(scores[rated], groups[rated], sampling_weight, count)
     gap = judge.minus(on_rated)
-    unrated = 1.0 - float(share[rated].sum() / share.sum())
+    unrated = 1.0 - float(text_weight[rated].sum() / text_weight.sum())
     # whole sources rated with equal probability are the paper's independent points
     equal = probabilities is None and (weight == "sources" or of_one_size(groups))
     points = _whole_groups(scores, ratings, groups) if equal else None
@@ -381,7 +384,7 @@ def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | Non
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
-    """Return PPI++'s weight for independent points, clipped to 0 to 1 (equation 6 there)."""
+    """Return PPI++'s lambda for independent points, clipped to 0 to 1 (equation 6 there)."""
     n, m = len(on_rated), len(on_unrated)
     # the variance of the judge's scores is over rated and unrated points together, as in equation
     # 6: there are too few rated points for a stable denominator
@@ -395,10 +398,10 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 def _tune_lambda(
     points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
 ) -> float:
-    """Return the judge's weight with the least variance, as PPI++ computes it."""
+    """Return the lambda of the least variance, as PPI++ computes it."""
     if rest <= 0:
         return 0.0
-    # independent points have the paper's closed form; otherwise the weight minimizes the linearized
+    # independent points have the paper's closed form; otherwise lambda minimizes the linearized
     # variance over sources directly
     if points is not None:
         return power_tuned(*points)
@@ -451,7 +454,7 @@ def rogan_gladen(
     *,
     confidence: float = 0.95,
     count: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
 ) -> Prevalence | None:
     """Return the share of yes, as a mean over sources or rows, from a judge that says yes or no.
 
@@ -464,7 +467,7 @@ def rogan_gladen(
         groups: Code of each row's source, shape (n,).
         confidence: Confidence of `youden`.
         count: Number of sources in the table, if the largest codes are not among these rows.
-        weight: Whether sources or rows have equal weights.
+        weight: Whether sources or texts have equal weights in the mean.
 
     Returns:
         `None` if people gave only one of the answers, or the judge separates them no better than
@@ -475,12 +478,12 @@ def rogan_gladen(
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
     if not (yes.any() and no.any()):
         return None
-    share_of = row_weights(groups, weight)
-    positive = weighted_mean(scores, groups, share_of, count)
-    sensitivity = _rate(scores[yes], groups[yes], share_of[yes], count)
-    specificity = _rate(1 - scores[no], groups[no], share_of[no], count)
+    text_weight = text_weights(groups, weight)
+    positive = weighted_mean(scores, groups, text_weight, count)
+    sensitivity = _rate(scores[yes], groups[yes], text_weight[yes], count)
+    specificity = _rate(1 - scores[no], groups[no], text_weight[no], count)
     # a source may have few yes or no among its ratings; its influence on the result is their sum
-    by_source = weighted_mean(ratings[rated], groups[rated], share_of[rated], count)
+    by_source = weighted_mean(ratings[rated], groups[rated], text_weight[rated], count)
     clusters, shares = by_source.clusters, by_source.shares
     youden = Linearized(
         sensitivity.value + specificity.value - 1,
@@ -519,7 +522,7 @@ def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
     Args:
         wrong: Whether the judge is wrong about each rated row, 0 or 1, shape (n,).
         groups: Code of each row's source, shape (n,).
-        weights: Weight of each row, shape (n,).
+        weights: Text weight of each row, shape (n,).
     """
     return _unseen(_rate(wrong, groups, weights, 0))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.estimation.means import Linearized, Weight, mean_over
+from textassay.estimation.means import Linearized, MeanUnit, mean_over
 from textassay.table import Estimate
 
 FLIPS = 9_999
@@ -59,7 +59,7 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: Floats, b: Floats, groups: Codes, *, seed: int = 0, weight: Weight = "sources"
+    a: Floats, b: Floats, groups: Codes, *, seed: int = 0, weight: MeanUnit = "sources"
 ) -> PairedDifference:
     """Compare two scores of each row.
 

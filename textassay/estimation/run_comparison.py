@@ -23,7 +23,7 @@ from textassay.estimation.compared_agreement import (
     choice_difference,
     label_difference,
 )
-from textassay.estimation.means import Weight, holm
+from textassay.estimation.means import MeanUnit, holm
 from textassay.runtime.data.digests import may_be_one_text
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -238,7 +238,7 @@ def compare_sides(
     aspects: Iterable[str] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
-    weight: Weight = "sources",
+    weight: MeanUnit = "sources",
     with_agreement: bool = True,
     by: str | None = None,
 ) -> RunComparison:
@@ -421,19 +421,3 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
     places = {id_: place for place, id_ in enumerate(systems)}
     found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
     return Changes(tuple(change for _, change in found), unchanged)
-
-
-def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return the aspects of a run on which a low score is good, by its manifest."""
-    return frozenset(name for name, rises in higher_is_better(manifest).items() if not rises)
-
-
-def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
-    """Return by aspect whether a high score of a run is good, by its manifest."""
-    described = manifest.get("method")
-    aspects = described.get("aspects") if isinstance(described, Mapping) else None
-    return {
-        str(one.get("name")): bool(one.get("higher_is_better", True))
-        for one in aspects or ()
-        if isinstance(one, Mapping)
-    }

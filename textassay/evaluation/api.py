@@ -379,7 +379,7 @@ class _Signed(Graph):
         self._is_foreign = any(map(_is_foreign, graph.nodes))
 
     async def run(self, input: Any) -> Any:
-        """Run the graph and sign what it yields."""
+        """Run the graph and sign its scores."""
         result = await super().run(input)
         return [self._sign(one) for one in result] if isinstance(result, list) else result
 
@@ -407,7 +407,7 @@ class GraphMethod(TaskMethod):
     """`how` of failed scores; other scores come from the graph's agents."""
 
     def __init__(self, graph: Graph, task: Task) -> None:
-        """Take a graph and what it judges.
+        """Take a graph and the aspects that it judges.
 
         Raises:
             ConfigurationError: The graph does not take an `Assignment`.

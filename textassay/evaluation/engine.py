@@ -22,6 +22,7 @@ from textassay.agents.prompt_template import NEEDED, has_field
 from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.evaluation.sources import CompletedScores, Source
 from textassay.methods.method import Method, traits_of
+from textassay.runtime.base import CACHED, NO_USAGE, ScoreError, Usage, UsageTotal
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
@@ -30,18 +31,7 @@ from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import is_running_text
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph import WATCH, RunObserver
-from textassay.runtime.messages import (
-    CACHED,
-    NO_USAGE,
-    Aspect,
-    Assignment,
-    Example,
-    Failure,
-    Score,
-    ScoreError,
-    Usage,
-    UsageTotal,
-)
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Score
 from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
@@ -403,7 +393,7 @@ def _candidates(example: Example, field: str) -> str:
     if field == "context" and example.references:
         names.insert(0, "references")
     holders = " or ".join(names[:3])
-    return f"; if {holders} holds it, map it: fields={{NAME: {field!r}}}" if names else ""
+    return f"; if {holders} contains it, map it: fields={{NAME: {field!r}}}" if names else ""
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:

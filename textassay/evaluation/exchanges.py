@@ -143,7 +143,7 @@ async def _repeat_requests(
     ids: Collection[str],
     manifest: Mapping[str, Any],
 ) -> AsyncGenerator[Exchange, None]:
-    """Yield the exchanges of a run, with its original files, and log what has changed."""
+    """Yield the exchanges of a run, with its original files, and log changes since then."""
     with with_kept_files(request, manifest) as as_it_was:
         async with aclosing(_dry_run(source, as_it_was, models, ids, run=manifest)) as exchanges:
             async for exchange in exchanges:
@@ -175,7 +175,7 @@ async def _dry_run(
         needs = traits_of(session.method).needs
         if run is not None:
             for what in describe_later_changes(run, session.method, session.data):
-                _log.warning("%s changed since the run: it may have sent other prompts", what)
+                _log.warning("%s changed since the run, which may have sent other prompts", what)
         total = session.data.count
         judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):

@@ -17,11 +17,11 @@ from typing import Any
 from textassay.evaluation.manifest import check_manifest, describe_change
 from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.sources import open_examples, shard_bounds
+from textassay.runtime.base import Usage, UsageTotal
 from textassay.runtime.batches.batch import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
-from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.files import write_bytes, write_json, write_synced
 from textassay.runtime.storage.run_files import (

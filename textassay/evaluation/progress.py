@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.limits import LimiterState
-from textassay.runtime.messages import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from pydantic import (
     field_validator,
 )
 
+from textassay.runtime.base import Message
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
-from textassay.runtime.messages import Aspect, Message
+from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Flag, Settings
 
 M = TypeVar("M")
@@ -96,14 +97,13 @@ class DataRequest(Message, defer_build=True):
     """Aspects to judge (default: all of the task); may repeat. They are names of the task's
     aspects, or aspects of the caller's own."""
     fields: Annotated[dict[str, str], Flag("Data", "THEIRS=OURS", name="field")] = {}
-    """Column of the data and the field that it stands for, such as text=output or
-    coh=human.coherence; may repeat."""
+    """Column of the data and its field, such as text=output or coh=human.coherence; may repeat."""
     missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag("Data", "MARK")] = ()
     """Treat this cell text (such as N/A) as missing, ignoring case; may repeat."""
     strict_columns: Annotated[bool, Flag("Data")] = False
     """Refuse data with a column that no judge sees, unless the field map sends it to meta."""
     unit: Annotated[Unit | None, Flag("Data")] = None
-    """Part of a conversation that is judged, with its history."""
+    """Part of a conversation to judge, with its history."""
     out: Annotated[Path | None, BeforeValidator(_check_out), Flag(metavar="DIR", short="-o")] = None
     """Folder to create for the result."""
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.evaluation.sources import check_present, open_examples
+from textassay.runtime.base import Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
-from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import (
     SUMMARY,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from textassay.estimation.means import Weight
+    from textassay.estimation.means import MeanUnit
     from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
@@ -143,7 +144,7 @@ class Summary(dict[str, Any], Displayed):
 
 
 class Run(Displayed):
-    """A finished evaluation; iterating it yields its scores.
+    """A finished evaluation; iterating it yields its scores, and `run[ID]` has those of one text.
 
     With a run folder, scores are read from there on access, so that a large run does not stay in
     memory.
@@ -193,6 +194,19 @@ class Run(Displayed):
     def __iter__(self) -> Iterator[Score]:
         return iter(self._scores) if self.folder is None else latest_scores(self.folder)
 
+    def __getitem__(self, id: str) -> dict[str, Score]:
+        """Return the scores of one text by aspect, such as `run["a1"]["fluency"].value`.
+
+        Raises:
+            KeyError: The run has no score of a text with this id.
+        """
+        if found := {score.aspect: score for score in self if score.id == id}:
+            return found
+        raise KeyError(f"no score has the id {id!r}; to_pandas() lists all ids")
+
+    def __contains__(self, id: object) -> bool:
+        return any(id in (score.id, score) for score in self)
+
     def summary(self) -> Summary:
         """Return outcomes, errors by type, mean by aspect and usage, as in `summary.json`.
 
@@ -235,7 +249,7 @@ class Run(Displayed):
         human: Any = None,
         fields: Mapping[str, str] | None = None,
         confidence: float = 0.95,
-        weight: Weight = "sources",
+        weight: MeanUnit = "sources",
         seed: int = 0,
         by: str | None = None,
     ) -> RunComparison:
@@ -247,7 +261,7 @@ class Run(Displayed):
 
         Args:
             other: The other run, or its folder.
-            aspects: What to compare; all that both runs judged if left out.
+            aspects: Aspects to compare; by default all that both runs judged.
             human: Data with ratings for both runs, in place of their own; without a `group` or
                 equal sources, those of each run's data are taken.
             fields: Field map of `human`.
@@ -344,7 +358,8 @@ class Run(Displayed):
         from textassay.agreement.joined import People
         from textassay.agreement.records import read_scores
         from textassay.estimation.columns import read_judged
-        from textassay.estimation.run_comparison import RunSide, lower_is_better
+        from textassay.estimation.run_comparison import RunSide
+        from textassay.runtime.storage.run_files import lower_is_better
 
         people = None
         if human is not None:

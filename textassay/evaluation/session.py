@@ -27,6 +27,7 @@ from textassay.evaluation.stages import (
 )
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, traits_of
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -36,11 +37,11 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Example, Score, Usage, label_scales
+from textassay.runtime.messages import Example, Score, label_scales
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel, usage_ledger
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.run_folder import RunFolder, check_new
 from textassay.tools.tool import Tool
 
@@ -250,8 +251,8 @@ def notices(method: Method, request: RunRequest, *, is_new: bool) -> Iterator[st
         and traits.likelihoods_of.capabilities.continuation is None
     ):
         yield (
-            f"{method.name} needs log-probabilities of a given text; whether the model gives them"
-            " shows when it is asked: if it does not, the run stops at the first request"
+            f"{method.name} needs log-probabilities of a given text; if the model does not return"
+            " them, the run stops at the first request"
         )
     n = request.options.get("n", 1)
     if n != 1 and request.options.get("temperature") == 0:

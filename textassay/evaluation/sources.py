@@ -63,7 +63,7 @@ class Source(Protocol):
     """The examples that a session judges."""
 
     info: DataInfo
-    """What is known of all of the data."""
+    """Facts about all of the data."""
 
     @property
     def total(self) -> int:
@@ -128,7 +128,7 @@ class FedSource:
     """
 
     info: DataInfo
-    """What is known of all of the data, which that process has checked."""
+    """Facts about all of the data, which that process has checked."""
     _waiting: deque[FedExample] = field(default_factory=deque)
     _completed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -27,7 +27,7 @@ from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import AnyResponse, Model
 from textassay.runtime.stack import ConnectedModel, usage_ledger, with_store
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.run_files import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
@@ -163,8 +163,8 @@ def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None
         takes_none.insert(0, f"the method {method.name}")
     if info.images and takes_none:
         raise CapabilityError(
-            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
-            " texts only; use another, or judge the texts alone: "
+            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} accepts"
+            " only texts; choose another, or judge the texts alone: "
             'fields={NAME: "meta"}'
         )
     traits.check_data(info)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.run import Run
 from textassay.exporting.rows import (
     JudgedText,
@@ -21,6 +20,7 @@ from textassay.exporting.rows import (
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.files import storage_errors, write_text
+from textassay.runtime.storage.run_files import lower_is_better
 
 Format = Literal["inspect", "mlflow", "langfuse", "promptfoo"]
 """The supported tools."""
@@ -46,7 +46,7 @@ def export_scores(
         run: The run, or its folder.
         form: The tool.
         out: The file to write.
-        data: What was judged; the data of the run by default.
+        data: The judged data; by default the data of the run.
         trace: Field with the id of an example's trace, for MLflow and Langfuse: `id`, `group` or
             the name of a column in `meta`.
 

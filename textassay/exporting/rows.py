@@ -126,7 +126,7 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
 
 
 def _reason(score: Score) -> str | None:
-    """Return the judge's words, or why there is no value."""
+    """Return the judge's words, or the reason for a missing value."""
     return score.explanation if score.error is None else score.error.message
 
 
@@ -254,7 +254,7 @@ def promptfoo_rows(
 
 
 def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
-    """Return a score of which high values are good: from 0 to 1, or unchanged without a scale."""
+    """Return a score whose high values are good: from 0 to 1, or unchanged without a scale."""
     about = details_of(score, labels)
     if score.value is None:
         return {"missing": _reason(score), "metadata": about}

@@ -46,7 +46,7 @@ async def send_scores(
         run: The run, or its folder.
         server: The tool.
         url: Address of its server, such as `https://cloud.langfuse.com`.
-        data: What was judged; the data of the run by default.
+        data: The judged data; by default the data of the run.
         trace: Field with the id of an example's trace: `id`, `group` or the name of a column in
             `meta`.
 

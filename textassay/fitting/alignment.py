@@ -56,10 +56,11 @@ from textassay.methods.library import tasks
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
+from textassay.runtime.base import Json, Usage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
-from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
-from textassay.runtime.model import Json, Model
+from textassay.runtime.messages import Aspect, AspectTree, Example
+from textassay.runtime.model import Model
 from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import check_new, lock_run

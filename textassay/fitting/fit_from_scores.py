@@ -31,9 +31,9 @@ from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
 from textassay.learning.training import FOLDS
 from textassay.methods.fitted.evaluator import Evaluator, read_files
+from textassay.runtime.base import Json
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.model import Json
 
 
 @dataclass(frozen=True)

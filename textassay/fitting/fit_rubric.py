@@ -40,10 +40,11 @@ from textassay.methods.hd_eval import SCALE
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce
+from textassay.runtime.base import Json
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example
-from textassay.runtime.model import Json, Model
+from textassay.runtime.model import Model
 from textassay.runtime.storage.files import write_json
 
 PAIRS = 6

@@ -42,10 +42,11 @@ from textassay.methods.hd_eval import (
 from textassay.methods.library import trees
 from textassay.methods.library.trees import BY_MODEL, PUBLISHED
 from textassay.prompts import TREES
+from textassay.runtime.base import Json
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree
-from textassay.runtime.model import Json, Model
+from textassay.runtime.model import Model
 from textassay.runtime.storage.files import write_json
 
 

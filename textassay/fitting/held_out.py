@@ -51,9 +51,9 @@ from textassay.fitting.learn import (
 from textassay.fitting.request import FitRequest
 from textassay.learning.splits import GroupCodes, split_rows
 from textassay.learning.training import Floats, features_for
+from textassay.runtime.base import Json
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
-from textassay.runtime.model import Json
 from textassay.version import __version__
 
 ENOUGH = 300

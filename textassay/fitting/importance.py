@@ -43,9 +43,9 @@ from textassay.learning.attribution import (
 )
 from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks
 from textassay.learning.training import FOLDS, Floats
+from textassay.runtime.base import Json
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import LabelScale, LabelSets
-from textassay.runtime.model import Json
 from textassay.table import Alert, Estimate, Note, ResultRow, Table, column, table_of
 
 _ROWS_TO_SHUFFLE = 1_000

@@ -53,12 +53,12 @@ from textassay.methods.fitted.evaluator import (
     read_row,
     source_label,
 )
+from textassay.runtime.base import Json
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import share_names
 from textassay.runtime.messages import Example
-from textassay.runtime.model import Json
 
 AspectScales = dict[str, tuple[float, float]]
 _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters", "sources")

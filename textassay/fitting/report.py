@@ -14,10 +14,10 @@ from textassay.agreement.correlation import COEFFICIENTS
 from textassay.fitting.learn import EVALUATOR, SINGLE, FeatureTable, Split
 from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
+from textassay.runtime.base import Json
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Json
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, more_rows, to_text
 from textassay.version import __version__

@@ -96,7 +96,7 @@ class FitRequest(DataRequest):
     train_fraction: Annotated[float | None, Flag(LEARNING, "F")] = None
     """Share of the rows to learn from; others are held out (default: learn from all)."""
     test_fraction: Annotated[float | None, Flag(LEARNING, "F")] = None
-    """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
+    """Share of the rows to hold out, for every --train-fraction (default: the rest)."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Seed of everything random, at most what LightGBM takes."""
     report: Annotated[Depth, Flag(LEARNING)] = "basic"

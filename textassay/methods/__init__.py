@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Traits,
     )
 
-_HOME = {
+_NAMES_IN = {
     "answering": "AnswerMethod YesNoMethod",
     "by_name": "METHODS build find method_names tools_for",
     "judging": "PER_ASPECT PromptMethod RatingMethod",
@@ -38,5 +38,5 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(
-    __name__, _HOME, ("library.plans", "library.profiles", "library.tasks", "library.trees")
+    __name__, _NAMES_IN, ("library.plans", "library.profiles", "library.tasks", "library.trees")
 )

@@ -33,11 +33,11 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import PUBLISHED, with_unit_scale
 from textassay.methods.method import Models, SourcedOptions
+from textassay.runtime.base import Json
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Score
-from textassay.runtime.model import Json
 
 
 class ChecklistOptions(SourcedOptions):
@@ -61,11 +61,11 @@ class ChecklistOptions(SourcedOptions):
     HealthBench, which clips the mean over all texts).
     """
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer, or the aspect has no score. For a
-    rubric the default is all of its criteria.
+    """Least share of an aspect's questions with an answer: below it there is no score. For a rubric
+    the default is all of its criteria.
     """
     output: Literal["aspects", "questions"] = "aspects"
-    """One score for each aspect, or the answer to every question for itself: features for `fit`."""
+    """One score for each aspect, or one for each question: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
     """Text of a question in prompts of `answers=p-yes`."""
 

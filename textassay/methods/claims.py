@@ -27,21 +27,11 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
 from textassay.methods.judging import PromptMethod, ask_to_write
 from textassay.methods.method import SourcedOptions
+from textassay.runtime.base import NO_USAGE, Json, Message, Outcome, ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    Failure,
-    How,
-    Message,
-    Outcome,
-    Score,
-    ScoreError,
-    Usage,
-)
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.messages import Aspect, Example, Failure, How, Score
+from textassay.runtime.model import Sample
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
@@ -54,7 +44,7 @@ class ClaimsOptions(SourcedOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
-    """`model`: a model (role `splitter`) lists the claims; `sentences`: every sentence is one."""
+    """`model`: a model (role `splitter`) lists the claims; `sentences`: each sentence is one."""
     verify: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the decisive passage, which is looked up in
     the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends usable

@@ -30,13 +30,13 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans
 from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
+from textassay.runtime.base import Json
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, Example, How, Plan, Scale, Score
-from textassay.runtime.model import Json
 from textassay.tools import Tool, ToolScorer
 from textassay.tools.tool import DryRunTool
 from textassay.version import __version__

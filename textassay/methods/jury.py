@@ -12,10 +12,11 @@ from textassay.agents.aggregation import Average, as_evidence, score_by_votes
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
+from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug
-from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
+from textassay.runtime.messages import Aspect, Example, Failure, How, Score
 from textassay.runtime.model import Model
 
 

@@ -14,9 +14,10 @@ from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.values import RatingForm
+from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
-from textassay.runtime.messages import Aspect, How, Message, Scale
+from textassay.runtime.messages import Aspect, How, Scale
 from textassay.runtime.model import Model
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from textassay.agents.reading.outcomes import NoRating
 from textassay.agents.typed_questions import QuestionBatcher, name_texts, unanswered
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions, model_for
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, constant, each
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score
+from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Sample
 from textassay.runtime.questions import Question
 

@@ -178,7 +178,7 @@ def _note_of(piece: Mapping[str, Any]) -> str:
     if problem := piece.get("problem"):
         notes.append(str(problem))
     if definition := piece.get("definition"):
-        notes.append(f"what is meant: {definition}")
+        notes.append(f"definition: {definition}")
     if explanation := piece.get("explanation"):
         notes.append(f"the judge says: {explanation}")
     if tokens := _tokens(piece.get("unlikeliest")):

@@ -362,7 +362,7 @@ def _draw(graph: Graph) -> Markup:
     columns: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in ("input", *fed):
         columns[depth[name]].append(name)
-    result = "\0result"  # is no name of a node
+    result = "\0result"  # is not the name of a node
     arrows[graph.output, result] = False
     return svg.flow(
         [*columns, [result]],

@@ -267,7 +267,7 @@ def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
         yield _describe_intervals(
             [(aspect, one) for (aspect, _), one in shown.items()],
             "A agrees better with people than B on", "B agrees better with people than A on",
-            "it is not shown which run agrees better with people on", " or ".join(measures),
+            "the data do not show which run agrees better with people on", " or ".join(measures),
         )  # fmt: skip
     rows = [
         (row.aspect, row.difference)
@@ -277,7 +277,7 @@ def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
     if rows:
         yield _describe_intervals(
             rows, "A scores higher than B on", "B scores higher than A on",
-            "no difference of A and B is shown on", "A − B",
+            "the data show no difference between A and B on", "A − B",
         )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
         yield _describe_intervals(
             [(one.score, one.value) for one in own],
             f"{who} agrees with people on", f"{who} contradicts people on",
-            f"it is not shown that {who} agrees with people on", " or ".join(measures),
+            f"the data do not show that {who} agrees with people on", " or ".join(measures),
         )  # fmt: skip
         by: dict[str, list[str]] = {"yes": [], "no": [], "not shown": []}
         for one in own:
@@ -300,9 +300,9 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
                 measure, difference = one.advantage.measure, _figures(one.advantage.difference)
                 by[one.advantage.above].append(f"{one.score} ({difference} against {measure})")
         above += [
-            (f"{who} is above the best trivial measure on", by["yes"]),
-            (f"{who} is below a trivial measure on", by["no"]),
-            (f"it is not shown that {who} is above trivial measures on", by["not shown"]),
+            (f"{who} is better than the best trivial measure on", by["yes"]),
+            (f"{who} is worse than a trivial measure on", by["no"]),
+            (f"the data do not show that {who} beats trivial measures on", by["not shown"]),
         ]
     if any(names for _, names in above):
         yield _join_words(above)
@@ -318,14 +318,14 @@ def _stand_in(
         others = [test.score for test in tests if not test.test.may_stand_in]
         parts += [
             (f"{who} may stand in for a rater on", may),
-            (f"it is not shown that {who} may stand in for a rater on", others),
+            (f"the data do not show that {who} may stand in for a rater on", others),
         ]
     if estimates.of_raters:
         yield _join_words(parts)
     elif agreement and not any(reason.startswith(STAND_IN) for reason in estimates.reasons):
         yield (
-            "Whether a judge may stand in for a rater cannot be tested here: that needs the single"
-            " ratings of two raters or more of at least 30 texts."
+            "Whether a judge may stand in for a rater cannot be tested here: the test needs single"
+            " ratings of at least 30 texts by two raters or more."
         )
 
 

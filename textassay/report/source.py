@@ -250,7 +250,7 @@ class RunSource:
 
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is good, by the manifest."""
-        from textassay.estimation.run_comparison import higher_is_better
+        from textassay.runtime.storage.run_files import higher_is_better
 
         return higher_is_better(self.manifest).get(aspect, True)
 
@@ -263,7 +263,7 @@ class DataSource:
     examples: dict[str, Example]
     """By id; empty if the data could not be found."""
     missing: str = ""
-    """Why there are no examples, in words; empty if there are examples."""
+    """The reason why there are no examples; empty if there are examples."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
 
@@ -397,7 +397,7 @@ def _own_data(run: RunSource) -> DataSource:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
     name = Path(path).name
     if not Path(path).is_file():
-        return DataSource(name, {}, f"{name} is no longer where the run found it")
+        return DataSource(name, {}, f"{name} was moved or deleted after the run")
     try:
         examples = Examples(
             path, fields=run.recorded("spec", "fields") or {},

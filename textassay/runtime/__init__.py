@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.local.llamacpp import LlamaCppModel
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
+    from textassay.runtime.base import Message, ScoreError, Usage
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.call import Wrapper
     from textassay.runtime.calls.deciding import decider
@@ -31,12 +32,9 @@ if TYPE_CHECKING:
         Assignment,
         Example,
         Failure,
-        Message,
         Plan,
         Scale,
         Score,
-        ScoreError,
-        Usage,
     )
     from textassay.runtime.model import (
         Capabilities,
@@ -65,24 +63,24 @@ if TYPE_CHECKING:
     from textassay.runtime.settings import Settings
     from textassay.runtime.stack import ConnectedModel
 
-_HOME = {
+_NAMES_IN = {
     "api": "connect",
     "backends.local.llamacpp": "LlamaCppModel",
     "backends.replay": "RecordedModel",
     "backends.scripted": "DryRunModel ScriptedModel",
+    "base": "Message ScoreError Usage",
     "calls.budget": "Budget",
     "calls.call": "Wrapper",
     "calls.deciding": "decider",
     "calls.sharing": "chain_requests once",
     "concurrency": "gather",
     "data.dataset": "Examples",
-    "graph": "Graph Node constant each",
+    "graph": "Graph Node each constant",
     "images": "Image",
-    "messages": "Aspect AspectTree Assignment Example Failure Message Plan Scale Score"
-    " ScoreError Usage",
+    "messages": "Aspect AspectTree Assignment Example Failure Plan Scale Score",
     "model": "Capabilities ChatMessage ChoicesRequest ChoicesResponse ContinuationRequest"
-    " ContinuationResponse Deciding Model Request Response Sample Scoring"
-    " TokenLogprob with_images",
+    " ContinuationResponse Deciding Model Request Response Sample Scoring TokenLogprob"
+    " with_images",
     "questions": "DecisionRequest DecisionResponse NamedText Question QuestionAnswer Way",
     "settings": "Settings",
     "stack": "ConnectedModel",
@@ -142,4 +140,4 @@ __all__ = [
     "with_images",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOME, ("errors",))
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN, ("errors",))

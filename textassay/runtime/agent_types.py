@@ -20,7 +20,7 @@ LISTS = (list, tuple, collections.abc.Sequence)
 
 
 UNANNOTATED: Any = inspect.Parameter.empty
-"""Stands for the type of a parameter that has no annotation."""
+"""The type of a parameter without an annotation."""
 
 
 class Signature(NamedTuple):
@@ -218,7 +218,7 @@ def _fits(actual: Any, expected: Any) -> bool:
         if get_origin(expected) is Literal:
             return set(values) <= set(get_args(expected))
         return all(_fits(type(value), expected) for value in values)
-    if hasattr(expected, "__supertype__"):  # a NewType: only itself will do
+    if hasattr(expected, "__supertype__"):  # a NewType accepts only itself
         return hasattr(actual, "__supertype__") and fits(actual.__supertype__, expected)
     if hasattr(actual, "__supertype__"):
         return fits(actual.__supertype__, expected)
@@ -272,7 +272,7 @@ def _arguments_fit(
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:
-    """Return classes of the outermost type for `isinstance`, which every value passes."""
+    """Return classes for `isinstance` that every value of the type passes, ignoring its items."""
     classes: set[type] = set()
     for member in members(hint):
         while hasattr(member, "__supertype__"):

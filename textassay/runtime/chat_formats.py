@@ -54,8 +54,8 @@ READ_IN_MESSAGES = frozenset({
     "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id", "call_id",
     "arguments", "output",
 })  # fmt: skip
-"""Names under which messages hold what is shown of them, and what kind of message they are;
-`source` is Inspect's and says who made one."""
+"""Names of the shown parts of messages, and of their kind; `source` is Inspect's name for the
+author."""
 _CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULTS = ("tool_result", "function_response")
 """Endings of the types of parts that are calls of tools, and of their results."""

@@ -23,7 +23,7 @@ CONVERSATION_CHARS = 100_000
 LEAST_CHARS = 1_000
 """Smallest number of characters that may be set."""
 ANSWER_BELOW = "(the text to judge, which is given below)"
-"""Replaces the output within its conversation."""
+"""The text in place of the output within its conversation."""
 
 Kind = Literal["system", "text", "call", "result", "passage", "answer"]
 """The kind of a piece; `answer` is the judged one, as marked by `readable_parts`."""
@@ -32,7 +32,7 @@ _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
     (frozenset({"result", "passage", "call"}), 0, "tool results, calls and passages"),
     (frozenset({"result", "passage", "call", "text", "system"}), 0, "messages and tool results"),
 )
-"""What is shortened, in order, and the least number of characters of each."""
+"""Kinds of pieces to shorten, in order, each with its least number of characters and its name."""
 
 
 class _Material(BaseModel):
@@ -43,7 +43,7 @@ class Passage(_Material):
     """One of the source texts of an output, such as a retrieved document."""
 
     text: str
-    """What it says."""
+    """Its text."""
     id: str | None = None
     """Its name in the collection from which it was retrieved."""
     title: str | None = None
@@ -69,7 +69,7 @@ class ConversationMessage(_Material):
     role: str = Field(min_length=1)
     """`system`, `user`, `assistant` or `tool`; any other name is another speaker."""
     content: str = ""
-    """What it says."""
+    """Its text."""
     name: str | None = None
     """Name of the speaker or of the tool."""
     calls: tuple[ToolCall, ...] = ()
@@ -86,9 +86,9 @@ class Piece(NamedTuple):
     name: str
     """Its name in evidence, such as `turn 4, call 2`."""
     text: str
-    """What it says."""
+    """Its text."""
     kind: Kind
-    """What it is."""
+    """Its kind."""
     speaker: str = ""
     """The speaker."""
     message: int = 0
@@ -254,7 +254,7 @@ class Part(NamedTuple):
     """A part of an output's material, in readable form."""
 
     kind: Literal["source", "conversation", "context", "passages"]
-    """What it is."""
+    """Its kind."""
     text: str = ""
     """The text; empty if it consists of pieces."""
     pieces: tuple[Piece, ...] = ()
@@ -315,7 +315,7 @@ def _heading(pieces: Iterable[Piece]) -> str:
 
 
 def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
-    """Return the kept characters of each piece by kind, and what is shortened."""
+    """Return the kept characters of each piece by kind, and the name of the shortened kinds."""
     around = sum(len(piece.shown) - len(piece.text) + 2 for piece in pieces)
     longest = max(len(piece.text) for piece in pieces)
     limits: dict[Kind, int] = {}

@@ -20,6 +20,7 @@
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |       |-- AnswerTooLong longer than `max_bytes` of its `Endpoint`
     |   |       `-- PageAnswered  a page or text in place of an answer
+    |   |           `-- PathNotFound  404 and the like from a gateway; a ModelNotFound, too
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
@@ -27,7 +28,7 @@
     |   `-- FatalModelError       would hit every call: stops the run, which stays resumable
     |       |-- AuthenticationFailed
     |       |-- ModelNotFound
-    |       |-- ImagesRefused     the model takes texts only
+    |       |-- ImagesRefused     the model accepts only texts
     |       |-- QuotaExhausted
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
@@ -46,10 +47,10 @@ A message names a parameter as Python takes it, at the start of a word: `give pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from textassay.runtime.messages import Usage
+    from textassay.runtime.base import Usage
 
 
 class TextassayError(Exception):
@@ -59,6 +60,10 @@ class TextassayError(Exception):
     """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
     usage: Usage | None = None
     """Cost of the requests that showed it: set if a server answered them, and may bill them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the error without its constructor, which may take other arguments."""
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigurationError(TextassayError):
@@ -93,7 +98,7 @@ class UnknownName(ConfigurationError):
         if words:
             message += f"{'' if near is not None else ';'} known: {', '.join(words)}"
         super().__init__(message)
-        self.kind, self.name, self.known, self.where = kind, name, known, where
+        self.kind, self.name, self.known, self.where = kind, name, tuple(words), where
 
 
 class UnknownParameter(UnknownName, TypeError):
@@ -256,8 +261,17 @@ class ModelNotFound(FatalModelError):
     """The server does not know the model, or the path under its base address."""
 
 
+class PathNotFound(PageAnswered, ModelNotFound):
+    """The address has no model, or a gateway has none behind it while a server restarts.
+
+    Before any answer the second one stops a run, after it a server that is down is waited for.
+    """
+
+    stops_run = False
+
+
 class ImagesRefused(FatalModelError):
-    """The model takes texts only, and the request has an image."""
+    """The model accepts only texts, and the request has an image."""
 
 
 class QuotaExhausted(FatalModelError):

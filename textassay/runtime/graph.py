@@ -632,7 +632,7 @@ class Graph(Displayed):
                 canceled.
         """
         # The wires were checked against this type when the graph was built; a message of another
-        # type would fail in some node that is not to blame.
+        # type would fail in an unrelated node.
         if not isinstance(input, self._classes):
             expected = type_name(self.input)
             raise GraphError(

@@ -1,4 +1,4 @@
-"""Labels that stand for numbers: pass or fail, yes or no, and the categories of an aspect.
+"""Labels with numbers: pass or fail, yes or no, and the categories of an aspect.
 
 A label's number is its position, lowest first. Known pairs of words, such as `fail` and `pass`,
 always have the numbers 0 and 1.

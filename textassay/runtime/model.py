@@ -17,12 +17,11 @@ from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
 
+from textassay.runtime.base import NO_USAGE, Effort, Json, Message, Usage
 from textassay.runtime.errors import CapabilityError, DataError
 from textassay.runtime.images import Image, load
-from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, QuestionLimits
 
-Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
 
 

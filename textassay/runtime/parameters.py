@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from textassay.runtime.messages import Effort
+from textassay.runtime.base import Effort
 
 
 @dataclass(frozen=True)

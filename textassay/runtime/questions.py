@@ -15,10 +15,17 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from textassay.runtime.base import (
+    NO_USAGE,
+    Count,
+    Json,
+    Message,
+    Number,
+    Outcome,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.images import Image
-from textassay.runtime.messages import NO_USAGE, Count, Message, Number, Outcome, ScoreError, Usage
-
-Json = dict[str, Any]
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
 
@@ -375,7 +382,7 @@ def _check_answer(question: Question, sent: SentAnswer) -> Json:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
     options = question.wire_names
     by_option = {
-        # most answers are, and a call takes as long as the rest of the line
+        # the usual case, which saves a call that takes as long as the rest of the line
         str(option): p if type(p) is float and 0.0 <= p <= 1.0 else _probability(p)
         for option, p in sent.probabilities
     }

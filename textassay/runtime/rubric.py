@@ -8,7 +8,7 @@ et al. 2024, arXiv 2410.10934, section 2).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any
 
@@ -18,6 +18,8 @@ from textassay.runtime.labels import find_pair
 
 MAX_CRITERIA = 200
 """Maximum number of criteria of a rubric."""
+CRITERIA = "criteria"
+"""Name of the verdicts on criteria of rubrics; verdicts with a tag also have `criteria: TAG`."""
 
 _Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -156,3 +158,18 @@ def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> 
     counted = [(one.points, met) for one, met in zip(rubric, met, strict=True) if met is not None]
     possible = math.fsum(points for points, _ in counted if points > 0)
     return math.fsum(points for points, met in counted if met) / possible if possible else None
+
+
+def criterion_id(example: str, criterion: str) -> str:
+    """Return the id of the verdict on one criterion of an example."""
+    return f"{example}#criterion-{criterion}"
+
+
+def criterion_names(tags: Iterable[str]) -> list[str]:
+    """Return the names of the columns to which a verdict on a criterion belongs."""
+    return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
+
+
+def is_of_criteria(aspect: str) -> bool:
+    """Return whether a score or human aspect consists of verdicts on criteria."""
+    return aspect == CRITERIA or aspect.startswith(f"{CRITERIA}: ")

@@ -39,8 +39,8 @@ from pydantic import (
     model_validator,
 )
 
+from textassay.runtime.base import Effort, Message
 from textassay.runtime.errors import ConfigurationError, UnknownParameter
-from textassay.runtime.messages import Effort, Message
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -111,8 +111,8 @@ class LocalSettings(Message):
     threads: int | None = Field(default=None, ge=1)
     """Threads per evaluation; by default as many as this process may use."""
     mode: Literal["exact", "throughput"] = "exact"
-    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
-    for GPUs."""
+    """`exact`: other requests do not change a bit of the result; `throughput`: several sequences in
+    one batch, for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Number format of the cached keys and values."""
     sequences: int | None = Field(default=None, ge=2, le=64)
@@ -124,8 +124,8 @@ class LocalSettings(Message):
     """Attention in blocks, faster on long prompts; in throughput mode only, since its rounding
     depends on how a prompt was cut."""
     truncate: Literal["error", "source"] | None = None
-    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
-    source and say so in the score (`source`, the default of the embedded model)."""
+    """Handling of a prompt that does not fit: refuse it (`error`, the default), or cut the source
+    and record it in the score (`source`, the default of the embedded model)."""
 
 
 class TransformersSettings(Message):
@@ -162,8 +162,7 @@ class EndpointSettings(Message):
     """Name of the environment variable that holds the API key. Without it, litellm looks for the
     variable of its provider."""
     api_key_header: str | None = None
-    """Header that carries the key as it is, such as `api-key`, instead of `Authorization:
-    Bearer`."""
+    """Header that carries the bare key, such as `api-key`, instead of `Authorization: Bearer`."""
     headers: dict[str, str] = {}
     """Further headers of every request; values may contain `${NAME}` of environment variables."""
     query: dict[str, str] = {}
@@ -175,8 +174,7 @@ class EndpointSettings(Message):
     client_key: Path | None = None
     """PEM file of the private key of `client_cert`, if it is not in the same file."""
     proxy: str | None = None
-    """Address of the proxy to use; by default what `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`
-    say."""
+    """Address of the proxy; by default `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` set it."""
 
 
 class OneOfEndpoints(EndpointSettings):
@@ -216,8 +214,8 @@ class Settings(EndpointSettings):
     """Frozen run-time settings, passed down from the top."""
 
     concurrency: Annotated[int, Flag("Limits and budget", "N", "-c")] = Field(default=64, ge=1)
-    """Maximum concurrent calls per model. Fewer are used while the server asks for that. For a
-    local model, which queues calls itself, only the number of examples in progress."""
+    """Maximum concurrent calls per model. Fewer are used while the server asks for fewer. A local
+    model queues calls itself: this is then only the number of examples in progress."""
     rpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
     """Maximum requests per minute."""
     tpm: Annotated[Positive | None, Flag("Limits and budget", "N")] = None
@@ -255,9 +253,8 @@ class Settings(EndpointSettings):
         | None,
         Flag("Limits and budget", "IN,OUT[,CACHED[,WRITTEN]]"),
     ] = None
-    """US dollars per million prompt tokens, per million completion tokens and, if their prices
-    differ, per million prompt tokens that the provider had cached, and that it wrote to its cache;
-    for models whose price is not known."""
+    """US dollars per million prompt tokens, completion tokens and, if their prices differ, prompt
+    tokens read from the provider's cache and written to it; for models without a known price."""
     cache: Annotated[Path | Literal[False] | None, Flag("Cache", "DIR")] = None
     """Folder of cached answers, which runs may share. By default answers are kept in the run
     folder, if there is one; `False` keeps none on disk."""

@@ -26,6 +26,7 @@ from textassay.runtime.backends.by_name import (
     secrets_of,
 )
 from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.base import Price, UsageTotal
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
@@ -41,11 +42,11 @@ from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
-from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import AnyResponse, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.answer_store import AnswerStore
+from textassay.runtime.storage.answers import DiskStore
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
@@ -278,7 +279,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """What the settings add to every request, also before the model is opened."""
+        """The settings' additions to every request, also before the model is opened."""
         return self.adaptation.sampling.facts
 
     @property

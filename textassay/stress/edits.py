@@ -72,7 +72,7 @@ class SubstituteText:
 
 @dataclass(frozen=True, slots=True)
 class EditContext:
-    """What an edit may use besides the example."""
+    """Material for an edit besides the example."""
 
     rng: random.Random
     """Random numbers that depend on the seed, the test and the example's id alone."""
@@ -101,7 +101,7 @@ class Edit:
     change: Change
     """The edit; a pure function of its arguments."""
     about: str
-    """What it does, in a few words."""
+    """A description in a few words."""
     gain_only: bool = False
     """Whether only a better score is a defect: a judge may well dislike padding."""
     control: Change | None = None
@@ -192,7 +192,7 @@ class Variants:
 
 
 def substitutes(examples: Iterable[Example], most: int = 50) -> tuple[SubstituteText, ...]:
-    """Return the first text of each source that has sentences, of so many sources at most."""
+    """Return the first text with sentences of each source, of at most this number of sources."""
     by_id: dict[str, SubstituteText] = {}
     for example in examples:
         source = source_of(example)
@@ -231,7 +231,7 @@ def of_text(rewritten: Callable[[str, EditContext], str | None]) -> Change:
 def of_sentences(
     rewritten: Callable[[list[str], random.Random], str | None], least: int = 1
 ) -> Change:
-    """Return an edit that makes another output of the sentences, if there are so many."""
+    """Return an edit that makes another output of the sentences, if there are enough."""
 
     def change(text: str, around: EditContext) -> str | None:
         own = sentences(text)
@@ -246,7 +246,7 @@ def _restated(text: str, _: EditContext) -> str | None:
 
 
 def neutral_text(length: int) -> str:
-    """Return neutral words of about so many characters, at least one word."""
+    """Return neutral words with about this number of characters, at least one word."""
     words = " ".join(NEUTRAL * (1 + length // 500))
     return textwrap.wrap(words, length, break_long_words=False)[0]
 

@@ -25,11 +25,12 @@ from textassay.methods import METHODS, tasks
 from textassay.methods.judging import PromptMethod
 from textassay.methods.method import Method
 from textassay.methods.pairwise import Pairwise
+from textassay.runtime.base import NO_USAGE, Usage
 from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
+from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import AnyResponse, ChatMessage, Model, Request
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, combine_answers
 from textassay.runtime.storage.files import write_json
@@ -54,7 +55,7 @@ Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class StressPlan:
-    """What is tested."""
+    """The tests of a run."""
 
     request: RunRequest
     """The run of the judge under test, in the folder of the result, or in none for dry runs; its

@@ -50,9 +50,9 @@ class Measured:
     test: str
     family: str
     aspect: str
-    """What was judged."""
+    """The judged aspect."""
     expects: Expects
-    """What the scores should do."""
+    """The expected change of the scores."""
     base: Floats
     """Score with which the edited text's score is compared, shape (n,)."""
     edited: Floats
@@ -84,9 +84,9 @@ class StressRow:
     test: str
     family: str
     aspect: str
-    """What was judged."""
+    """The judged aspect."""
     expects: Expects
-    """What the scores should do."""
+    """The expected change of the scores."""
     n: int
     """Texts with both scores."""
     groups: int

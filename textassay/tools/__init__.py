@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from textassay.tools.text import RuleSplitter, SentenceSplitter
 
-_HOME = {
+_NAMES_IN = {
     "probability": "BartScore LMProb MiniCheck NLI UniEval",
     "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table parse",
     "similarity": "BertScore Bleurt Embedding",
@@ -69,4 +69,4 @@ __all__ = [
     "parse", "premise", "prepare_tools", "tool",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _NAMES_IN)

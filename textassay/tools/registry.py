@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from textassay.runtime.base import Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Message, Scale
+from textassay.runtime.messages import Scale
 from textassay.runtime.model import Model
 from textassay.tools.engines import (
     PACKAGED_VECTORS,

@@ -16,9 +16,10 @@ from importlib.util import find_spec
 from threading import RLock
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from textassay.runtime.base import Message, Number, ScoreError, Usage
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, TextassayError
-from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import Example, Scale, Score
 from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]
@@ -113,7 +114,7 @@ class Measurement(Message, defer_build=True):
 
 
 class Abstention(ScoreError, defer_build=True):
-    """Why a tool gives no value for an example; the message names what is missing."""
+    """The reason why a tool gives no value for an example; the message names the missing input."""
 
 
 class TextTool(ABC):
@@ -125,7 +126,7 @@ class TextTool(ABC):
     kind: ClassVar[str] = ""
     """Name of the kind of tool in the registry."""
     extra: ClassVar[str | None] = None
-    """Extra of the package that must be installed, such as `nli`; `None` if none is."""
+    """Extra of the package that must be installed, such as `nli`; `None` if it needs no extra."""
 
     name: str
     description: str

@@ -49,7 +49,6 @@ from textassay.workers.record import (
 from textassay.workers.worker import (
     NO_PROGRESS,
     Ended,
-    Failed,
     Instructions,
     Job,
     LimitShare,
@@ -230,8 +229,8 @@ class Driver:
 
     async def _admit(self, worker: AssignedWorker) -> None:
         opened = await worker.handle.open(self._job)
-        if isinstance(opened, Failed):
-            raise opened.error()
+        if isinstance(opened, Exception):
+            raise opened
         if opened.version != __version__:
             raise ConfigurationError(
                 f"{worker.handle.name} has textassay {opened.version}, and this is {__version__}: "
@@ -271,7 +270,7 @@ class Driver:
             # another worker may need the money that this one does not use
             return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
-            # a report costs some milliseconds whatever its size
+            # a report of any size costs some milliseconds
             report_at=max(1, min(1000, worker.outstanding.scores // 2)),
             finish=worker.is_finishing,
         )
@@ -324,7 +323,7 @@ class Driver:
         if self._stopping:
             return
         if ended.failed:
-            self._fail(ended.failed.error())
+            self._fail(ended.failed)
         elif not worker.is_finishing:
             self._fail(RuntimeError(f"{worker.handle.name} ended early"))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from textassay.runtime.concurrency import fast_loop
 from textassay.runtime.garbage import hold_off_gc, start_gc
-from textassay.workers.worker import Failed, Job, Opened, Worker, WorkerLost, WorkerSession
+from textassay.workers.worker import Job, Opened, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
 """Marks the beginning of messages, since Python and libraries may print while they start."""
@@ -70,7 +70,7 @@ class LocalWorker(Worker):
         self._process: asyncio.subprocess.Process | None = None
         self._is_killed = False
 
-    async def open(self, job: Job) -> Opened | Failed:
+    async def open(self, job: Job) -> Opened | Exception:
         """Start the process, and open its session."""
         # a session of its own: Ctrl-C in the terminal reaches the parent alone
         self._process = await asyncio.create_subprocess_exec(
@@ -117,9 +117,9 @@ class LocalWorker(Worker):
         except (OSError, RuntimeError, asyncio.IncompleteReadError) as error:
             self.is_alive = False
             raise WorkerLost(f"{self.name} ended with status {await process.wait()}") from error
-        if isinstance(answer, Failed) and method != "open":
+        if isinstance(answer, Exception) and method != "open":
             # expected errors are in reports; this is a fault of the program
-            raise RuntimeError(f"{self.name} failed: {answer.message}")
+            raise RuntimeError(f"{self.name} failed: {answer}")
         return answer
 
 
@@ -134,7 +134,7 @@ async def _answer(session: WorkerSession, message: bytes) -> bytes:
     try:
         return _message(await getattr(session, method)(*arguments))
     except Exception:
-        return _message(Failed(RuntimeError, traceback.format_exc()))
+        return _message(RuntimeError(traceback.format_exc()))
 
 
 async def _serve(output: int) -> None:

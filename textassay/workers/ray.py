@@ -252,7 +252,7 @@ class RayWorkers:
         return 1
 
     def _needs(self, cpus: float, *, with_gpu: bool) -> dict[str, float]:
-        """Return the resources that a worker reserves on a node with so many CPUs."""
+        """Return the resources that a worker reserves on a node with this number of CPUs."""
         if not self._local:
             return {"num_cpus": 1}
         if with_gpu:

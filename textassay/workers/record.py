@@ -22,7 +22,8 @@ from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.answers import AnswerStore, merge_answers
+from textassay.runtime.storage.answer_store import AnswerStore
+from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder

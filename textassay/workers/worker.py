@@ -29,20 +29,15 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, count_workers, notices, open_fed_session
 from textassay.evaluation.sources import FedExample, FedSource
+from textassay.runtime.base import Usage
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
-    BudgetReached,
-    CapabilityError,
-    ConfigurationError,
-    FatalModelError,
-    ModelError,
-    StorageError,
     TextassayError,
-    UnknownName,
 )
-from textassay.runtime.messages import Aspect, Usage
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.messages import Aspect
+from textassay.runtime.storage.answer_store import AnswerStore
+from textassay.runtime.storage.answers import DiskStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 
@@ -110,47 +105,10 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """An error in a form that another process can read, as constructors differ."""
-
-    family: type[Exception]
-    message: str
-    notes: tuple[str, ...] = ()
-    unknown: tuple[str, str, tuple[str, ...], str] | None = None
-    """The content of an `UnknownName`: kind, name, known names, and where it is named."""
-
-    @classmethod
-    def of(cls, error: BaseException) -> Failed:
-        """Return the facts of an error that another process needs."""
-        # these decide the exit status, and whether a run can be resumed; they take only a message
-        families = {
-            *(ConfigurationError, CapabilityError, ModelError, FatalModelError),
-            *(StorageError, BudgetReached),
-        }
-        family = next((kind for kind in type(error).__mro__ if kind in families), RuntimeError)
-        unknown = None
-        if type(error) is UnknownName:
-            unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)
-        notes = tuple(getattr(error, "__notes__", ()))
-        return cls(family, str(error) or type(error).__name__, notes, unknown)
-
-    def error(self) -> Exception:
-        """Return an error of the same family, or a `RuntimeError` for a foreign one."""
-        if self.unknown:
-            kind, name, known, where = self.unknown
-            error: Exception = UnknownName(kind, name, known, where=where)
-        else:
-            error = self.family(self.message)
-        for note in self.notes:
-            error.add_note(note)
-        return error
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a worker, with the files that the method made for people to read."""
 
-    failed: Failed | None = None
+    failed: Exception | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
     """Texts by the names of their files."""
 
@@ -190,9 +148,9 @@ class Worker(ABC):
     """Its name in messages."""
     is_alive = True
 
-    async def open(self, job: Job) -> Opened | Failed:
+    async def open(self, job: Job) -> Opened | Exception:
         """See `WorkerSession.open`."""
-        opened: Opened | Failed = await self.call("open", job)
+        opened: Opened | Exception = await self.call("open", job)
         return opened
 
     async def exchange(self, instructions: Instructions) -> Report:
@@ -273,7 +231,7 @@ class WorkerSession:
         self._wakeup = asyncio.Event()
         self._warnings = _Warnings()
 
-    async def open(self, job: Job) -> Opened | Failed:
+    async def open(self, job: Job) -> Opened | Exception:
         """Open the session, without asking anything; return its facts, or why it failed."""
         opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
         # a task of its own, as contexts must be closed by the task that opened them
@@ -284,7 +242,7 @@ class WorkerSession:
             return opened.result()
         opened.cancel()
         assert self._ended
-        return self._ended.failed or Failed(RuntimeError, "the session ended before it began")
+        return self._ended.failed or RuntimeError("the session ended before it began")
 
     async def exchange(self, instructions: Instructions) -> Report:
         """Follow the instructions; return finished scores, waiting briefly for the first one."""
@@ -346,7 +304,7 @@ class WorkerSession:
 
     async def _run(self, job: Job, opened: asyncio.Future[Opened]) -> None:
         artifacts: dict[str, str] = {}
-        failed: Failed | None = None
+        failed: Exception | None = None
         logger = logging.getLogger("textassay")
         logger.addHandler(self._warnings)
         try:
@@ -361,12 +319,12 @@ class WorkerSession:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()
         except asyncio.CancelledError:
-            failed = Failed(RuntimeError, "the worker was told to stop")
+            failed = RuntimeError("the worker was told to stop")
         except TextassayError as error:
-            failed = Failed.of(error)
+            failed = error
         except Exception:
             # the other process cannot see where a method fails otherwise
-            failed = Failed(RuntimeError, traceback.format_exc())
+            failed = RuntimeError(traceback.format_exc())
         finally:
             logger.removeHandler(self._warnings)
             self._look_at_session()

@@ -316,9 +316,10 @@ FAULTS: list[tuple[dict[str, Any], type[errors.TextassayError]]] = [
     ({"p_filter": 1}, errors.ContentRefused),
     ({"p_drop": 1}, errors.ConnectionFailed),
     ({"p_broken": 1, "broken_style": "html"}, errors.PageAnswered),
+    ({"p_broken": 1, "broken_style": "empty"}, errors.PageAnswered),
     *(
         ({"p_broken": 1, "broken_style": style}, errors.MalformedResponse)
-        for style in ("truncated", "empty", "no_choices", "null_content")
+        for style in ("truncated", "no_choices", "null_content")
     ),
 ]
 
@@ -533,7 +534,9 @@ async def test_an_answer_may_lack_all_but_its_text(connect_chat):
     [
         *(None, "abc", [1], [{}], [{"message": None}]),
         *([{"message": {"content": content}}] for content in (5, {"text": "4"}, [4])),
-        [{"message": {"content": "1"}, "finish_reason": "error"}],  # of 10, perhaps
+        # of 10, perhaps
+        *([{"message": {"content": "1"}, "finish_reason": end}] for end in ("error", "cancelled")),
+        [{"message": {"content": ""}, "finish_reason": None}],
     ],
 )
 async def test_an_answer_in_another_format_or_broken_off_is_malformed(connect_chat, choices):

@@ -58,8 +58,13 @@ BODIES = [
      errors.ModelNotFound),
     (403, {"error": {"message": "Your input was flagged", "code": 403}}, errors.ContentRefused),
     (403, {"detail": "not for you"}, errors.AuthenticationFailed),
-    (404, "<html>nginx</html>", errors.ModelNotFound),
-    (307, "", errors.ModelNotFound),
+    (404, "says: The model `x` was not found", errors.ModelNotFound),
+    (404, "<html>nginx</html>", errors.PathNotFound),
+    (404, "404 page not found", errors.PathNotFound),
+    (404, {"message": "no Route matched with those values"}, errors.PathNotFound),
+    (404, {"detail": "Not Found"}, errors.PathNotFound),
+    (404, "", errors.PathNotFound),
+    (307, "", errors.PathNotFound),
     (408, "", errors.TimedOut),
     (413, "Payload Too Large", errors.RequestRefused),
     (429, "says: Request too large for judge on tokens per min", errors.RequestRefused),
@@ -246,7 +251,12 @@ def test_pages_are_quoted_by_their_title(page):
 
 @pytest.mark.parametrize(
     "text",
-    ["OK", "Ollama is running", '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'],
+    [
+        "",
+        "OK",
+        "Ollama is running",
+        '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>',
+    ],
 )
 def test_a_text_in_place_of_json_is_no_model(text):
     with pytest.raises(errors.PageAnswered, match=r"a text in place .*ends in /v1"):
@@ -260,6 +270,33 @@ def test_a_stream_that_no_request_asks_for_is_named(begins):
     body = f'{begins}"choices": [{{"delta": {{"content": "4"}}}}]}}\n\ndata: [DONE]\n\n'
     with pytest.raises(errors.PageAnswered, match=r"a stream of events.* \(switch streaming off"):
         http_errors.parse_json(body.encode(), SERVER)
+
+
+def test_a_404_that_names_the_model_is_about_the_model():
+    said = {"error": {"message": "No endpoints found for acme/judge"}}
+    for name, kind in (("acme/judge", errors.ModelNotFound), ("m", errors.PathNotFound)):
+        error = http_errors.from_status(404, {}, orjson.dumps(said), SERVER, {"model": name})
+        assert type(error) is kind
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\r\n"])
+def test_lines_of_json_that_no_request_asks_for_are_named(end):
+    body = end.join(['{"message": {"content": "4"}, "done": false}', '{"done": true}', ""])
+    with pytest.raises(errors.PageAnswered, match=r"a stream .* \(switch streaming off"):
+        http_errors.parse_json(body.encode(), SERVER)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_json_is_read_in_every_encoding(encoding):
+    body = '{"content": "schön \U0001f600"}'.encode(encoding)
+    assert http_errors.parse_json(body, SERVER) == {"content": "schön \U0001f600"}
+
+
+@pytest.mark.parametrize("broken", [b"\xf0\x9f\x98", b"\xe4", b"\xff\xfe"])
+def test_a_broken_character_in_an_answer_is_replaced(broken):
+    """Servers cut one in two where a model stops, and some write Latin-1."""
+    read = http_errors.parse_json(b'{"content": "Rating: 4 ' + broken + b'"}', SERVER)
+    assert set(read["content"].removeprefix("Rating: 4 ")) == {"\ufffd"}
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
@@ -300,7 +337,7 @@ def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
     assert http_errors.parse_json(body, SERVER) == value
 
 
-@pytest.mark.parametrize("body", [b'{"a": NaN?', b"{Infinity", b"[NaN", b""])
+@pytest.mark.parametrize("body", [b'{"a": NaN?', b"{Infinity", b"[NaN", b'{"a"', b'"a'])
 def test_what_is_not_json_stays_malformed(body):
     with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
         http_errors.parse_json(body, SERVER)

@@ -78,6 +78,10 @@ ANSWERS = {
                                  Sample(text="half an ans", finish_reason="filtered")),
     "a filter of Bedrock": (message("half an ans", "guardrail_intervened"),
                             Sample(text="half an ans", finish_reason="filtered")),
+    "a filter of Anthropic": (message("half an ans", "refusal"),
+                              Sample(text="half an ans", finish_reason="filtered")),
+    "a limit of Anthropic": (message("half an ans", "model_context_window_exceeded"),
+                             Sample(text="half an ans", finish_reason="length")),
     "a limit in capitals": (message("half an ans", "MAX_TOKENS"),
                             Sample(text="half an ans", finish_reason="length")),
     "an unknown reason to end": (message("a", "tired"), Sample(text="a", finish_reason="other")),
@@ -268,6 +272,12 @@ def test_an_alternative_that_cannot_come_is_read(value: float | str | None) -> N
     legacy = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{"a": -0.5, "b": value}]}
     [token] = openai_format.read_logprobs(legacy, False, "a", follow_thought=False)
     assert dict(token.top) == expected
+
+
+def test_the_log_probability_of_a_token_may_be_among_its_alternatives_alone() -> None:
+    shown = {"token": "a", "logprob": None, "top_logprobs": [{"token": "a", "logprob": -0.5}]}
+    [token] = openai_format.read_logprobs({"content": [shown]}, True, "a", follow_thought=False)
+    assert token.logprob == -0.5
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.base import Usage
 from textassay.runtime.batches.model import open_dialect
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChatMessage, Request, Response
 
 ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),), temperature=None)

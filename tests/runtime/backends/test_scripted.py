@@ -12,7 +12,7 @@ from textassay import connect
 from textassay.runtime import errors
 from textassay.runtime.backends.by_name import backend_points
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.messages import Usage
+from textassay.runtime.base import Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ContinuationRequest,

@@ -16,6 +16,7 @@ import textassay
 from textassay.runtime import errors
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel
@@ -31,7 +32,6 @@ from textassay.runtime.errors import (
     Refusal,
     RequestRefused,
 )
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     Capabilities,
     ChatMessage,

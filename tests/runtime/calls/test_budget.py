@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import Budget, BudgetedModel, TokenForecast, estimate_tokens
 from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ServerFailed
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, Response, Sample
 
 PRICE = (1.0, 10.0)

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.counting import PAID, CountingModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.cache import (
     CachedModel,
     StoringModel,
+    check_entry,
     decode_answer,
     encode_answer,
-    verify,
 )
 from textassay.runtime.calls.call import Call, Posting, identity_bytes, request_key
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
@@ -33,7 +33,7 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 from textassay.runtime.storage.answers import DiskStore
-from textassay.runtime.storage.cache_folder import info, read_answers
+from textassay.runtime.storage.cache_folder import info, read_answers, verify
 from textassay.runtime.storage.files import decode, encode
 
 FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)
@@ -248,7 +248,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
             await store.put(key, value)
             with pytest.raises(StorageError, match=rf"{key} in .*textassay cache verify"):
                 await keeping(model, store).generate(ASKED)
-        (problem,) = verify(tmp_path).problems
+        (problem,) = verify(tmp_path, check_entry).problems
         assert key in problem
     assert not model.asked
 
@@ -286,7 +286,7 @@ async def test_all_three_kinds_are_kept_and_errors_are_not(tmp_path):
         assert model.closed == 1
         assert await store.fetch("a") is None, "whoever opened the store closes it"
     assert len(model.asked) == 3
-    assert verify(tmp_path).ok
+    assert verify(tmp_path, check_entry).ok
 
 
 async def test_an_answer_is_kept_by_a_storing_model_alone_before_it_is_reported(tmp_path):

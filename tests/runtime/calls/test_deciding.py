@@ -23,6 +23,7 @@ from tests.waiting import HANGS_AFTER
 from textassay.runtime.backends.decisions import request_fields
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import NO_USAGE, Usage
 from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.calls.call import Call, Wrapper
 from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
@@ -35,7 +36,6 @@ from textassay.runtime.errors import (
     NoLogprobs,
     RequestRefused,
 )
-from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,

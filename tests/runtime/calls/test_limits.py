@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.limits import MAX_PAUSE, WINDOW, LimitedModel, Limiter, Permit
 from textassay.runtime.errors import (
@@ -23,7 +24,6 @@ from textassay.runtime.errors import (
     RateLimited,
     ServerFailed,
 )
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import Request, Response, Sample
 
 

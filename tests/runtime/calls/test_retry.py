@@ -17,6 +17,7 @@ from tests.waiting import eventually
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.budget import MeteredModel
 from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
@@ -30,7 +31,6 @@ from textassay.runtime.calls.retry import (
     HealthModel,
     RetryingModel,
 )
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ContinuationRequest,
@@ -530,10 +530,11 @@ async def test_a_second_outage_is_waited_for_too():
     assert sum(POISON in request.text for request in scripted.requests) == 4
 
 
-def test_a_page_in_place_of_a_model_stops_at_the_second():
+@pytest.mark.parametrize("kind", [errors.PageAnswered, errors.PathNotFound])
+def test_a_page_in_place_of_a_model_stops_at_the_second(kind):
     """Later, a gateway may show one while what is behind it starts again."""
     health = Health()
-    scripted = ScriptedModel(lambda r: errors.PageAnswered("a page; ends in /v1"))
+    scripted = ScriptedModel(lambda r: kind("a page; ends in /v1"))
     retrying = RetryingModel(scripted, gives_up=health.finds_no_model, sleep=Clock().sleep)
     model = HealthModel(retrying, once=scripted, health=health)
     with pytest.raises(errors.ModelNotFound, match="/v1"):
@@ -548,13 +549,14 @@ async def test_a_gateway_that_answers_one_odd_body_first_stops_no_run():
     assert await outcomes(HealthModel(retrying, once=scripted, health=health), ["a"]) == ["fine"]
 
 
+@pytest.mark.parametrize("kind", [errors.PageAnswered, errors.PathNotFound])
 @virtual
-async def test_a_page_between_answers_is_waited_for():
+async def test_a_page_between_answers_is_waited_for(kind):
     loop, health = asyncio.get_running_loop(), Health()
     began = loop.time()
 
     def reply(request):
-        return errors.PageAnswered("page") if 1 < loop.time() - began < 60 else "fine"
+        return kind("page") if 1 < loop.time() - began < 60 else "fine"
 
     scripted = ScriptedModel(reply)
     retrying = RetryingModel(scripted, gives_up=health.finds_no_model)
@@ -652,3 +654,14 @@ async def test_nothing_waits_for_an_endpoint_that_asked_to_wait_for_minutes() ->
     await asyncio.gather(*map(caller, range(8)))
     assert loop.time() - began < 60
     assert asked[2] == 80
+
+
+@pytest.mark.parametrize("kind", [errors.PageAnswered, errors.PathNotFound, errors.ServerFailed])
+@virtual
+async def test_an_endpoint_that_answers_with_a_page_is_rested(kind):
+    limiters = [Limiter(rpm=None, tpm=None, concurrency=4) for _ in range(2)]
+    models = [ScriptedModel(lambda r: kind("page")), ScriptedModel(lambda r: "fine")]
+    states = [EndpointState(number, limiter, 1.0) for number, limiter in enumerate(limiters)]
+    both = EndpointsModel(list(map(LimitedModel, models, limiters)), states)
+    assert await outcomes(both, map(str, range(20))) == ["fine"] * 20
+    assert len(models[0].requests) < 5

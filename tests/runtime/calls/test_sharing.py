@@ -13,6 +13,7 @@ from tests.runtime.calls.test_adaptation import ANSWER, Server, adapted
 from tests.runtime.counting import PAID, CountingModel
 from textassay import Settings, evaluate
 from textassay.runtime.backends.openai_format import prompt_fields, sampling_fields
+from textassay.runtime.base import Usage
 from textassay.runtime.calls.adaptation import Adaptation
 from textassay.runtime.calls.budget import MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
@@ -20,7 +21,6 @@ from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel, once
 from textassay.runtime.concurrency import to_the_end
 from textassay.runtime.errors import RateLimited, Refusal, RequestRefused, ServerFailed
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request
 from textassay.runtime.storage.answers import DiskStore
 

@@ -208,7 +208,7 @@ def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: str, shown: st
     ("row", "shown"),
     [
         ({"output": "x", "human": {"c": float("inf")}}, "'human': should be a finite number"),
-        ({"output": "x", "blob": b"1"}, "'blob': contains bytes, which JSON cannot hold"),
+        ({"output": "x", "blob": b"1"}, "'blob': contains bytes, which JSON does not support"),
         ({"output": "x", "big": 2**70}, "'big': contains a number of more than 64 bits"),
         ({"output": "\ud800"}, "'output': contains \\ud800 at character 0"),
         (Example(output="\ud800", id="a"), "'output': contains \\ud800 at character 0"),

@@ -212,7 +212,7 @@ NESTED = json.loads("[" * 900 + "]" * 900)
         ("inspect", lambda path: damaged(path, b"\0\0\x08\0", b"\0\0\x61\0"), "compression"),
         ("inspect", lambda path: damaged(path, EMPTY, b"\xff\xff\xff\xff"), "zlib.error|: error"),
         ("inspect", lambda path: archive(path, b" " * 2**21), "a sample of more than"),
-        ("inspect", lambda path: archive(path, b" " * 2**20, size=9), "far more than a log holds"),
+        ("inspect", lambda path: archive(path, b" " * 2**20, size=9), "too many for a log"),
         ("inspect", lambda path: os.mkfifo(path), "not a regular file"),
         ("inspect", lambda path: None, "cannot be read"),
         ("promptfoo", lambda path: write(path, {"rows": 3}), "promptfoo"),
@@ -321,6 +321,17 @@ def test_passages_that_a_provider_of_promptfoo_found_are_the_context(tmp_path: P
     assert (row["context"], row["meta"]) == ("A fact.", {"route": "a"})
 
 
+@pytest.mark.parametrize("content", ["", [], [{"type": "reasoning", "reasoning": "hm"}]])
+def test_an_empty_answer_in_a_log_of_inspect_is_an_answer(content):
+    answer = {"role": "assistant", "content": content}
+    output = {"model": "m", "choices": [{"message": answer}], "completion": ""}
+    asked = [{"role": "user", "content": "When?"}, answer]
+    sample = {"id": 1, "input": "When?", "target": "x", "messages": asked, "output": output}
+    [example] = Examples([sample])
+    assert example.output == ""
+    assert "When?" in example.source
+
+
 def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
     """What the data set put into the assistant's mouth is no answer; passages are kept."""
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
@@ -335,7 +346,7 @@ def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
     assert (found.empty, [row["id"] for row in found.rows]) == (1, ["g"])
     assert (found.rows[0]["context"], found.rows[0]["meta"]) == ("It rains.", {"level": 2})
     rows = [{**failed, "scores": {}, "epoch": 1}]
-    assert "is of a sample that failed" in complaint(rows)
+    assert "is from a failed sample" in complaint(rows)
 
 
 def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:

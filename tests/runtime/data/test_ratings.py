@@ -323,9 +323,9 @@ def test_raters_keep_their_places_in_rows_that_lack_some_or_have_another_order()
     ("changed", "message"),
     [
         ({}, "row 2: rater 'ann' rated 'a' before"),
-        ({"rater": None}, "row 2, field 'rater': says no rater of the ratings"),
-        ({"rater": " "}, "row 2, field 'rater': says no rater of the ratings"),
-        ({"id": None}, "row 2, field 'id': says no text that the rater rated"),
+        ({"rater": None}, "row 2, field 'rater': is empty; name the rater"),
+        ({"rater": " "}, "row 2, field 'rater': is empty; name the rater"),
+        ({"id": None}, "row 2, field 'id': is empty; give the id of the rated text"),
         (
             {"rater": "bob", "output": "y"},
             "row 2, field 'output': differs from an earlier row",
@@ -421,5 +421,5 @@ def test_rows_of_raters_without_ratings_are_refused():
 
 def test_equal_texts_with_one_id_may_be_of_several_raters():
     rows = [{"id": "a", "output": "x", "coder": who, "human.c": 4} for who in ("ann", "bob")]
-    with pytest.raises(DataError, match=r'name their column: .*"COLUMN": "rater"'):
+    with pytest.raises(DataError, match=r'map their column: .*"COLUMN": "rater"'):
         Examples(rows).check()

@@ -129,7 +129,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
      "line 3, field 'human.c': is '90', and other rows are in percent"),
     ("data.csv", "output;human.c\nx;4,5;6\n",
      "line 2: has 3 cells, but the header has 2; quote cells that contain ';'"),
-    ("data.csv", "output,,b\nx,left over,y\n", "line 2: the cell in column 2 is in no column"),
+    ("data.csv", "output,,b\nx,left over,y\n", "line 2: has a cell in column 2, which has no name"),
     ("data.csv", "id,output,rater,human.c\na,x,ann,85%\na,x,bob,90\n",
      "line 3, field 'human.c': is '90', and other rows are in percent"),
     ("data.csv", "id,output,rater,human.c\na,x,ann,4\na,x,bob,-\n",
@@ -341,7 +341,7 @@ def test_an_index_without_a_name_is_left_out_of_a_workbook(tmp_path: Path) -> No
     ("sheets", "problem"),
     [
         ({"A": [["output"], ["x"]], "B": [["note"]]}, "2 sheets have cells ('A', 'B')"),
-        ({"A": [["output"], ["x", "y"]]}, "row 2: the cell in column 2 is in no column that has"),
+        ({"A": [["output"], ["x", "y"]]}, "row 2: has a cell in column 2, which has no name"),
         ({"A": [["output", "output"]]}, "two columns are called 'output'"),
         ({"A": [["output", "human.c"], ["x", "#N/A"]]}, "; if it marks a missing value, declare"),
         ({"A": []}, "contains no examples"),

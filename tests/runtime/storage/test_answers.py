@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
 from tests.waiting import HANGS_AFTER
-from textassay.runtime.calls.cache import verify as verify_answers
+from textassay.runtime.calls.cache import check_entry
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.answer_database import DatabaseReader
 from textassay.runtime.storage.answer_log import log_paths, log_record, logs
@@ -194,7 +194,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
 def test_verify_shows_what_cannot_be_decoded(tmp_path):
     """What is known of a model is well, other objects are not."""
     put_all(tmp_path, {"a": b'{"kind":"learned","refuses":["seed"]}', "b": b'{"kind":"other"}'})
-    report = verify_answers(tmp_path)
+    report = verify(tmp_path, check_entry)
     assert report.entries == 1
     (problem,) = report.problems
     assert "value of b cannot be decoded" in problem

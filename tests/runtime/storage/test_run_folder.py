@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from tests.interleaving import before
 from tests.runtime.processes import finished, killed_after, start
+from textassay.runtime.base import CACHED, ScoreError, Usage
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
-from textassay.runtime.messages import CACHED, Score, ScoreError, Usage
+from textassay.runtime.messages import Score
 from textassay.runtime.storage.run_files import (
     RunSummary,
     ScoreLine,

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.answer_store import AnswerStore
+from textassay.runtime.storage.answers import DiskStore
 
 Open = Callable[[], AnswerStore]
 

@@ -29,9 +29,9 @@ from textassay.agents.reading.ratings import MAX_ANSWER, parse_rating
 from textassay.agents.reading.scales import without_scales
 from textassay.agents.reading.values import RatingForm
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Json
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Json
 
 _QUOTED = 120
 

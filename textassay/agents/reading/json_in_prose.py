@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.model import Json
+from textassay.runtime.base import Json
 
 _MAX_STARTS = 64
 """Brackets at which reading is tried; prose with more of them holds no JSON for us."""

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.values import RatingForm
+from textassay.runtime.base import Json, ScoreError
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect, ScoreError
-from textassay.runtime.model import Json, Sample, TokenLogprob
+from textassay.runtime.messages import Aspect
+from textassay.runtime.model import Sample, TokenLogprob
 
 MAX_LETTERS = 26
 _MAX_POINTS = 101

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from textassay.agents.reading.json_in_prose import find_json, normalize_key
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Json
 from textassay.runtime.labels import slug
-from textassay.runtime.model import Json
 
 MAX_ANSWER = 40_000
 _MAX_NAME = 80

@@ -63,8 +63,8 @@ def annotate(
     Raters see no scores, no system names and no answers of other raters.
 
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
-    again to continue. Decide how many ratings to collect before you look at an estimate: an
-    interval that is checked after every batch misses the mean more often than it promises.
+    again to continue. Decide how many ratings to collect before you look at an estimate: if you
+    check it after every batch, its interval is too narrow.
 
     Examples:
         textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl
@@ -210,7 +210,7 @@ def import_ratings(
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
-    With the task that they rated by, a rating that is not one of an aspect's labels is refused.
+    With --task, ratings that are not labels of the aspect are refused.
 
     Examples:
         textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl

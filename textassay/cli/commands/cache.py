@@ -36,9 +36,10 @@ def info(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
 @command("verify", group="cache")
 def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
-    from textassay.runtime.calls.cache import verify as verified
+    from textassay.runtime.calls.cache import check_entry
+    from textassay.runtime.storage import cache_folder
 
-    found = verified(folder)
+    found = cache_folder.verify(folder, check_entry)
     document = {"sound": found.entries, "problems": list(found.problems)}
     text = "\n".join([f"{found.entries} answers are sound", *map(printable, found.problems)])
     typer.echo(json.dumps(document) if as_json else text)

@@ -20,12 +20,12 @@ def check(
     file: Annotated[
         Path,
         syntax.argument(
-            "FILE|RUN", "Table with the judge's column and people's, a run, or a file of scores."
+            "FILE|RUN", "Table with columns of the judge and of people, a run, or a file of scores."
         ),
     ],
     data: Annotated[
         Path | None,
-        syntax.argument("DATA", "Data with the ratings of a run (default: those it judged)."),
+        syntax.argument("DATA", "Data with ratings (default: the data of the run)."),
     ] = None,
     *,
     judge: Annotated[
@@ -37,7 +37,7 @@ def check(
     ] = None,
     group: Annotated[
         str | None,
-        syntax.option("COL", "Column of what texts share, such as their article or question."),
+        syntax.option("COL", "Column of the source, such as the article or question of a text."),
     ] = None,
     page: Annotated[
         Path | None, syntax.option("FILE", "Also write the result as one HTML page.", "--html")
@@ -53,7 +53,7 @@ def check(
     ] = None,
     seed: syntax.Seed = 0,
 ) -> int:
-    """Say whether a judge can be trusted to compare systems, give means, pass texts or rate them.
+    """Report whether a judge may compare systems, estimate means, gate texts or rate single ones.
 
     Finds the columns of the judge and of people by their names, and asks no model.
 

@@ -81,10 +81,10 @@ def compare(
         textassay compare runs/first --systems M13 M17
     """
     from textassay.estimation.gate_verdict import gate
-    from textassay.estimation.means import weight_named
+    from textassay.estimation.means import mean_unit
     from textassay.estimation.run_comparison import compare_sides
 
-    over, names = weight_named(weight), flags.split_names(aspects)
+    over, names = mean_unit(weight), flags.split_names(aspects)
     flags.check_confidence(confidence)
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigurationError(f"--fail-below takes a number, not {fail_below:g}")
@@ -149,7 +149,7 @@ def rank(
     pair: Annotated[
         Literal["system"] | None,
         syntax.option(
-            "", "The scores are of pairs of the systems of each group (default: as in the run)."
+            "", "The scores compare pairs of systems within each group (default: as in the run)."
         ),
     ] = None,
     aspects: Annotated[
@@ -214,7 +214,7 @@ def agreement(
     samples: Annotated[
         list[str] | None,
         syntax.option(
-            "1,3,8", "Also show the agreement with so many of a run's samples per text; may repeat."
+            "1,3,8", "Also show the agreement with these numbers of samples per text; may repeat."
         ),
     ] = None,
     as_json: syntax.AsJson = False,

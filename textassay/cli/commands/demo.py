@@ -123,7 +123,7 @@ def _print_check(found: Check, page: Path) -> None:
 
 
 def _not_installed() -> str:
-    """Return what to install before the second part can run; empty if nothing is missing."""
+    """Return the packages to install for the second part; empty if nothing is missing."""
     from textassay.runtime.backends.local.llamacpp import EMBEDDED_MODEL
 
     steps = []

@@ -1,4 +1,4 @@
-"""`textassay doctor`: what a model can do, asked through the same adaptation as in a run."""
+"""`textassay doctor`: the abilities of a model, tested through the same adaptation as in a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from textassay.cli import Status, flags, syntax
 from textassay.cli.app import Heading, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async, with_flags
+from textassay.runtime.base import Json, Message
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import deciding
 from textassay.runtime.errors import (
@@ -27,11 +28,9 @@ from textassay.runtime.errors import (
     RequestRefused,
     UnknownName,
 )
-from textassay.runtime.messages import Message
 from textassay.runtime.model import (
     ChatMessage,
     ContinuationRequest,
-    Json,
     Model,
     Request,
     Scoring,
@@ -74,7 +73,7 @@ class DoctorFinding(Message):
 
 
 class Examiner:
-    """Asks a model about eight short questions, and records what the answers show."""
+    """Asks a model about eight short questions, and records the results."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -146,7 +145,7 @@ class Examiner:
         return "yes", f"continues a plain prompt ({len(text)} characters)"
 
     async def decide(self) -> Observed:
-        """Ask a typed question of each kind, with options that no letter stands for."""
+        """Ask a typed question of each kind, with options that are not letters."""
         from textassay.runtime.calls.deciding import describe
 
         questions = (
@@ -278,7 +277,7 @@ class Examiner:
 
     @property
     def learned(self) -> ModelTraits:
-        """What the adaptation has learned about the model; empty for models that are not remote."""
+        """Learned facts about the model; empty for models that are not remote."""
         from textassay.runtime.calls.adaptation import adaptation_of
         from textassay.runtime.calls.traits import ModelTraits
 
@@ -354,7 +353,7 @@ def doctor(
         flags.pick("set", "temperature", "api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
-    """Ask what a model supports: log-probabilities, echo, n, JSON schema, typed questions.
+    """Test the abilities of a model: log-probabilities, echo, n, JSON schema, typed questions.
 
     Examples:
         textassay doctor openai/gpt-4.1-mini

@@ -57,11 +57,11 @@ def estimate(
     from textassay.estimation.calibration import load as load_calibration
     from textassay.estimation.columns import one_signature
     from textassay.estimation.estimate import estimate_means
-    from textassay.estimation.means import weight_named
+    from textassay.estimation.means import mean_unit
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
-    over = weight_named(weight)
+    over = mean_unit(weight)
     flags.check_confidence(confidence)
     allowed = flags.read_allow_change(group.get("set"))
     read = None if calibration is None else load_calibration(calibration)
@@ -218,8 +218,8 @@ def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         " label-plan)"
     )
     say(
-        "decide by the interval after all planned ratings: an interval that is checked after every"
-        " batch, until it shows the hoped-for result, is wrong far more often than it promises"
+        "decide by the interval after all planned ratings: if you check it after every batch and"
+        " stop at a welcome result, it is too narrow"
     )
 
 

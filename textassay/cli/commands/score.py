@@ -23,8 +23,9 @@ from textassay.cli.exits import as_stopped, run_async, with_flags
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.progress import Progress, known_cost, sum_progress
 from textassay.evaluation.request import RunRequest, Shard
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Score, Usage
+from textassay.runtime.messages import Score
 from textassay.runtime.settings import (
     FLAGGED,
     LOADED,
@@ -453,7 +454,7 @@ def print_estimate(
     most_calls: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Print what a dry run counted."""
+    """Print the counts of a dry run."""
     if as_json:
         found = {
             "examples": examples,

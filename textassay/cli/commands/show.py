@@ -50,8 +50,9 @@ def show(
 ) -> None:
     """Show a run in the terminal.
 
-    Prints a summary and the largest disagreements with people, or the evidence of one example, or
-    which jurors of a run with output=jurors (or of scores named ASPECT/JUROR) to leave out.
+    Prints a summary and the largest disagreements with people; with ID, the evidence of one
+    example; with --jurors, the value of each juror in a run with output=jurors, or in scores named
+    ASPECT/JUROR.
 
     Examples:
         textassay show runs/first

@@ -39,8 +39,8 @@ def stress(
         list[str] | None,
         syntax.option(
             "TEST=ASPECT",
-            "Aspect that must react to a test, such as number=tone, if its name does not say "
-            "so; may repeat.",
+            "Aspect that must react to a test, such as number=tone, if its name does not imply "
+            "it; may repeat.",
         ),
     ] = None,
     fail_above: Annotated[

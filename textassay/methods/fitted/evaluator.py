@@ -36,11 +36,12 @@ from textassay.agreement.records import (
 )
 from textassay.learning.aggregators import Aggregator
 from textassay.methods.library.toml import validate_as
+from textassay.runtime.base import Message
 from textassay.runtime.data.digests import may_be_one_text, text_digest
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import share_names
-from textassay.runtime.messages import Aspect, AspectTree, Example, Message
+from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
 from textassay.table import Column, Displayed, Table
 

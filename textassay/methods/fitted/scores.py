@@ -31,6 +31,7 @@ from textassay.methods.fitted.evaluator import (
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
+from textassay.runtime.base import Json
 from textassay.runtime.concurrency import give_error, give_result
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -43,7 +44,6 @@ from textassay.runtime.messages import (
     How,
     Score,
 )
-from textassay.runtime.model import Json
 from textassay.version import __version__
 
 T = TypeVar("T")

@@ -35,9 +35,9 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import PLANS, plan_file
+from textassay.runtime.base import Json
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Plan
-from textassay.runtime.model import Json
 
 
 class _PlanFile(Plan, defer_build=True):

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from textassay.runtime.base import Json, Message
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Message
-from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
 
 M = TypeVar("M", bound=Message)
@@ -68,7 +67,9 @@ def read_toml(path: Path) -> FileContent:
     try:
         # as bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()
-        content = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode("utf-8"))
+        # Windows' editors put a mark of byte order before the text
+        text = raw.decode("utf-8-sig")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigurationError(f"file {path} does not exist") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -50,10 +50,10 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
+from textassay.runtime.base import Json
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, AspectTree, Scale
-from textassay.runtime.model import Json
 
 T = TypeVar("T")
 

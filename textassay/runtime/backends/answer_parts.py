@@ -27,13 +27,12 @@ from typing import Any, Literal, TypeGuard
 import orjson
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Json, Price, Usage, cost_at
 from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     AnyResponse,
     FinishReason,
-    Json,
     Model,
     Prompted,
     Request,
@@ -366,7 +365,7 @@ class SplitThoughts(Wrapper):
     """Separates thoughts from the answers of models that leave them in the text.
 
     If a template opens the tag, a thought that is cut has no tag. So once a model has shown a
-    thought, a text that is cut and shows none is taken for a thought.
+    thought, a text that is cut and shows no thought counts as one.
     """
 
     def __init__(self, wrapped: Model) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -214,13 +213,13 @@ _KEY_VARIABLES = {
     "typesafe": ("TYPESAFE_API_KEY",),
     "xai": ("XAI_API_KEY",),
 }
-"""Environment variables, one of which must hold the key, of litellm's providers that take nothing
-but a key. Whether others (clouds with roles and logins, servers without keys) need one is not
-known before they are asked."""
+"""Environment variables for the keys of litellm's providers that take nothing but a key; one of
+them must be set. Whether other providers (clouds with roles and logins, servers without keys) need
+a key is unknown before the first request."""
 
 
 def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
-    """Return the variables of which one must hold a model's key; empty if nothing is missing.
+    """Return the variables for a model's key if none of them is set; empty if no key is missing.
 
     A server at an address of the user's own may need no key.
 
@@ -241,7 +240,8 @@ def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
         provider = prefix if rest else _provider_of(name)
         variables = PROVIDERS.get(provider, Provider()).address_variables
         needed = () if first_set(variables) else _KEY_VARIABLES.get(provider, ())
-    has_header = any(re.search("(?i)auth|key|token", header) for header in settings.headers)
+    headers = " ".join(settings.headers).lower()
+    has_header = any(word in headers for word in ("auth", "key", "token"))
     return () if has_header or first_set(needed) else needed
 
 

@@ -21,6 +21,7 @@ import orjson
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, first_set
 from textassay.runtime.backends.http_client import HttpClient, json_headers
+from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import (
     CapabilityError,
     ContextTooLong,
@@ -28,8 +29,7 @@ from textassay.runtime.errors import (
     ModelError,
     RequestRefused,
 )
-from textassay.runtime.messages import Price
-from textassay.runtime.model import Capabilities, Json, Request, Response, with_images
+from textassay.runtime.model import Capabilities, Request, Response, with_images
 from textassay.runtime.parameters import ANYTHING
 from textassay.runtime.questions import (
     DECIDED,
@@ -366,7 +366,7 @@ def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> list[Js
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
         name = names[index] if index < len(answers) else None
-        # a refusal without a name is no number that could belong to another question
+        # a refusal without a name has no number that could belong to another question
         is_refusal = name is None and isinstance(answer, dict) and answer.get("type") == "refusal"
         is_misplaced = not are_unnamed and name != f"q{index + 1}"
         if answer is not None and is_misplaced and not is_refusal:

@@ -1,7 +1,7 @@
 """A lean client for OpenAI-compatible servers: vLLM, llama-server, OpenAI and most others.
 
-One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that.
-Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
+One HTTP request per answer; wrappers add retries, limits, time limits and the cache. Errors are
+translated by `http_errors.py`, bodies by `openai_format.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.base import Price
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
     CapabilityError,
@@ -27,7 +28,6 @@ from textassay.runtime.errors import (
     MalformedResponse,
     RequestRefused,
 )
-from textassay.runtime.messages import Price
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
@@ -89,7 +89,7 @@ class DirectModel(PostingModel):
     async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return sampled answers.
 
-        A server that serves the model through the Responses API alone is asked so from then on.
+        If a server offers the model through the Responses API only, later requests use that API.
         """
         if request.images:
             request = await with_images(request)

@@ -159,7 +159,7 @@ class HttpClient:
     def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Coroutine[Any, Any, HTTPAnswer]:
-        """Send one request and return the answer, whatever its status, unless it is too long."""
+        """Send one request and return the answer with any status, unless it is too long."""
         session = self.session()
         # Hooks of an application that watches aiohttp are called by the session alone.
         is_special = self._proxy or session.trace_configs

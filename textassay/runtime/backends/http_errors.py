@@ -37,6 +37,7 @@ from textassay.runtime.errors import (
     ModelNotFound,
     NothingListening,
     PageAnswered,
+    PathNotFound,
     QuotaExhausted,
     RateLimited,
     RequestRefused,
@@ -64,12 +65,13 @@ class ServerName(NamedTuple):
 
 
 def whole_characters(raw: bytes) -> bytes:
-    """Return a JSON text without a mark of byte order, and U+FFFD for half surrogate pairs.
+    """Return a JSON text in UTF-8, with U+FFFD for broken characters and half surrogate pairs.
 
     Models sometimes write these escapes. They are legal in JSON but encode no character, and
     parsers differ on them.
     """
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    # JSON may be UTF-16, and servers cut a character in two where a model stops within it
+    raw = raw.decode(json.detect_encoding(raw), "replace").encode()
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
     # any escape, so that a "u" after an escaped backslash does not begin one; pairs of surrogates
@@ -104,9 +106,19 @@ def parse_json(raw: bytes, server: ServerName) -> Any:
                 return json.loads(raw)
         quoted = quote(raw, server.secrets, limit=120) or "(nothing)"
         # no JSON value that a model's answer can be, wherever it was cut
-        if (beginning := as_text(raw[:4096]).lstrip()) and beginning[0] not in '{["':
+        beginning = as_text(raw[:4096]).lstrip()
+        if beginning[:1] not in ("{", "[", '"') or _is_json_lines(raw):
             raise _text_answered(beginning, quoted, server) from error
         raise MalformedResponse(f"{server.where} answered no valid JSON: {quoted}") from error
+
+
+def _is_json_lines(raw: bytes) -> bool:
+    """Return whether a body is several objects, as Ollama streams an answer."""
+    first, _, rest = raw.lstrip().partition(b"\n")
+    try:
+        return isinstance(orjson.loads(first), dict) and rest.lstrip().startswith(b"{")
+    except orjson.JSONDecodeError:
+        return False
 
 
 def is_page(body: bytes | str) -> bool:
@@ -127,7 +139,7 @@ def _text_answered(text: str, quoted: str, server: ServerName) -> PageAnswered:
         "a text in place of a model's answer",
         "check api_base=: most often it ends in /v1",
     )
-    if text.startswith(("data:", "event:", ":", "id:", "retry:")):
+    if text.startswith(("data:", "event:", ":", "id:", "retry:", "{")):
         what = "a stream of events, which no request asks for"
         advice = "switch streaming off at the server or the proxy"
     return PageAnswered(f"{server.where} answered with {what}: {quoted} ({advice})")
@@ -151,7 +163,7 @@ def quote(body: bytes | str, secrets: Iterable[str] = (), limit: int = 300) -> s
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     It is put between “ and ”, which set it apart from our own words: the command line replaces
-    parameters by flags in those alone.
+    parameters by flags only in our own words.
     """
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(as_text(body)[: 64 * limit], secrets).split())[: 2 * limit]
@@ -264,9 +276,9 @@ def from_status(
     server: ServerName,
     sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer reports to the body `sent`, if that is known.
+    """Return the error of an unsuccessful answer; `sent` is the request's body, if it is known.
 
-    An error that would stop the run has a mark if the text of the request may have provoked it.
+    An error that would stop the run is marked if the text of the request may have provoked it.
     """
     error = _of_status(status, headers, body, server, sent)
     if isinstance(error, FatalModelError):
@@ -319,10 +331,17 @@ def _of_status(
     if 300 <= status < 400:
         # redirects are never followed
         target = quote(headers.get("location", "elsewhere"), secrets)
-        return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
+        return PathNotFound(f"{where} redirects to {target}; give the final address as api_base=")
     # 405 and 501: sites of files alone take no POST
     if status in (404, 405, 501) or (status == 400 and FAULTS["model"].search(both)):
-        return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
+        # 404 page not found (Traefik, Ollama)   no Route matched with those values (Kong)
+        name = re.escape(sent.get("model") or "model")
+        names_model = status == 400 or (
+            not page and re.search(rf"(?i)model|(?<!\w){name}(?!\w)", both)
+        )
+        return (ModelNotFound if names_model else PathNotFound)(
+            f"{message} (check the model's name, and that api_base= ends in /v1)"
+        )
     if status == 408:
         return TimedOut(message)
     if status == 429:

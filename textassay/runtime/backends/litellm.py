@@ -38,6 +38,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
     CapabilityError,
@@ -48,14 +49,12 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
 )
-from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
-    Json,
     Request,
     Response,
     with_images,
@@ -69,7 +68,7 @@ _CLIENT_PROVIDERS = {
     "mistral", "ollama", "ollama_chat", "openrouter", "together_ai", "vercel_ai_gateway",
     "vertex_ai", "vertex_ai_beta", "watsonx", "xai",
 }  # fmt: skip
-"""Providers that litellm asks through its own HTTP handler, in place of which it accepts ours."""
+"""Providers that litellm asks through its own HTTP handler, which ours can replace."""
 # litellm's clients are shared by all models of the process; the last open model closes them.
 _open_models: set[int] = set()
 
@@ -449,7 +448,7 @@ class LiteLLMModel(PostingModel):
         )
 
     def _transport(self) -> ClientTransport:
-        # a key that has a header of its own is sent nowhere else, nor is one beside a login
+        # a key with its own header, or beside a login, is sent in no other header
         left_out = ("authorization",) if self._authorizes else ()
         return ClientTransport(self._http, where=self.name, price=self._price, left_out=left_out)
 

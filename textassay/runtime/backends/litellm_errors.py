@@ -15,6 +15,7 @@ import orjson
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.refusals import read_refusal
+from textassay.runtime.base import Json
 from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -27,7 +28,6 @@ from textassay.runtime.errors import (
     TextassayError,
     TimedOut,
 )
-from textassay.runtime.model import Json
 
 _ASK_INSTEAD = {
     "n": "n=1",

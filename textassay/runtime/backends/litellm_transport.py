@@ -12,12 +12,11 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answer_parts import read_parts, read_usage
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.base import Json, Price
 from textassay.runtime.errors import MalformedResponse
-from textassay.runtime.messages import Price
-from textassay.runtime.model import Json
 
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
-"""Headers that describe the body as it was sent, not as it is passed on."""
+"""Headers that describe the sent body, which is passed on in another encoding."""
 
 
 class ClientTransport(httpx.AsyncBaseTransport):
@@ -61,7 +60,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 
     def _readable(self, path: str, content: bytes, body: bytes) -> bytes:
-        """Return the answer to a body as libraries read it.
+        """Return the answer to a body in the form that libraries read.
 
         Raises:
             ModelError: It is an error, of which libraries keep the outermost message only, or it
@@ -73,7 +72,9 @@ class ClientTransport(httpx.AsyncBaseTransport):
         if not is_chat and b'"error"' not in content:
             return content
         try:
-            payload = orjson.loads(content)
+            payload = (
+                http_errors.parse_json(content, self._server) if is_chat else orjson.loads(content)
+            )
         except orjson.JSONDecodeError:
             return content  # the library reports it
         if http_errors.is_error_payload(payload):
@@ -100,6 +101,9 @@ def _plain(choice: Json) -> Json:
     """
     message = choice["message"]
     text, thought = read_parts(message.get("content"))
+    # litellm makes a null "stop"
+    if not (choice.get("finish_reason") or text or thought or message.get("tool_calls")):
+        raise MalformedResponse("the answer contains no text (finish_reason None)")
     plain = {"role": "assistant", **message, "content": text, "annotations": None}
     return {
         **choice,

@@ -22,6 +22,7 @@ from textassay.runtime.backends.answer_parts import (
     read_usage,
     thought_beside,
 )
+from textassay.runtime.base import Json, Price, Usage
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     CapabilityError,
@@ -34,13 +35,11 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     FinishReason,
-    Json,
     Prompted,
     Request,
     Response,
@@ -54,7 +53,7 @@ UNUSABLE = (
     *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
-"""Errors of reading an answer that is not usable: its parts may be of any type."""
+"""Errors that reading an unusable answer may raise, since its parts may be of any type."""
 
 
 def finish_of(reason: object) -> FinishReason:
@@ -63,18 +62,20 @@ def finish_of(reason: object) -> FinishReason:
     word = str(reason).lower().partition(":")[0]
     if word in ("stop", "eos_token"):
         return "stop"
-    if word in ("length", "max_tokens", "max_output_tokens", "model_length"):
+    # Mistral; Anthropic
+    limits = ("length", "max_tokens", "max_output_tokens", "model_length")
+    if word in (*limits, "model_context_window_exceeded"):
         return "length"
-    # OpenAI; Gemini; Bedrock
+    # OpenAI; Gemini; Bedrock; Anthropic, Zhipu
     filters = (
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        *("guardrail_intervened", "content_filtered"),
+        *("guardrail_intervened", "content_filtered", "refusal", "sensitive"),
     )
     return "filtered" if word in filters else "other"
 
 
 def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
-    """Return the fields of a body, or of a call, that set the sampling, but for defaults."""
+    """Return the fields of a body, or of a call, that set the sampling, without defaults."""
     body: Json = {}
     if request.temperature is not None:
         body["temperature"] = request.temperature
@@ -207,8 +208,11 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
 
 def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
     """Return the complete choices: the number in a fragment may not be the rating."""
-    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek
-    broken_off = ("error", "abort", "insufficient_system_resource")
+    # OpenRouter and Mistral, vLLM and SGLang, DeepSeek, Zhipu, gateways
+    broken_off = (
+        *("error", "abort", "insufficient_system_resource", "network_error"),
+        *("cancelled", "canceled", "timeout"),
+    )
     kept = [choice for choice in choices if choice.get("finish_reason") not in broken_off]
     if choices and not kept:
         reason = choices[0]["finish_reason"]
@@ -217,7 +221,7 @@ def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
 
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
-    """Raise one of the `UNUSABLE` as an error of ours, with the cost of the answer."""
+    """Turn an `UNUSABLE` error into one of ours, with the cost of the answer."""
     if isinstance(error, MalformedResponse | ContentRefused | NoLogprobs):
         error.usage = usage
         raise error
@@ -239,7 +243,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, finish, request, usage)
     if called:
-        # before the text, which may begin like JSON without being JSON
+        # calls come first: the text may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
@@ -287,7 +291,7 @@ def with_logprobs(
         raise _no_logprobs(
             "the likeliest token alone, without alternatives, which tells no probabilities"
         )
-    # half the time of a copy with an update
+    # takes half the time of a copy with an update
     return Sample(
         text=answer.text,
         finish_reason=answer.finish_reason,
@@ -341,29 +345,27 @@ def read_logprobs(
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
     if chat:
         return tuple(
-            TokenLogprob(
-                token=t["token"],
-                logprob=check_logprob(t["logprob"]),
-                top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
+            _token_logprob(
+                t["token"],
+                t["logprob"],
+                [(a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()],
             )
             for t in tokens[part]
         )
     top = given.get("top_logprobs") or [None] * len(tokens)
-    return tuple(
-        TokenLogprob(
-            token=token,
-            logprob=check_logprob(logprob),
-            top=_likeliest((alternatives or {}).items()),
-        )
-        for token, logprob, alternatives in zip(
-            tokens[part], given["token_logprobs"][part], top[part], strict=True
-        )
-    )
+    three = zip(tokens[part], given["token_logprobs"][part], top[part], strict=True)
+    return tuple(_token_logprob(token, own, [*(top or {}).items()]) for token, own, top in three)
+
+
+def _token_logprob(token: str, own: Any, alternatives: list[tuple[str, Any]]) -> TokenLogprob:
+    if own is None:  # it may be among the alternatives
+        own = dict(alternatives).get(token)
+    return TokenLogprob(token=token, logprob=check_logprob(own), top=_likeliest(alternatives))
 
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
-    # a token that cannot come: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways
-    # from Protobuf put in quotes
+    # an impossible token: vLLM writes -9999, others null (SGLang) or -Infinity, which gateways from
+    # Protobuf put in quotes
     impossible = (None, -math.inf, "-inf", "-Infinity")
     checked = (
         (token, -9999.0 if value in impossible else check_logprob(value))
@@ -473,14 +475,14 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
 def echo_fields(request: ContinuationRequest, where: str, *, takes_prompts: bool = True) -> Json:
     """Return the fields that ask for an echo of prompt and continuation, and one new token.
 
-    Some servers take 0 new tokens to mean as many as there is room for.
+    Some servers read 0 new tokens as no limit.
     """
     if request.prompt is None or not takes_prompts:
         raise CapabilityError(
             f"{where} can score the likelihood of a text only after a plain prompt, not a chat"
         )
-    # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
-    # is found by the places of the tokens.
+    # Sent as one text, since the server tokenizes it as a whole; the tokens' offsets show where the
+    # continuation begins.
     full = request.prompt + request.continuation
     return {"prompt": full, "temperature": 0.0, "echo": True, "logprobs": 1, "max_tokens": 1}
 

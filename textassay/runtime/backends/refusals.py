@@ -1,4 +1,4 @@
-"""Finds out which parameter of a request a server refuses, and what it takes instead.
+"""Finds the parameter of a request that a server refuses, and the value that it takes instead.
 
 No two servers use the same words, and the words change, but names do not. So `read_refusal` looks
 for the names of the parameters that were sent (in the error's field or its message), and then for
@@ -46,7 +46,7 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
         return None
     error = read_error(body)
     text = _normalize(error.message)
-    if re.match("<!doctype|<html", text):
+    if text.startswith(("<!doctype", "<html")):
         return None  # a page of a firewall or gateway
     # OpenRouter finds no provider that takes tools
     if status == 404 and "no endpoints found" not in text:
@@ -105,7 +105,7 @@ _NEGATION = (
 
 
 def _drop(mentions: Sequence[_Mention], text: str) -> Refusal | None:
-    """Return the refusal of a parameter, whatever its value."""
+    """Return the refusal of a parameter with any value."""
     first = mentions[0]
     # a server that takes only one of the two, or neither, which its next refusal shows
     if {m.parameter.name for m in mentions[:2]} == {"temperature", "top_p"}:
@@ -164,7 +164,7 @@ def _other_api(text: str) -> Refusal | None:
 def _level(first: _Mention, text: str) -> Refusal | None:
     """Return the refusal of a level of effort, with the levels that the message offers."""
     value, offered = first.value, _offered_levels(text, first.value)
-    # without thoughts: the parameter is known, as it is for every model that thinks
+    # effort none: the model thinks, so it knows the parameter, and refuses the level
     is_value = value in (None, "none") or re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", text)
     is_level = offered or is_value
     return Refusal("effort", first.parameter.name, values=offered) if is_level else None

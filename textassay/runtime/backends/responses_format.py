@@ -22,6 +22,7 @@ from textassay.runtime.backends.openai_format import (
     schema_field,
     with_logprobs,
 )
+from textassay.runtime.base import Json, Price
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     CapabilityError,
@@ -31,8 +32,7 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Price
-from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
+from textassay.runtime.model import Capabilities, FinishReason, Request, Response
 
 PATH = "/responses"
 CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)

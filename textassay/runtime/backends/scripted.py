@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from textassay.runtime.base import Price, Usage, cost_at
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
 from textassay.runtime.calls.call import (
     PLAIN,
@@ -26,7 +27,6 @@ from textassay.runtime.calls.call import (
     Wrapper,
 )
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
-from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,

@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.openai_format import choices_as_request, out_of_tokens, read_choices
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.batches.dialect import (
     UNREADABLE,
     BatchRecord,
@@ -53,9 +54,8 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import encode, storage_errors, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES
@@ -283,7 +283,7 @@ class _Results:
     """Lines that are unknown, repeated or unreadable."""
     unreadable: int = 0
     lost: ModelError | None = None
-    """The error because of which there are no further lines."""
+    """The error that ended the lines."""
 
     def error(self, key: str, status: BatchStatus) -> ModelError:
         """Return the reason why a request has no answer."""
@@ -438,7 +438,7 @@ class Batch:
         return True
 
     async def _wait_for_capacity(self, error: RateLimited, running: frozenset[str]) -> float:
-        """Wait for room for the batch, or divide it: it may be larger than the account allows."""
+        """Wait for capacity, or divide the batch, which may be larger than the account allows."""
         # Only a batch that already ran before counts: one that was just accepted may be refused
         # like this one, and the two would wait for each other for ever.
         is_other_running = not running.isdisjoint(self._were_running)
@@ -607,7 +607,7 @@ class PollPolicy:
     a graph sends all possible requests in one turn of the loop, and its tools take no longer.
     """
     interval: float = 60.0
-    """Longest time between two looks at a batch; the first ones follow each other sooner."""
+    """Longest time between two requests for a batch's status; the first ones are sent sooner."""
     call: float = 120.0
     """Time for one small call; uploads and results get ten times as long or more."""
     outage: float = 300.0
@@ -617,11 +617,11 @@ class PollPolicy:
     address is probably wrong.
     """
     pause: float = 300.0
-    """Longest time between two attempts, whatever the provider asks for."""
+    """Longest time between two attempts, even if the provider asks for more."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
     capacity: float = 1800.0
-    """Time for which a provider may lack room for a batch while no other batch of the run is
+    """Time for which a provider may lack capacity for a batch while no other batch of the run is
     running.
     """
 

@@ -59,7 +59,7 @@ class BatchRecord:
     """The common property of its requests, such as the endpoint."""
     requests: int
     since: float
-    """When it was prepared, in seconds since the epoch."""
+    """Time of its preparation, in seconds since the epoch."""
     attempt: int = 1
     """1 for a batch of new requests, 2 for requests that a first batch did not run."""
     known: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ class BatchStatus:
     word: str
     """The provider's own word for it, such as `completed` or `expired`."""
     failure: str = ""
-    """Why the provider refused the whole batch; empty if it did not."""
+    """The provider's reason for refusing the whole batch; empty if it did not."""
     is_postponed: bool = False
     """Whether it was refused because too much is enqueued, so that it may be submitted later."""
     places: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class BatchResult:
     payload: Any = None
     """The answer in the provider's format, or `None`."""
     error: ModelError | None = None
-    """Why there is no answer."""
+    """The reason why there is no answer."""
     unrun: bool = False
     """Whether the request was never run, and so not billed: the batch expired or was canceled."""
 
@@ -171,7 +171,7 @@ class Dialect(ABC):
 
     @abstractmethod
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return how far a batch is."""
+        """Return the state of a batch."""
 
     @abstractmethod
     def results(
@@ -195,12 +195,12 @@ class Dialect(ABC):
 class FileUnread(ModelError):
     """The provider has not read the uploaded file yet, so no batch of it was started."""
 
-    # No request is to blame for it, and the uploaded file waits for a resume.
+    # No request caused it, and the uploaded file is used when the run is resumed.
     stops_run = True
 
 
 class Undecided(ModelError):
-    """Whether a batch of the provider is ours shows only once it has ended."""
+    """It is unknown until a batch of the provider ends whether it is ours."""
 
 
 class ResultsGone(ModelError):

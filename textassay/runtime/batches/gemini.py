@@ -1,7 +1,7 @@
 """Gemini's batches: requests and answers inline, at most 20 MB.
 
-Each answer should have our key in its metadata; if it has not, its place among the answers is the
-place of its request.
+Each answer should have our key in its metadata; without it, an answer belongs to the request at the
+same position.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from textassay.runtime.backends.openai_format import (
     put_images,
     raise_unusable,
 )
+from textassay.runtime.base import Effort, Usage
 from textassay.runtime.batches.dialect import (
     PAGE,
     BatchRecord,
@@ -39,7 +40,6 @@ from textassay.runtime.batches.dialect import (
 from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Effort, Usage
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
@@ -144,7 +144,7 @@ class GeminiDialect(Dialect):
             token = f"&pageToken={page['nextPageToken']}"
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return how far a batch is; an ended one comes with its answers."""
+        """Return the state of a batch; an ended one comes with its answers."""
         answer = await self._http.get(f"/{batch_id}")
         if not isinstance(answer, Mapping):
             raise MalformedResponse(f"{batch_id} has no status")

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from textassay.runtime.base import NO_USAGE, Json, Usage
 from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, layers
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
@@ -41,13 +42,11 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
 )
-from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
     AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
-    Json,
     Model,
     Prompted,
     Request,
@@ -55,7 +54,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.parameters import LOGPROBS, OPTIONAL, SUSPECTS
 from textassay.runtime.questions import DecisionRequest
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 
 _log = logging.getLogger(__name__)
@@ -139,7 +138,7 @@ class Adaptation:
         self.unsaved = unsaved
 
     def adapt(self, call: Call, least: int = 0) -> Call:
-        """Return a wanted call as it is sent, with at least `least` tokens for a thought."""
+        """Return the adapted form of a wanted call, with at least `least` tokens for a thought."""
         if self._in_batches and not self.learned.thinks:
             least = max(least, ALLOWANCES[0])
             call = Call(call.request, call.posting._replace(is_probe=True))
@@ -298,7 +297,7 @@ class AdaptingModel(Wrapper, Memory):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The wrapped model's, less those that it has refused."""
+        """The wrapped model's capabilities, without the refused ones."""
         own, learned = self.wrapped.capabilities, self.adaptation.learned
         update: dict[str, Any] = {}
         if learned.thinks or self.adaptation.answers_at_once:
@@ -312,7 +311,7 @@ class AdaptingModel(Wrapper, Memory):
 
     @property
     def settings_facts(self) -> Mapping[str, object]:
-        """What the settings add to every request."""
+        """The parameters that the settings add to every request."""
         return self.adaptation.sampling.facts
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
@@ -393,7 +392,7 @@ class _Attempts:
         self._call = self._adaptation.sampling.put_into(call)
 
     def next(self) -> Call:
-        """Return the request as it is sent next."""
+        """Return the request to send next."""
         self._known = self._adaptation.learned
         return self._adaptation.adapt(self._call, self._least_allowance)
 

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, Token
 
+from textassay.runtime.base import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
@@ -27,7 +28,6 @@ from textassay.runtime.errors import (
     TimedOut,
 )
 from textassay.runtime.images import IMAGE_TOKENS
-from textassay.runtime.messages import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,
@@ -433,7 +433,7 @@ class BudgetedModel(Wrapper):
             return answer
 
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
-        """Return the lowest cost that an answer can have, whatever the server reports."""
+        """Return the lowest possible cost of an answer, for any reported usage."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
         # a reported prompt may be shorter than estimated: tokenizers differ, but by less than half

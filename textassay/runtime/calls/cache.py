@@ -6,14 +6,13 @@ This module knows requests, responses and an `AnswerStore`, but no files. Errors
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
+from textassay.runtime.base import CACHED
 from textassay.runtime.calls.call import Call, Send, Wrapper, decision_group
 from textassay.runtime.errors import StorageError
-from textassay.runtime.messages import CACHED
 from textassay.runtime.model import (
     AnyResponse,
     ChoicesResponse,
@@ -29,9 +28,7 @@ from textassay.runtime.questions import (
     Question,
     QuestionAnswer,
 )
-from textassay.runtime.storage import cache_folder
-from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.cache_folder import Verification
+from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 
 _ANSWERS: dict[str, type[AnyResponse]] = {
@@ -163,12 +160,7 @@ def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
     )
 
 
-def verify(folder: str | Path) -> Verification:
-    """Read and decode every entry of a cache folder, and report the damaged ones."""
-    return cache_folder.verify(folder, _check_entry)
-
-
-def _check_entry(value: bytes) -> None:
+def check_entry(value: bytes) -> None:
     """Raise `ValueError` if a value is neither an answer nor the traits of a model."""
     fields = decode(value)
     if not isinstance(fields, dict) or fields.get("kind") != "learned":

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, cast
 
+from textassay.runtime.base import Message
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
-from textassay.runtime.messages import Message
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,

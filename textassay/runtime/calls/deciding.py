@@ -202,7 +202,7 @@ class LogprobsOrSamples:
 
 
 class _Found:
-    """What the first requests of a connection have shown about its model."""
+    """Results of a connection's first requests about its model."""
 
     def __init__(self, model: Model) -> None:
         self.reading = LogprobsOrSamples(model, "choices")
@@ -213,7 +213,7 @@ class _Found:
 
 
 class _Package(Call):
-    """Typed questions in a request that is sent as it is, also by a `DecidingModel` inside."""
+    """Typed questions in a request that is sent unchanged, also by a `DecidingModel` inside."""
 
     __slots__ = ()
 

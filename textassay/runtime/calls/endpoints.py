@@ -16,6 +16,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     ModelError,
     NothingListening,
+    PageAnswered,
     RateLimited,
     ServerFailed,
     TimedOut,
@@ -52,7 +53,7 @@ class EndpointState:
 
     @property
     def paused_for(self) -> float:
-        """Seconds for which it has asked to be sent nothing."""
+        """Seconds for which it has asked to wait."""
         return self.limiter.state.paused_for
 
     @property
@@ -124,7 +125,12 @@ class EndpointsModel(Wrapper):
                 answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
                 has_failed = isinstance(
-                    error, (ServerFailed, ConnectionFailed, NothingListening, FatalModelError)
+                    error,
+                    ServerFailed
+                    | ConnectionFailed
+                    | NothingListening
+                    | PageAnswered
+                    | FatalModelError,
                 )
                 # after a rate limit it need not rest, as its own limiter slows down
                 if has_failed or isinstance(error, TimedOut):

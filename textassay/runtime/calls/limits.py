@@ -240,8 +240,8 @@ class Window:
     def fits_at(self, now: float, tokens: int, limit: float) -> float:
         """Return when to ask again whether `tokens` fit; `-math.inf` if they fit now.
 
-        An amount above the limit fits if there are no other tokens: it could never go otherwise,
-        and the server may refuse it.
+        An amount above the limit fits if there are no other tokens: otherwise it could never be
+        sent, and the server may refuse it.
         """
         self.forget(now)
         if not self.tokens or self.tokens + tokens <= limit:

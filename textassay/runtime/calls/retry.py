@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     AnswerUnfinished,
@@ -35,7 +36,6 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,
@@ -55,89 +55,21 @@ class DeadlineModel(Wrapper):
 
     def __init__(self, wrapped: Model, *, timeout: float, thinking_timeout: float) -> None:
         super().__init__(wrapped)
-        self._plain, self._thinking = _Deadlines(timeout), _Deadlines(thinking_timeout)
+        self._plain, self._thinking = timeout, thinking_timeout
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, or cancel the attempt."""
-        deadlines = self._thinking if call.posting.allowance else self._plain
-        attempt = deadlines.begin()
+        seconds = self._thinking if call.posting.allowance else self._plain
         try:
-            answer = await ask(call)
-        except BaseException as error:
-            # a `TimeoutError` from further in (a socket, a nested scope) is not about this limit
-            if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
+            async with asyncio.timeout(seconds) as attempt:
+                return await ask(call)
+        except TimeoutError as error:
+            # one from further in (a socket, a nested scope) is not about this limit
+            if attempt.expired():
                 raise TimedOut(
-                    f"no answer from {self.name} within {deadlines.seconds:g} s (timeout=SECONDS)"
+                    f"no answer from {self.name} within {seconds:g} s (timeout=SECONDS)"
                 ) from error
             raise
-        else:
-            if attempt.expired:
-                attempt.absorb()
-            return answer
-        finally:
-            deadlines.end(attempt)
-
-
-class _Attempt:
-    """A task that is canceled if it has not ended by its deadline."""
-
-    __slots__ = ("_cancelling", "_task", "deadline", "expired")
-
-    def __init__(self, task: asyncio.Task[object], deadline: float) -> None:
-        self.deadline, self.expired = deadline, False
-        self._task, self._cancelling = task, task.cancelling()
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self.expired = True
-        self._task.cancel()
-
-    def absorb(self) -> bool:
-        """Undo the cancellation by `expire`; return whether it was the only one."""
-        return self._task.uncancel() <= self._cancelling
-
-
-class _Deadlines:
-    """The attempts in progress in one event loop, with one timer for all of them.
-
-    Does the same as `asyncio.timeout` without a timer for each attempt: all have the same time, so
-    they expire in the order in which they began.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._attempts: dict[_Attempt, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def begin(self) -> _Attempt:
-        """Start the time of the current task."""
-        task = cast("asyncio.Task[object]", asyncio.current_task())
-        loop = task.get_loop()
-        if loop is not self._loop:  # attempts of an earlier loop have ended with it
-            self._loop, self._timer = loop, None
-            self._attempts.clear()
-        attempt = _Attempt(task, loop.time() + self.seconds)
-        self._attempts[attempt] = None
-        if self._timer is None:
-            self._timer = loop.call_at(attempt.deadline, self._expire)
-        return attempt
-
-    def end(self, attempt: _Attempt) -> None:
-        """Forget an attempt."""
-        # the timer stays: when it fires, it is set for the oldest attempt
-        self._attempts.pop(attempt, None)
-
-    def _expire(self) -> None:
-        self._timer, loop = None, asyncio.get_running_loop()
-        now = loop.time()
-        for attempt in self._attempts:
-            if attempt.expired:
-                continue  # canceled, and about to end
-            if attempt.deadline > now:
-                self._timer = loop.call_at(attempt.deadline, self._expire)
-                return
-            attempt.expire()
 
 
 MIN_WAIT = 0.5
@@ -253,7 +185,8 @@ class RetryingModel(Wrapper):
 
         The last `limited` attempts came to a rate limit whose server names no time.
         """
-        # 0 is no time either: some limits are said in whole seconds, or end when a minute does
+        # 0 counts as no time: some servers round to whole seconds, or their limits end with the
+        # minute
         if error.retry_after:
             # spread, as all callers were given the same Retry-After
             return error.retry_after + self._rng.uniform(0, 0.1 * error.retry_after + 0.05)
@@ -320,7 +253,7 @@ class Health:
 
 
 class HealthModel(Wrapper):
-    """Decides what a failed call means for the run.
+    """Decides whether a failed call stops the run.
 
     - After a refusal that would stop the run (a 403, an unknown model) it sends a harmless request:
       if that is answered, the text caused the refusal, which becomes `RequestRefused`.
@@ -355,7 +288,7 @@ class HealthModel(Wrapper):
                     raise
                 if self.health.finds_no_model(error):
                     raise ModelNotFound(str(error)) from error
-                if isinstance(error, FatalModelError):
+                if isinstance(error, FatalModelError) and not isinstance(error, _OUTAGE):
                     raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since

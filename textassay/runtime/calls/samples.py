@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any, cast
 
+from textassay.runtime.base import NO_USAGE
 from textassay.runtime.calls.call import Call, Wrapper
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, Capabilities, Request, Response
 
 MAX_SAMPLES_PER_DRAW = 1000

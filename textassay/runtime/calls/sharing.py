@@ -16,15 +16,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
+from textassay.runtime.base import CACHED
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.calls.cache import look_up
 from textassay.runtime.calls.call import Call, Send, Wrapper
-from textassay.runtime.messages import CACHED
+from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import AnyResponse, Model, Prompted
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answer_store import AnswerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,11 +46,10 @@ E = TypeVar("E", bound=BaseException)
 
 def _without_cost(error: E) -> E:
     """Return an error for a caller that does not pay for the failed request."""
-    if getattr(error, "usage", None) is None:
+    if not isinstance(error, TextassayError) or error.usage is None:
         return error
-    # not `copy.copy`, which calls the constructor with arguments that it may not take
-    copied = type(error).__new__(type(error), *error.args)
-    vars(copied).update(vars(error), usage=None)
+    copied = copy(error)
+    copied.usage = None
     copied.__cause__, copied.__context__ = error.__cause__, error.__context__
     copied.__suppress_context__ = error.__suppress_context__  # last: setting a cause sets it
     return copied
@@ -74,7 +75,7 @@ class SharedCalls(Generic[R]):
         """Return the result of the call under `key`, and whether this caller made the call.
 
         Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
-        `anew` makes the call after one that was canceled, whose result may have been kept.
+        `anew` replaces `call` after a canceled call, whose result may have been stored.
         """
         make = call
         while (joined := self._calls.get(key)) is not None:

@@ -19,17 +19,10 @@ from functools import cached_property
 from typing import Any, Final, Literal, cast
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.base import Effort, Json, Message
 from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Posting
 from textassay.runtime.errors import CapabilityError, Refusal
-from textassay.runtime.messages import Effort, Message
-from textassay.runtime.model import (
-    AnyRequest,
-    ChatMessage,
-    ChoicesRequest,
-    Json,
-    Model,
-    Request,
-)
+from textassay.runtime.model import AnyRequest, ChatMessage, ChoicesRequest, Model, Request
 from textassay.runtime.parameters import (
     BY_NAME,
     EFFORTS,
@@ -121,10 +114,10 @@ class ModelTraits(Message, defer_build=True):
     budget_fields: tuple[str, ...] = ("thinking_token_budget", "thinking_budget_tokens")
     """Fields of a body that carry a number of tokens for a thought."""
     mark: Literal["none", "block", "key"] = "none"
-    """How its server is shown which beginning of a prompt to keep."""
+    """How requests mark the beginning of a prompt that its server should cache."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     allowance: int = 0
-    """Least tokens that its thoughts have needed; an element of `ALLOWANCES`."""
+    """Smallest element of `ALLOWANCES` that its thoughts have fit into so far."""
     unsent: tuple[str, ...] = ()
     """Parameters that it refuses."""
     most: dict[str, int] = {}
@@ -174,9 +167,9 @@ def guess_traits(model: Model) -> ModelTraits:
 
 
 class Memory:
-    """A model's settings and learned limits for requests that are adapted elsewhere.
+    """Settings and learned limits of a model whose requests are adapted elsewhere.
 
-    This one, of a model that is connected to nothing, has no settings and stores nothing.
+    This class, for models without a connection, has no settings and stores nothing.
     """
 
     def __init__(self) -> None:
@@ -212,7 +205,7 @@ def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
         CapabilityError: The model refuses a parameter that the user set or the method needs.
     """
     request, posting = call.request, call.posting
-    # a tuple of classes, as a union is built anew for each call
+    # a tuple of classes, since a union would be built for each call
     if not isinstance(request, (Request, ChoicesRequest)):
         return call
     has_effort = request.effort is not None or request.thinking_tokens is not None
@@ -344,7 +337,7 @@ def _keep_within(
 
 
 def limit_number(traits: ModelTraits, count: str, value: int) -> int:
-    """Return the number nearest to a wished one that the model takes."""
+    """Return the number nearest to the requested one that the model takes."""
     fits = min(traits.most.get(count, value), value)
     return max(traits.least.get(count, fits), fits)
 
@@ -426,7 +419,7 @@ def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[st
 
 
 def _sent_name(name: str, posting: Posting) -> str:
-    """Return the field that carries a thought's parameter, which an API may call otherwise."""
+    """Return the field that carries a parameter of thinking, whose name depends on the API."""
     is_other = name in THINKING_FIELDS and name not in posting.thinking_fields
     return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
 
@@ -485,5 +478,5 @@ def carries(call: Call, name: str) -> bool:
 
 
 def reads_logprobs(request: AnyRequest) -> bool:
-    """Return whether the answer to a request rests on log-probabilities."""
+    """Return whether the answer to a request depends on log-probabilities."""
     return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None

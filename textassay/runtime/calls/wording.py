@@ -14,14 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from textassay.runtime.base import Json
 from textassay.runtime.calls.call import PLAIN, Posting
-from textassay.runtime.model import (
-    ChatMessage,
-    ChoicesResponse,
-    Json,
-    Sample,
-    thought_note,
-)
+from textassay.runtime.model import ChatMessage, ChoicesResponse, Sample, thought_note
 from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid_answer
 
 MIN_MASS = 0.1
@@ -245,7 +240,7 @@ def _labels(question: Question) -> tuple[str, ...]:
 
 
 def _unused_number(texts: Iterable[str]) -> str:
-    """Return a number for delimiters that no text can contain, as it is a digest of all texts."""
+    """Return a number for delimiters that no text can contain: a digest of all texts."""
     known = tuple(texts)
     joined = "\x1f".join(f"{len(text)}:{text}" for text in known)
     number = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]

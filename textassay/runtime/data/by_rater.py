@@ -104,7 +104,7 @@ class ByRater(RowSource):
             of_text = ratings.setdefault(id_, {})
             if not rater.strip():
                 if any(value is not None for value in rated.values()):
-                    raise self.error(number, f"field {self._rater!r}: says no rater of the ratings")
+                    raise self.error(number, f"field {self._rater!r}: is empty; name the rater")
                 continue
             raters.setdefault(rater)
             for aspect, value in rated.items():
@@ -139,7 +139,7 @@ class ByRater(RowSource):
             raise self.error(number, f"is {short_repr(row)}, not an object with fields")
         id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))
         if id_ in (None, ""):
-            raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
+            raise self.error(number, f"field {self._id!r}: is empty; give the id of the rated text")
         return str(id_), "" if rater is None else str(rater)
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -56,8 +56,8 @@ def to_json_value(value: Any, *, top: bool = False) -> Any:
 
 def _refuse(value: Any) -> Any:
     raise ValueError(
-        f"contains {type(value).__name__}, which JSON cannot hold; convert it or leave the field "
-        "out"
+        f"contains {type(value).__name__}, which JSON does not support; convert it or leave the"
+        " field out"
     )
 
 

@@ -77,7 +77,7 @@ class _ColumnLayout:
     raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Aspect, and the key of each rater's rating; `""` for a rater without one."""
     further: tuple[tuple[str, str], ...] = ()
-    """Key of the row and the field of which it is a further part, beside the key in `whole`."""
+    """Key of the row, and the field to which it adds a part beside the key in `whole`."""
     unseen: tuple[str, ...] = ()
     """Keys in `meta` that judges do not see, and that the field map does not map there."""
     rivals: tuple[tuple[str, str], ...] = ()

@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.base import Message
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import (
     CONVERSATION_CHARS,
@@ -49,7 +50,7 @@ from textassay.runtime.data.separated import RowSource
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
-from textassay.runtime.messages import Example, Message
+from textassay.runtime.messages import Example
 from textassay.runtime.rubric import circle_of
 
 OPTIONAL = ("source", "context", "references", "system", "group")
@@ -136,8 +137,7 @@ class DataInfo(Message):
         if self.circular:
             sentences.append(
                 f"in {self.circular:,} of {self.count:,} rubrics, criteria depend on each other in"
-                f" a circle ({', '.join(self.circle)}): each counts as met only with those that it"
-                " names"
+                f" a circle ({', '.join(self.circle)}): each counts only if all of them are met"
             )
         return tuple(sentences)
 
@@ -240,7 +240,7 @@ class Examples:
         return self._labels
 
     def check(self) -> DataInfo:
-        """Read everything once and return the facts; later calls return the same object.
+        """Read all rows once and return the facts; later calls return the same object.
 
         Raises:
             DataError: A row is unusable, two have the same id, or there are no rows; names file,
@@ -423,8 +423,8 @@ class Examples:
         unseen = [name for name in self._reader.unseen if not is_inside(name)]
         if self._strict_columns and unseen:
             raise DataError(
-                f"{self.name}: no judge sees {', '.join(unseen)} (strict_columns=True); say what"
-                f' each is, such as fields={{"{unseen[0]}": "context"}}, or keep it in meta:'
+                f"{self.name}: no judge sees {', '.join(unseen)} (strict_columns=True); map each"
+                f' column, such as fields={{"{unseen[0]}": "context"}}, or keep it in meta:'
                 f' fields={{"{unseen[0]}": "meta"}}'
             )
         if pair := _first_repeat(ids):
@@ -445,7 +445,7 @@ class Examples:
         one, two = (example for index, example in numbered if index in (first, second))
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
         if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
-            hint = '; if each is of one rater, name their column: fields={"COLUMN": "rater"}'
+            hint = '; if each row is from one rater, map their column: fields={"COLUMN": "rater"}'
             return DataError(
                 f"{where}, field 'id': both are {short_repr(two[2].id)}; ids must be unique"
                 f"{hint if one[2].output == two[2].output else ''}"

@@ -230,9 +230,9 @@ class JsonList(TableFile):
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the items of the list."""
-        text = b"".join(line for _, line in self._lines())
+        lines = [self._decoded(number, line) for number, line in self._lines()]
         try:
-            items = orjson.loads(text)
+            items = orjson.loads("".join(lines))
         except orjson.JSONDecodeError as error:
             # the first object is whole if something follows it
             is_lines = "after document" in error.msg

@@ -99,7 +99,7 @@ BY_PLACE = {
     "system": "version model model_name model_id system_name system_id generator",
     "group": "group_id source_id doc_id document_id",
 }
-"""Names of which the first is used; the others are kept in `meta`."""
+"""Names by field; the first name among the columns is used, and others are kept in `meta`."""
 JOINED = frozenset({"context", "images"})
 """Fields that use all of their columns."""
 MATERIAL = frozenset({

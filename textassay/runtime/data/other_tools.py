@@ -210,7 +210,7 @@ def _from_sample(row: ExportRow) -> ExportRow:
     if _is_failed(row):
         raise FieldError(
             "output",
-            "is of a sample that failed; `textassay import inspect` leaves such samples out",
+            "is from a failed sample; `textassay import inspect` leaves such samples out",
         )
     attachments = row.get("attachments")
     # Inspect logs these besides the conversation and its scores; they can be megabytes
@@ -224,7 +224,8 @@ def _from_sample(row: ExportRow) -> ExportRow:
     found |= {
         "id": str(_sample_id(row)),
         "group": found.get("group", str(row["id"])),
-        "output": answer or output,  # the last thing it did was a call
+        # the last thing it did may be a call
+        "output": output if message.get("tool_calls") and not answer else answer,
         "system": output.get("model"),
         **_about_sample(found),
     }
@@ -518,7 +519,7 @@ def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
         repeated = {name: value for name, value in variables.items() if name != "sessionId"}
         known = json.dumps(repeated or sorted(prompts_of[test]), sort_keys=True)
         metadata = {**(one.get("metadata") or {}), **(response.get("metadata") or {})}
-        # promptfoo adds some of its own, which is mostly empty
+        # promptfoo adds metadata of its own, which are mostly empty
         about = {**{name: value for name, value in metadata.items() if value}, **variables}
         # promptfoo sums up metrics with one name
         scored = [(_assertion(part.get("assertion") or {}), part.get("score")) for part in parts]
@@ -787,7 +788,7 @@ def _unzip(path: Path) -> dict[str, Any]:
         if max(sizes, default=0) > MAX_SAMPLE:
             raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
         if sum(sizes) > max(_UNPACKED, 100 * path.stat().st_size):
-            raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
+            raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, too many for a log")
         log: dict[str, Any] = json.loads(archive.read(head))
     names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     log["samples"] = _samples(path, dict.fromkeys(names))

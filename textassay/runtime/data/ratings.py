@@ -63,8 +63,8 @@ class LabelReader:
         self.declared = dict(declared or {})
         self._words = {word.casefold() for scale in self.declared.values() for word in scale.names}
         self._sets = {name for name, scale in self.declared.items() if scale.multiple}
-        # words for the labels of a name, and names with numbers that are labels' positions, or are
-        # not
+        # words for the labels of a name; names whose numbers are positions of labels; names with
+        # other numbers
         self._words_of: dict[tuple[str, str], tuple[str, ...]] = {}
         self._positions: set[tuple[str, str]] = set()
         self._rated: dict[str, set[str]] = {}
@@ -262,7 +262,7 @@ class LabelReader:
         words.setdefault(plain, word.strip())
         if len(words) > 200:  # so many different words are texts
             raise FieldError(
-                f"{field}.{name}", f"has {len(words)} different words, which are no categories"
+                f"{field}.{name}", f"has {len(words)} different words, too many for categories"
             )
         return float(list(words).index(plain))
 

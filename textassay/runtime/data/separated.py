@@ -30,14 +30,14 @@ Numbered = tuple[int, Any]
 
 
 class RowSource(ABC):
-    """Rows that can be gone through more than once."""
+    """Rows that can be iterated more than once."""
 
     name: str
-    """What errors call it."""
+    """Name of the rows in errors."""
     unit: Literal["line", "row"] = "row"
-    """What rows are counted in."""
+    """Unit in which errors count rows, such as `line`."""
     is_plain = False
-    """Whether every value is known to be what JSON can hold."""
+    """Whether every value is known to be a JSON value."""
     decimal: Decimal | None = None
     """Decimal mark of the numbers that cells hold as text.
 
@@ -50,26 +50,26 @@ class RowSource(ABC):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What readers should know of how the rows were read; complete once they are."""
+        """Notes on how the rows were read; complete after the last row."""
         return ()
 
     def state(self) -> object:
-        """Return something that changes when the rows may have; nothing for rows in memory."""
+        """Return a value that changes if the rows may have changed; the same for rows in memory."""
         return None
 
     def error(self, number: int, problem: object) -> DataError:
-        """Return what is wrong with a row, which may be one of its fields."""
+        """Return the error about a row, or about one of its fields."""
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
     def unnamed(self, number: int, column: int) -> DataError:
-        """Return what is wrong with a row that has a cell beside the columns with names."""
-        problem = f"the cell in column {column} is in no column that has a name"
+        """Return the error about a row that has a cell in a column without a name."""
+        problem = f"has a cell in column {column}, which has no name"
         return self.error(number, f"{problem}; name the column, or empty it")
 
 
 def _number_duplicates(names: Iterable[str], notes: dict[str, None]) -> Iterator[str]:
-    """Yield the names of columns, the second `score` as `score (2)`, which `notes` says."""
+    """Yield the names of columns, the second `score` as `score (2)`, and add a note on it."""
     count = Counter[str]()
     for name in names:
         count[name] += bool(name)
@@ -90,8 +90,7 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
 
 
 MAX_LINE = 64 * 2**20
-"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
-attack."""
+"""Maximum bytes of a line, unpacked; a longer line is a mistake or an attack."""
 
 
 class _Utf16Lines:
@@ -129,7 +128,7 @@ class TableFile(RowSource):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """How the file was read, where it is not as usual."""
+        """Notes on unusual properties of the file."""
         return tuple(f"{self.name}: {note}" for note in self._notes)
 
     def state(self) -> object:
@@ -185,14 +184,14 @@ class TableFile(RowSource):
 _SEPARATORS = ",;\t|"
 _QUOTED = lazy_pattern(rf'(?:(?<=[{_SEPARATORS}])|^)"(?:[^"]|"")*(?P<end>"?)')
 _SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
-"""The first line of files for Excel, which names what separates the cells."""
+"""The first line of files for Excel, which names the separator of cells."""
 _OTHER_ENCODING = lazy_pattern(
     r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„№]+[^\W\d_]|[À-ÖØ-öø-ÿ]{4}|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]"
     r"|[a-z][Ͱ-ӿ]|[Ͱ-ӿ][a-z]|[ά-ώ][Ά-Ω]|[а-ё][Ѐ-Я]|·[Ͱ-ӿ]|‚.‚|[a-z][ŠŒŽŸ]|\b[ьъЬЪ]"
     r"|[a-z][ぁ-힣]+[a-z]|[\x80-\x9f\ue000-\uf8ff�]"
 )
-"""What no text has if it is read in its own encoding: signs, accented capitals, runs of accented
-letters and letters of two scripts within a word. Read in another one it is full of them."""
+"""Signs of a wrong encoding: symbols, accented capitals, runs of accented letters and letters of
+two scripts within a word."""
 _LETTERS = (
     ("cp1252", "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "àáâãçéêíóôõú", "àèéìîòù", "àçèéíïòóúü",
      "æøåéô", "åäöé"),
@@ -209,7 +208,7 @@ _LETTERS = (
 """Encodings that spreadsheets write, each with the letters beyond ASCII of its languages; Icelandic
 comes last, since Turkish looks like it."""
 _WORD = lazy_pattern(r"(?:(?<!\d)[ªº¹²³¼½¾](?=[a-z])|[^\W\d_ªº¹²³¼½¾µ])+")
-"""Words; the signs of 2º, 5 µm², ½ and a footnote¹ are no letters."""
+"""Words; the signs in 2º, 5 µm², ½ and a footnote¹ are not letters."""
 
 
 def _guess_encoding(head: bytes) -> str:
@@ -222,7 +221,7 @@ def _guess_encoding(head: bytes) -> str:
         every = _WORD.findall(text)
         words = [word.lower() for word in every if not word.isascii()]
         letters = "".join(words)
-        # of the letters in such a word of a Latin script a third is plain at least
+        # in such a word of a Latin script at least a third of the letters are plain
         long = "".join(word for word in words if len(word) > 1)
         is_plain = alphabets[0] > "Ͱ" or 3 * sum(map(str.isascii, long)) >= len(long)
         fits = _belongs(letters, alphabets)
@@ -251,7 +250,7 @@ class Csv(TableFile):
 
     Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
     where the comma is the decimal mark, so that there numbers may have one. A file that is not
-    UTF-8 is read in the encoding in which its letters are those of one language.
+    UTF-8 is read in the encoding in which its letters belong to one language.
     """
 
     is_plain = True
@@ -324,10 +323,10 @@ class Csv(TableFile):
 
     @cached_property
     def _quoting(self) -> Literal[0, 3]:
-        """Whether quotation marks enclose cells, or are text, as in most files with tabs.
+        """Whether quotation marks enclose cells.
 
-        They are text if every line has as many cells as the header, which has none, and a cell
-        begins with one that is not the other one's.
+        In files with tabs they are text if the header has none, every line has as many cells as the
+        header, and a cell begins with one but is not enclosed.
         """
         if self._delimiter != "\t":
             return csv.QUOTE_MINIMAL
@@ -402,9 +401,7 @@ class Csv(TableFile):
                 # A row is named by its first line; cells may hold line breaks.
                 start = reader.line_num + 1
         except csv.Error as error:
-            how = (
-                "double the quotation marks within a text, and write no blank beside the outer ones"
-            )
+            how = "double the quotation marks within a text, and put no space beside the outer ones"
             raise self.error(start, f"broken CSV: {error}; {how}") from error
 
 
@@ -418,7 +415,8 @@ class _BrokenRows:
     def __init__(self, width: int) -> None:
         self._width = width
         self._joined = 0
-        """Cells of the short rows above, joined where they may have been cut; 0 for none."""
+        """Number of cells of the short rows above, counting parts of a cut cell as one; 0 without
+        such rows."""
         self._end = ""
         """The last cell above."""
         self._begin_with_ids = True
@@ -426,11 +424,12 @@ class _BrokenRows:
         self._texts: set[int] = set()
         """Columns in which one of the first whole rows has such a text."""
         self._looked_at = 0
-        """Whole rows whose columns are in `_texts`; a hundred suffice, and all would take time."""
+        """Number of whole rows whose columns are in `_texts`; a hundred suffice, and all would take
+        time."""
 
     def add(self, cells: Sequence[str]) -> bool:
         """Return whether a row seems to continue the row above, or the short ones above it."""
-        # ids have no blank, so that a row which begins with one continues no text
+        # ids have no space, so a row that begins with an id does not continue a text
         has_words = " " in cells[0].strip()
         goes_on = has_words and not _is_numeral(self._end)
         is_piece = self._joined and goes_on
@@ -456,7 +455,7 @@ class _BrokenRows:
 
 
 def _without_markdown(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, of a table in Markdown without blanks around bars and the rule below names."""
+    """Yield lines; in a Markdown table without spaces around bars and the rule below names."""
     is_below_header = is_markdown = False
     for line in lines:
         if not is_below_header and "|" in line:

@@ -1,4 +1,4 @@
-"""The protocol of answer stores, and stores in a cache folder.
+"""Stores of answers in a cache folder, see `AnswerStore`.
 
 An answer goes into a log first, which costs some microseconds and survives the death of the process
 (`answer_log.py`), and from there, with others, into the database (`answer_database.py`). Stores
@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from textassay.runtime.concurrency import AsyncResource, GroupRead, in_thread
 from textassay.runtime.errors import StorageError
@@ -27,43 +26,6 @@ _LOG_BYTES = 2_000_000
 _COMMIT_SECONDS = 0.05
 """Time for which answers are collected before they are committed together: no caller waits for it,
 and a commit costs about as much as several answers."""
-
-
-class AnswerStore(Protocol):
-    """Keeps bytes under keys, without loss or eviction."""
-
-    @property
-    def place(self) -> Path:
-        """The folder."""
-        ...
-
-    def fetch(self, key: str) -> Awaitable[bytes | None]:
-        """Return the value of `key`, or `None`; sees values whose `put` is not done yet.
-
-        Raises:
-            StorageError: The store cannot be read.
-        """
-        ...
-
-    def fetch_group(self, group: str) -> Awaitable[list[bytes]]:
-        """Return the values of all keys `GROUP/...`, in order of their keys, as `fetch` does."""
-        ...
-
-    async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return when it survives the death of this process.
-
-        The value is taken before the first suspension, and a canceled `put` still waits until it
-        is kept: `CancelledError` means that it is. Another store at the same place may see it a
-        moment later.
-
-        Raises:
-            StorageError: The store cannot be written.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Release files and threads; safe to call twice."""
-        ...
 
 
 class _AnswerWriter:

@@ -165,7 +165,7 @@ def _refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"the cache folder {folder} is a file")
     is_new = not folder.is_dir() or all(is_unfinished(e.name) for e in folder.iterdir())
-    # in this order: another process may make it one meanwhile
+    # in this order, since another process may create the marker meanwhile
     if not is_new and not is_cache_folder(folder):
         raise ConfigurationError(
             f"{folder} contains other files and is not a cache folder; choose a new or empty folder"

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from textassay.runtime.base import Outcome, Usage, UsageTotal
 from textassay.runtime.data.cells import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Example, Outcome, Score, Usage, UsageTotal
+from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.files import (
     decode,
     encode,
@@ -94,6 +95,22 @@ def kept_rows(folder: Path) -> Path | None:
 def read_manifest(folder: str | Path) -> dict[str, Any]:
     """Return the manifest of a run."""
     return _read_json(Path(folder), MANIFEST)
+
+
+def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the aspects of a run on which a low score is good, by its manifest."""
+    return frozenset(name for name, rises in higher_is_better(manifest).items() if not rises)
+
+
+def higher_is_better(manifest: Mapping[str, Any]) -> dict[str, bool]:
+    """Return by aspect whether a high score of a run is good, by its manifest."""
+    described = manifest.get("method")
+    aspects = described.get("aspects") if isinstance(described, Mapping) else None
+    return {
+        str(one.get("name")): bool(one.get("higher_is_better", True))
+        for one in aspects or ()
+        if isinstance(one, Mapping)
+    }
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
@@ -206,7 +223,7 @@ class RunSummary:
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
         self._last: dict[bytes, int | _Unscored] = {}
-        """By pair: the index of its value in `_values`, or why there is no value."""
+        """By pair: the index of its value in `_values`, or the reason why it has no value."""
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._unscored: Counter[_Unscored] = Counter()
         self._scored: Counter[str] = Counter()

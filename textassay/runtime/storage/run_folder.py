@@ -22,10 +22,11 @@ from typing import Any
 
 import filelock
 
+from textassay.runtime.base import Usage
 from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
-from textassay.runtime.messages import Score, Usage
+from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import is_unfinished, storage_errors, write_json, write_text
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_files import (

@@ -1,10 +1,10 @@
 """Evaluates texts with llama.cpp: exactly on one sequence, or on several at once.
 
-Exact mode keeps the longest common prefix of the request before. A score is the same bits whatever
-ran before, because everything that could change it is excluded: flash attention (its result depends
-on how a sequence was cut), a batch of few rows (see `plan_batches`), other requests in the batch,
-and weights repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are
-forgotten when their request ends.
+Exact mode keeps the longest common prefix of the request before. A score has the same bits after
+any other requests, because everything that could change it is excluded: flash attention (its result
+depends on how a sequence was cut), a batch of few rows (see `plan_batches`), other requests in the
+batch, and weights repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so
+they are forgotten when their request ends.
 
 Throughput mode is for GPUs, where one short sequence leaves most of the chip idle. Other sequences
 in a batch change the rounding, so scores differ a little from exact mode's and between runs. Texts

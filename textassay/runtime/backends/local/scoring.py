@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.backends.local.tokens import Ids, Vocabulary, common_prefix, sort_key
+from textassay.runtime.base import Usage
 from textassay.runtime.errors import (
     FatalModelError,
     MalformedResponse,
     RequestRefused,
     TextassayError,
 )
-from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChoicesResponse,
     ContinuationResponse,
