@@ -200,11 +200,10 @@ class AnnotationServer:
         *,
         host: str = "127.0.0.1",
         public: str | None = None,
-        assignment: Allocation | None = None,
         warn: Callable[[str], object] = lambda message: None,
     ) -> None:
         self.ratings, self.out, self.host, self.public = ratings, out, host, public
-        self.assignment = assignment or Allocation(ratings)
+        self.assignment = Allocation(ratings)
         self._warn = warn
         self._changed = asyncio.Event()
 

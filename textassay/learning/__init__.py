@@ -12,7 +12,6 @@ Example:
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import (
     Importance,
-    Sampled,
     explain,
     global_importance,
     permutation_importance,
@@ -32,7 +31,6 @@ __all__ = [
     "Contributions",
     "Importance",
     "Pool",
-    "Sampled",
     "explain",
     "features_for",
     "find_leaks",

@@ -69,19 +69,6 @@ class Importance:
         return t_interval(self.mean.mean(axis=1), self.influences.mean(axis=1), confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """Sampled Shapley values."""
-
-    values: Floats
-    """Shape (n, targets, features). With `baseline` they add up to the predictions exactly, not
-    only on average."""
-    baseline: Floats
-    """Mean prediction over the sampled background rows, shape (targets,)."""
-    standard_error: Floats
-    """Standard error of each value over the sampled orders, the same shape as `values`."""
-
-
 def permutation_importance(
     predict: Predict,
     features: Floats,
@@ -179,8 +166,8 @@ def pool_importances(parts: Sequence[Importance]) -> Importance:
 
 def sample_shapley(
     predict: Predict, features: Floats, background: Floats, *, samples: int = 64, seed: int = 0
-) -> Sampled:
-    """Estimate the Shapley values of any function, with the error of the estimate.
+) -> Contributions:
+    """Estimate the Shapley values of any function; they add up to its predictions exactly.
 
     A sample draws an order of the features and a background row, and replaces the row's features by
     the example's one by one: each step's change is credited to its feature. Every order is used
@@ -216,12 +203,8 @@ def sample_shapley(
         passes = [_replace_in_order(predict, x, row, ordering) for ordering in (order, order[::-1])]
         credits.append((passes[0][0] + passes[1][0]) / 2)
         starts.append(passes[0][1])
-    contributions = np.stack(credits)
-    baseline = np.mean(starts, axis=0)
-    error = np.full(contributions.shape[1:], np.nan)
-    if len(contributions) > 1:
-        error = contributions.std(axis=0, ddof=1) / np.sqrt(len(contributions))
-    return Sampled(values=contributions.mean(axis=0), baseline=baseline, standard_error=error)
+    values = np.mean(credits, axis=0)
+    return Contributions(values, np.mean(starts, axis=0), np.zeros(values.shape[:2]))
 
 
 def global_importance(values: Floats) -> Floats:
@@ -256,10 +239,9 @@ def explain(
     if aggregator.explains_exactly:
         return aggregator.contributions(features, systems=systems, sources=sources)
 
-    unclipped = partial(aggregator.predict, clip=False)
-    sampled = sample_shapley(unclipped, features, background, samples=samples, seed=seed)
     # an aggregator without exact contributions uses no means
-    return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
+    unclipped = partial(aggregator.predict, clip=False)
+    return sample_shapley(unclipped, features, background, samples=samples, seed=seed)
 
 
 def _replace_in_order(
