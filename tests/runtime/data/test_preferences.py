@@ -15,9 +15,11 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.preferences import read_preference
 
 FIRST = ["A>B", "A", "a", "[[A]]", "A>>B", "model_a", "Model A", "response_A", "output_1", "first",
-         "A is better", "model_a wins", "B<A", "answer 1", "(A)"]  # fmt: skip
+         "A is better", "model_a wins", "B<A", "answer 1", "(A)",
+         "left", "the left one", "A_better", "first response"]  # fmt: skip
 SECOND = ["B>A", "B", "[[B]]", "A<B", "A<<B", "model_b", "response_B", "Output 2", "second",
-          "B is better", "assistant_b", "B ≻ A"]  # fmt: skip
+          "B is better", "assistant_b", "B ≻ A",
+          "right", "Right side", "model_b_wins", "the second"]  # fmt: skip
 NEITHER = ["tie", "Tie", "tie (bothbad)", "A=B", "draw", "equal", "both_bad", "neither", "A ~ B"]
 
 

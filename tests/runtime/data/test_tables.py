@@ -363,6 +363,9 @@ LISTS = {
     "missing ones": """["It's one.", nan, 'Two', None]""",
     "numpy's texts": """[np.str_("It's one."), np.str_('Two')]""",
     "a set": """{'It\\'s one.', 'Two'}""",
+    "a deque": """deque(["It's one.", 'Two'], maxlen=9)""",
+    "numpy's newer texts": """array(["It's one.", 'Two'], dtype=StringDType(na_object=nan))""",
+    "R": """c("It's one.", "Two")""",
     "pandas' own arrays": """<ArrowStringArray>\n["It's one.", 'Two']\nLength: 2, dtype: str""",
     "pandas' older arrays": """<StringArray>\n["It's one.",\n 'Two', <NA>]\nLength: 3, dtype: s""",
 }
@@ -370,15 +373,46 @@ LISTS = {
 
 @pytest.mark.parametrize("name", LISTS)
 def test_lists_in_cells_are_read_as_they_are_written(tmp_path: Path, name: str) -> None:
-    """References and passages alike, in CSV files, workbooks and data frames."""
+    """References and passages alike, in CSV files, data frames, JSON and rows in memory."""
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerows([["output", "references", "contexts"], ["x", LISTS[name], LISTS[name]]])
-    for source in (path, pd.read_csv(path)):
+    frame = pd.read_csv(path)
+    frame.to_json(tmp_path / "data.jsonl", orient="records", lines=True)
+    for source in (path, frame, tmp_path / "data.jsonl", frame.to_dict("records")):
         (example,) = read(source)
         assert example.references == ("It's one.", "Two")
         assert [passage.text for passage in example.passages] == ["It's one.", "Two"]
+
+
+@pytest.mark.parametrize("text", ["[]", "()", "set()", "array([], dtype=object)", "[nan]"])
+def test_an_empty_list_in_a_cell_is_no_reference(tmp_path: Path, text: str) -> None:
+    path = saved(tmp_path, f'output,references,contexts\nx,"{text}","{text}"\n', "data.csv")
+    (example,) = read(path)
+    assert (example.references, example.context) == ((), None)
+
+
+@pytest.mark.parametrize("listed", ['["a", "b"]', "['a', 'b']"])
+def test_the_reference_of_a_list_is_a_list(tmp_path: Path, listed: str) -> None:
+    """A model was told to answer with a list."""
+    rows = [{"output": listed, "references": listed}]
+    pd.DataFrame(rows).to_csv(tmp_path / "data.csv", index=False)
+    for source in (tmp_path / "data.csv", pd.DataFrame(rows), rows):
+        assert read(source)[0].references == (listed,)
+    several = json.dumps([listed, '["c"]'])
+    assert read([{**rows[0], "references": several}])[0].references == (listed, '["c"]')
+
+
+@pytest.mark.parametrize("text", ["[0, 1]", "[unanswerable]", "['Tis it] so", '[{"a": 1}]'])
+def test_a_text_in_json_that_is_no_list_of_texts_stays_a_text(text: str) -> None:
+    (example,) = read([{"output": "x", "references": text, "context": text}])
+    assert (example.references, example.context) == ((text,), text)
+
+
+@pytest.mark.parametrize("given", [1967, [1967], ["1967"]])
+def test_a_whole_number_is_a_reference(given: object) -> None:
+    assert read([{"output": "x", "expected": given}])[0].references == ("1967",)
 
 
 def test_numbers_in_a_list_of_references_stay_as_they_are_written(tmp_path: Path) -> None:

@@ -116,8 +116,6 @@ def cell_from_text(
         return None
     if name in ("human.", "metrics."):
         return text if is_label(text) else _number_in(key, text, decimal, percents)
-    if name == "references":
-        return list_in_cell(key, text, are_texts=True)
     if name == "context":
         return _passages_in_cell(key, text)
     if name == "source":
@@ -182,10 +180,11 @@ def finite(text: str) -> float | None:
 
 _BEGINS_LIST = lazy_pattern(
     r"\s*(?:\[\s*(?:['\"\[{(]|(?:array|list|tuple|np\.\w+)\(|[A-Z]\w*\()"
-    r"|(?:array|deque|tuple|frozenset)\(|\(\s*['\"].*\)$|\{\s*['\"].*\}$)",
+    r"|(?:array|deque|tuple|frozenset)\(|c\(\s*['\"]|\(\s*['\"].*\)$|\{\s*['\"].*\}$"
+    r"|(?:set|tuple|list)?\(\s*\)$|<\w*Array>\n\[)",
     re.DOTALL,
 )
-"""The beginning of lists as JSON, Python or numpy write them; texts rarely begin like this."""
+"""The beginning of lists as JSON, Python, numpy, pandas or R write them; texts rarely begin like this."""
 
 
 def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
@@ -232,6 +231,28 @@ def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
     if wrong := [item for item in items if not isinstance(item, str)]:
         raise FieldError(key, f"should be a list of texts, which {short_repr(wrong[0])} is not")
     return items
+
+
+def texts_in(key: str, text: str, output: Any, *, is_cell: bool) -> Any:
+    """Return the texts of a list that a cell or another text holds, or the text.
+
+    A text that is no cell and cannot be read stays as it is, and so does the reference of an output
+    that is a list itself.
+    """
+    if not is_cell and not _BEGINS_LIST.match(text):
+        return text
+    try:
+        items = list_in_cell(key, text, are_texts=True)
+    except FieldError:
+        if is_cell:
+            raise
+        return text
+    is_one = _is_list(output) and isinstance(items, list) and not all(map(_is_list, items))
+    return text if is_one else items
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, str) and isinstance(listed_objects(value), list)
 
 
 def _passages_in_cell(key: str, text: str) -> Any:

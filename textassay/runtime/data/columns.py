@@ -26,6 +26,7 @@ from textassay.runtime.data.cells import (
     how_to_name,
     json_cell,
     objects_in_cell,
+    texts_in,
     to_json_value,
 )
 from textassay.runtime.data.material import (
@@ -214,6 +215,11 @@ class FieldReader:
             }
         fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
+        for name in ("references", "context"):
+            if type(text := get(name)) is str and (name == "references" or not decimal):
+                output = get("output") if name == "references" else ""
+                key = _key_of(name, layout)
+                fields[name] = texts_in(key, text, output, is_cell=bool(decimal))
         if (
             layout.has_material
             or type(get("source")) in (list, dict)
@@ -611,10 +617,10 @@ def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader
                 values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
-    if isinstance(references, str):
-        fields["references"] = (references,)
+    if type(references) in (str, int):
+        fields["references"] = (str(references),)
     elif isinstance(references, list):
-        fields["references"] = tuple(references)
+        fields["references"] = tuple(str(r) if type(r) is int else r for r in references)
     if "output" not in fields:
         raise FieldError(
             _key_of("output", layout),

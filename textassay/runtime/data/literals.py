@@ -74,7 +74,7 @@ class _Parser:
         if found := _NAME.match(self.text, self.at):
             self.at = found.end()
             if self.text[self.at : self.at + 1] == "(":
-                return self._call(depth)
+                return self._call(found[0], depth)
             if found[0] in _WORDS:
                 return _WORDS[found[0]]
             self.at = found.start()
@@ -112,8 +112,8 @@ class _Parser:
             found[str(key)] = self._after(":", depth)
         return found
 
-    def _call(self, depth: int) -> Any:
-        """Read a printed call: a value in it, such as a list, or fields by name."""
+    def _call(self, function: str, depth: int) -> Any:
+        """Read a printed call: a value in it, such as a list, or fields by name; `c` is R's."""
         self.at += 1
         values: list[Any] = []
         fields: dict[str, Any] = {}
@@ -128,14 +128,17 @@ class _Parser:
                     fields[name[0]] = self._after("=", depth)
             else:
                 values.append(self.value(depth + 1))
-        if len(values) == 1 and not fields:
+        if not fields and (function == "c" or not values):
+            return values
+        # deque(['a'], maxlen=5)
+        if len(values) == 1 and (not fields or isinstance(values[0], list)):
             return values[0]
         if fields and not values:
             return fields
         raise self._unexpected()
 
     def _skip_dtype(self) -> None:
-        found = re.compile(r"=\s*(?:[\w.]+|'[^']*')").match(self.text, self.at)
+        found = re.compile(r"=\s*(?:[\w.]+(?:\([^)]*\))?|'[^']*')").match(self.text, self.at)
         if not found:
             raise self._unexpected()
         self.at = found.end()

@@ -15,10 +15,11 @@ from textassay.runtime.data.cells import FieldError
 _SIDE = lazy_pattern(
     r"(?:the )?(?:(?:model|response|output|answer|assistant|system|summary|text|completion|option"
     r"|candidate|translation)[ _-]?)?(?:(?P<first>a|1|one)|(?P<second>b|2|two))"
-    r"|(?P<former>first|1st)|(?P<latter>second|2nd)"
+    r"|(?:the )?(?:(?P<former>first|1st|left)|(?P<latter>second|2nd|right))"
+    r"(?:[ _-](?:one|response|answer|side|text|output))?"
 )
 _VERB = lazy_pattern(
-    r"\s+(?:(?:is )?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally|moderately"
+    r"[\s_]+(?:(?:is[\s_])?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally|moderately"
     r"|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
 )
 """Words after the name of the better text; `A is not better` and `hardly better` do not match."""
