@@ -3,12 +3,12 @@
     python -m benchmarks.coverage [COMMAND ...] [--draws 500] [--data FOLDER]
 
 COMMAND is `agreement`, `compare`, `choices`, `labels`, `estimate`, `calibrate`, `rank`, `alt-test`
-or `fit`; without one all designs are drawn, which takes hours. FOLDER has `alttest/` for the
-designs of SummEval. A line has, of each interval, the share of the draws in which it holds the
-truth, of how many, and its mean half-width, of those with a warning by themselves; of a test, the
-share of the draws in which it finds a difference. `!` marks a share without a warning that lies
-outside of 93 to 97 % (or the design's own range) or an alarm above .06, if chance (two standard
-errors) does not explain it.
+or `fit`; without one all designs are drawn, which takes hours. FOLDER has `alttest/` and
+`summeval/` for the designs of SummEval. A line has, of each interval, the share of the draws in
+which it holds the truth, of how many, and its mean half-width, of those with a warning by
+themselves; of a test, the share of the draws in which it finds a difference. `!` marks a share
+without a warning that lies outside of 93 to 97 % (or the design's own range) or an alarm above .06,
+if chance (two standard errors) does not explain it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
         *agreement.designs(),
         *labels.designs(),
         *estimation.designs(given.data),
-        *fitting.designs(),
+        *fitting.designs(given.data),
     ]
     chosen = [
         one

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,10 +18,16 @@ from benchmarks.coverage.tally import Design, Interval, Measure, Outcome
 from textassay import agreement
 from textassay.agreement.correlation import Codes, Floats
 from textassay.fitting.api import fit_sync
+from textassay.fitting.held_out import held_out
+from textassay.fitting.learn import Fitter, Split, Unseen, choose, cross_fit, read_table
 from textassay.learning.aggregators import Aggregator
+from textassay.learning.splits import split_rows
+from textassay.runtime.data.dataset import Examples
 
 FEATURES, NEW_ROWS, TRUTH_SOURCES = 10, 20_000, 20_000
 DrawRows = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
+DrawBoth = Callable[[np.random.Generator, int], Sequence[Floats]]
+"""Draws features and ratings to learn from, and of new texts."""
 
 
 def judges(noise: float) -> DrawRows:
@@ -49,32 +59,83 @@ FEATURE_DRAWS = {
     "weak criteria as": criteria(0.2),
 }  # fmt: skip
 """Features that correlate with the ratings at .55 and .25 each, or .77 and .45 together."""
+ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+RECORDED = (
+    ("36 judges", "summeval/summeval.jsonl.gz", ("gpt-", "llama-")),
+    ("six judges", "alttest/summeval.jsonl.gz", ("gemini", "gpt-4o", "llama-31", "mistral-v03")),
+)
+"""Name, file, and beginnings of the names of features."""
 
 
-def few_ratings(count: int, draw: DrawRows, fraction: float | None) -> Measure:
-    """Return Pearson's r of a ridge regression, promised from few ratings and reached on new rows.
+def with_new(draw: DrawRows) -> DrawBoth:
+    """Return a draw of rows to learn from and of many new ones."""
+    return lambda rng, count: (*draw(rng, count), *draw(rng, NEW_ROWS))
+
+
+def recorded(path: Path, judges: tuple[str, ...]) -> DrawBoth:
+    """Return a draw of rated texts and of all others, of one of SummEval's aspects.
+
+    All scores of the judges (beginnings of names) are features. As in all designs, the texts are
+    drawn one by one.
+    """
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row.get("annotators")]
+    names = sorted(name for name in rows[0]["metrics"] if name.startswith(judges))
+    features = np.array([[row["metrics"].get(name) for name in names] for row in rows], float)
+    ratings = np.array([[fmean(row["annotators"][aspect]) for aspect in ASPECTS] for row in rows])
+
+    def draw(rng: np.random.Generator, count: int) -> Sequence[Floats]:
+        column = ratings[:, rng.integers(len(ASPECTS))]
+        given = np.isin(np.arange(len(rows)), rng.choice(len(rows), count, replace=False))
+        return features[given], column[given], features[~given], column[~given]
+
+    return draw
+
+
+def few_ratings(
+    count: int, draw: DrawBoth, *, fraction: float | None = None, aggregator: str = "ridge"
+) -> Measure:
+    """Return the coefficients that few ratings promise, which the evaluator then has on new rows.
 
     `fraction` is that of `--train-fraction`; `None` for a report that is cross-fitted. The error of
-    `shuffled` is what the report shows as r of shuffled ratings.
+    `shuffled` is what the report shows as r of shuffled ratings. `over avg` is the difference from
+    the plain mean of the features; an alarm calls an evaluator better that is not.
     """
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
-        features, ratings = draw(rng, count)
+        features, ratings, new, new_ratings = draw(rng, count)
         rows = [
             {"id": f"r{at}", "human": {"a": float(rating)},
-             "metrics": {f"m{k}": float(value) for k, value in enumerate(own)}}
+             "metrics": {f"m{k}": float(value) for k, value in enumerate(own) if value == value}}
             for at, (own, rating) in enumerate(zip(features, ratings, strict=True))
         ]  # fmt: skip
-        found = fit_sync(rows, features="m*", scales={"a": (1, 5)}, aggregator="ridge",
-                         train_fraction=fraction)  # fmt: skip
-        new, ratings = draw(rng, NEW_ROWS)
-        learned = Aggregator.from_dict(found.evaluator.aggregator)
-        truth = agreement.pearson(learned.predict(new)[:, 0], ratings)
-        assert truth is not None
-        aspect = found.report["held_out"]["aspects"]["a"]
+        table = read_table(Examples(rows, needs_output=False), patterns=("m*",))
+        fitter = Fitter({"a": (1, 5)}, seed=0, threads=1)
+        if fraction is None:
+            choice, unseen = cross_fit([aggregator], table, fitter, lambda _: None)
+        else:
+            train = split_rows(table.groups, fraction, seed=0)
+            parts = Split(table.rows(train), table.rows(~train))
+            choice = choose([aggregator], parts.train, fitter)
+            unseen = Unseen.held_out(choice, parts)
+        learned = choice.aggregator.predict(new)[:, 0]
+        plain = Aggregator("avg").fit(features, ratings[:, None]).predict(new)[:, 0]
+        truth, of_mean = (agreement.correlate(one, new_ratings) for one in (learned, plain))
+        aspect = held_out(choice, unseen, fitter)["aspects"]["a"]
         promised = aspect["agreement"]["evaluator"]
-        low, high = promised["ci"]["pearson"] or (None, None)
-        outcomes = {"pearson": Interval(low, high, truth, error=promised["pearson"] - truth)}
+        outcomes: dict[str, Outcome] = {}
+        for name in ("pearson", "spearman"):
+            reached = getattr(truth, name)
+            ends = promised["ci"][name] or (None, None)
+            if None not in (promised[name], reached):
+                error = promised[name] - reached
+                outcomes[name] = Interval(*ends, reached, error=error)
+        delta = aspect["evaluator_minus"].get("avg", {}).get("pearson", {})
+        if delta.get("ci") and None not in (truth.pearson, of_mean.pearson):
+            ahead = truth.pearson - of_mean.pearson
+            outcomes["over avg"] = Interval(*delta["ci"], ahead)
+            if ahead <= 0:
+                outcomes["better alarms"] = bool(delta["significant"])
         if "shuffled" in aspect:
             zero = aspect["shuffled"]["pearson"]
             outcomes["shuffled"] = Interval(None, None, 0.0, error=zero)
@@ -113,14 +174,26 @@ def by_row(sources: int, texts: int) -> Measure:
     return measure
 
 
-def designs() -> Iterator[Design]:
-    """Yield all lines."""
+def designs(data: Path | None) -> Iterator[Design]:
+    """Yield all lines; lines of SummEval if the folder of the recorded judgments is given."""
     for (kind, draw), count, fraction in product(
         FEATURE_DRAWS.items(), (20, 50, 100, 300), (None, 0.5)
     ):
         how = "cross-fitted" if fraction is None else "half held out"
-        run = partial(few_ratings, count, draw, fraction)
-        yield Design("fit", f"{kind} features, {count} ratings, {how}", run, 0.2)
+        run = partial(few_ratings, count, with_new(draw), fraction=fraction)
+        # wide rather than narrow: the correction is the same for all ways of learning
+        yield Design("fit", f"{kind} features, {count} ratings, {how}", run, 0.2, (0.93, 1.0))
+    for kind, count in product(FEATURE_DRAWS, (20, 50, 100)):
+        run = partial(few_ratings, count, with_new(FEATURE_DRAWS[kind]), aggregator="auto")
+        yield Design("fit auto", f"{kind} features, {count} ratings", run, 0.1, (0.93, 1.0))
     for sources, texts in ((100, 16), (40, 8)):
         run = partial(by_row, sources, texts)
         yield Design("fit --split row", f"{sources} sources of {texts}", run, 0.4)
+    if data is None:
+        return
+    for (name, path, judges), count in product(RECORDED, (20, 50, 100)):
+        draw_both = recorded(data / path, judges)
+        for aggregator in ("ridge", "auto"):
+            run = partial(few_ratings, count, draw_both, aggregator=aggregator)
+            yield Design(f"fit {aggregator}, SummEval", f"{name}, {count} ratings", run, 0.2,
+                         (0.93, 1.0))  # fmt: skip

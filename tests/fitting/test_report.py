@@ -7,8 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.coverage.fitting import FEATURE_DRAWS, few_ratings, with_new
+from benchmarks.coverage.tally import tally
 from tests.fitting.made_texts import rows_of
 from textassay.agreement import compare, correlate, pearson
+from textassay.agreement.correlation import pair_up
+from textassay.agreement.intervals import resample, standard_error, t_quantile, to_z
 from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.held_out import experts, held_out, resamples_for, steps
@@ -157,6 +161,39 @@ def test_an_aspect_that_is_rated_on_few_sources_is_measured_over_all_folds_toget
     rated = ~np.isnan(people)
     assert len(np.unique(table.groups[rated])) == 12 < len(np.unique(table.groups)) / 2
     assert found["pearson"] == pytest.approx(pearson(predicted[rated], people[rated]))
+
+
+def test_intervals_of_a_cross_fitted_report_allow_for_what_was_learned_from():
+    """Nadeau and Bengio: twice five folds have 1 / 10 + 1 / 4 of the variance of one fold."""
+    rows = rows_of(40, per_group=1)
+    entry = fitted(rows).report["held_out"]["aspects"]["charm"]
+    table = read_table(Examples(rows), patterns=("*",))
+    _, unseen = cross_fit(["ridge"], table, Fitter(rating_scales(table, {}), 0, 1), lambda _: None)
+    at = table.aspects.index("charm")
+    drawn = [
+        resample(
+            pair_up(unseen.by_evaluator(repeat)[:, at], table.human[:, at]), "dataset",
+            resamples=resamples_for(40), seed=0,
+        )
+        for repeat in (0, 1)
+    ]  # fmt: skip
+    least = {"pearson": 1 / 37, "spearman": 1.06 / 37, "kendall": 0.437 / 36}
+    for name in COEFFICIENTS:
+        error = standard_error(to_z(np.mean([one[name] for one in drawn], axis=0)), 40)
+        wide = t_quantile(39, 0.95) * max(error, least[name] ** 0.5) * (5 * (1 / 10 + 1 / 4)) ** 0.5
+        found = entry["agreement"]["evaluator"]
+        assert np.diff(np.arctanh(found["ci"][name])) == pytest.approx(2 * wide)
+    single = entry["agreement"]["best single"]
+    column = table.features[:, table.names.index(single["feature"])]
+    alone = correlate(column, table.human[:, at], bootstrap=1000)
+    assert single["ci"]["pearson"] == pytest.approx(list(alone.ci["pearson"]))
+
+
+def test_a_cross_fitted_report_of_twenty_ratings_holds_what_the_evaluator_reaches():
+    """Of these 15 intervals 12 would hold it if they did not allow for the learning."""
+    found = tally(few_ratings(20, with_new(FEATURE_DRAWS["good criteria as"])), 15)
+    assert found["pearson"].draws == 15
+    assert found["pearson"].held >= 14
 
 
 def test_a_fold_without_which_nothing_can_be_learned_is_left_out():

@@ -280,12 +280,22 @@ def _mostly_equal(pairs: Pairs) -> str | None:
     )
 
 
-def coefficient_interval(value: float | None, drawn: Floats, groups: int) -> Interval | None:
-    """Return the interval of a correlation by Student's t on Fisher's z scale."""
-    if value is None or groups < FEWEST.groups:
+def coefficient_interval(
+    value: float | None, drawn: Floats, groups: int, least: float = 0.0, inflation: float = 1.0
+) -> Interval | None:
+    """Return the interval of a correlation by Student's t on Fisher's z scale.
+
+    Args:
+        value: The correlation.
+        drawn: The same in resamples of the groups.
+        groups: Number of groups.
+        least: Least standard error, on the z scale: resamples of few rows vary too little.
+        inflation: Factor of the standard error.
+    """
+    if groups < FEWEST.groups or (error := standard_error(to_z(drawn), groups)) is None:
         return None
     # groups are the sampled unit, so they, not rows, give the degrees of freedom
-    return interval_around(value, standard_error(to_z(drawn), groups), groups - 1)
+    return interval_around(value, inflation * max(error, least), groups - 1)
 
 
 def interval_around(value: float | None, error: float | None, df: float) -> Interval | None:
@@ -378,12 +388,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
         return Intervals(
             note="no interval: the means of the systems differ no more than their rows do by chance"
         )
-    errors: dict[Coefficient, float] = {
-        "pearson": math.sqrt(1 / (systems - 3)),
-        # variances on the z scale for rank coefficients by Fieller, Hartley and Pearson (1957)
-        "spearman": math.sqrt(1.06 / (systems - 3)),
-        "kendall": math.sqrt(0.437 / (systems - 4)),
-    }
+    errors = independent_errors(systems)
     ci: dict[Coefficient, Interval | None] = {}
     for name, value in point.items():
         if value is None:
@@ -394,6 +399,18 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
         lower, upper = math.tanh(z - below - half), math.tanh(z + above + half)
         ci[name] = min(lower, value), max(upper, value)
     return Intervals(ci)
+
+
+def independent_errors(points: int) -> dict[Coefficient, float]:
+    """Return the standard errors on Fisher's z scale of at least five independent points.
+
+    For rank coefficients by Fieller, Hartley and Pearson (1957).
+    """
+    return {
+        "pearson": math.sqrt(1 / (points - 3)),
+        "spearman": math.sqrt(1.06 / (points - 3)),
+        "kendall": math.sqrt(0.437 / (points - 4)),
+    }
 
 
 def _z_of_means(value: float) -> float:

@@ -340,10 +340,15 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
     return WilliamsTest(t=t, df=n - 3, p=two_sided(t, n - 3))
 
 
-def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
-    """Return the difference of two coefficients with interval and p-value."""
+def difference_between(
+    a: float | None, b: float | None, drawn: Floats, groups: int, inflation: float = 1.0
+) -> Difference:
+    """Return the difference of two coefficients with interval and p-value.
+
+    `inflation` is a factor of the standard error.
+    """
     drawn = without_rounding(drawn)
-    error = standard_error(drawn, groups) if groups >= FEWEST.groups else None
+    error = standard_error(inflation * drawn, groups) if groups >= FEWEST.groups else None
     # this number of resamples cannot show a smaller one
     return difference_of(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
 
