@@ -19,8 +19,8 @@ _SIDE = lazy_pattern(
     r"(?:[ _-](?:one|response|answer|side|text|output))?"
 )
 _VERB = lazy_pattern(
-    r"[\s_]+(?:(?:is[\s_])?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally|moderately"
-    r"|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
+    r"[\s_]+(?:(?:is[\s_])?(?:(?:much|far|a (?:lot|bit|little)|somewhat|slightly|marginally"
+    r"|moderately|clearly|strongly|significantly|considerably) )?better|wins?|won|is preferred)$"
 )
 """Words after the name of the better text; `A is not better` and `hardly better` do not match."""
 _NEITHER = frozenset({
