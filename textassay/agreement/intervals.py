@@ -1,4 +1,4 @@
-"""Confidence intervals of a coefficient, and the resamples of groups that they rest on.
+"""Confidence intervals of a coefficient, and the resamples of groups behind them.
 
 Knows paired rows and levels; nothing of examples or files. Coverage is shown by
 `benchmarks/coverage/`.
@@ -58,11 +58,11 @@ from textassay.runtime.errors import ConfigurationError
 CONFIDENCE = 0.95
 """Nominal coverage of the intervals."""
 _CHUNK = 200_000
-"""Numbers per temporary array: what fits a core's cache is fastest."""
+"""Numbers per temporary array: fastest if it fits into a core's cache."""
 
 Interval = tuple[float, float]
 MOSTLY = 0.55
-"""Share of the commonest rating from which ratings are mostly equal."""
+"""Share of the commonest rating from which on ratings count as mostly equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Varied:
     """Values of each coefficient, NaN where it is undefined."""
     groups: int
     is_jackknife: bool
-    """Whether each group was left out in turn, rather than all of them drawn anew."""
+    """Whether each group was left out in turn, rather than groups drawn at random."""
 
     def error(self, values: Floats) -> float | None:
         """Return the standard error of a figure with these values; `None` if undefined."""
@@ -452,7 +452,7 @@ def _noise_of_means(pairs: Pairs, x: Floats, y: Floats) -> _NoiseOfMeans | None:
 
 
 def chance_covariance(pairs: Pairs, x: Floats, y: Floats) -> Floats:
-    """Return what chance adds to the covariance of the means of systems, shape (2, 2).
+    """Return the covariance of the systems' means that is due to chance, shape (2, 2).
 
     Groups are the sampled unit. The difficulty of a group shifts all systems that answer it
     equally, which keeps their order; if each system has groups of its own, it blurs the order.

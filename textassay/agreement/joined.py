@@ -44,12 +44,12 @@ from textassay.runtime.rubric import criterion_id, criterion_names, is_of_criter
 from textassay.table import Note
 
 AspectMap = Iterable[str] | Mapping[str, str]
-"""Which human aspects scores are compared with: texts `SCORE=HUMAN`, or a mapping."""
+"""The human aspect of each compared score: texts `SCORE=HUMAN`, or a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The data whose texts were judged, and which scores are compared with which ratings."""
+    """The data whose texts were judged, and the pairs of scores and ratings to compare."""
 
     people: People
     """The rows of the data, without rows whose text differs from the judged text with the same
@@ -75,13 +75,12 @@ def join(
         scores: Scored ids by name of the score.
         texts: Digest of the judged text by id, as far as it is recorded.
         people: The data with ratings.
-        aspect_map: Which human aspect a score is compared with; by default the one of the same
-            name.
+        aspect_map: Human aspect by score; by default the aspect of the same name.
 
     Raises:
         DataError: There are no ratings, or no text occurs in both.
         UnknownName: The map names something that does not exist.
-        ConfigurationError: Nothing pairs.
+        ConfigurationError: No score has a human aspect.
     """
     people = people.of_texts(texts)
     scored = {id_ for name, ids in scores.items() if not is_of_criteria(name) for id_ in ids}
@@ -281,8 +280,8 @@ class People:
             data: Rows with ratings.
             criteria: Whether to add a row for each criterion of a rubric.
             by: Field that names the subset of each row.
-            judged: What a run judged: rows without a source, such as a table of ratings by id, have
-                the source of the text with their id.
+            judged: Data that a run judged: rows without a source, such as a table of ratings by id,
+                have the source of the text with their id.
         """
         self.ids: list[str] = []
         self.systems: list[str | None] = []
@@ -348,7 +347,7 @@ class People:
         return part
 
     def without(self, ids: Collection[str]) -> People:
-        """Return the rows of all examples but some."""
+        """Return the rows without some examples."""
         return self._select([example not in ids for example in self._examples])
 
     def _select(self, kept: Sequence[bool]) -> People:
@@ -440,7 +439,7 @@ class People:
         return np.array(given, float)
 
     def check_levels(self, levels: Collection[Level]) -> None:
-        """Raise if a row with ratings lacks what a level needs."""
+        """Raise if a row with ratings lacks a field that a level needs."""
         for level, labels in (("group", self.groups), ("system", self.systems)):
             if level not in levels:
                 continue
@@ -550,7 +549,8 @@ def join_notes(
 ) -> Iterator[Note]:
     """Yield the number of rows left out because another text was judged under their ids.
 
-    Also on rated rows without a text, which may belong to any text, and on scores without a row.
+    Also yield notes on rated rows without a text, which may belong to any text, and on scores
+    without a row.
     """
     if without_text:
         yield Note(

@@ -119,7 +119,7 @@ class RaterRow(_Paired):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRow(_Paired):
-    """How often a score puts first what people find best."""
+    """How often a score puts people's best text first."""
 
     agreement: ChoiceAgreement = field(metadata=part(ChoiceAgreement))
 
@@ -199,8 +199,8 @@ class AgreementTable(Displayed):
     without_text: int = 0
     """Rated examples without a text, which belong to the score with their id."""
     choices: tuple[ChoiceRow, ...] = ()
-    """How often a score puts first what people find best, one row per pairing: in pairs of texts,
-    and in groups if their level was requested."""
+    """How often a score puts people's best text first, one row per pairing: in pairs of texts, and
+    in groups if their level was requested."""
     samples: tuple[SampleRow, ...] = ()
     """The same measures at several numbers of samples per text, if requested."""
     by: str = ""
@@ -306,7 +306,7 @@ def _rater_table(rows: Sequence[RaterRow]) -> Table:
 
 
 def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
-    """Return how often scores put first what people find best."""
+    """Return how often scores put people's best text first."""
     notes = [
         Note(
             "choice: share of people's best among the texts of a group that the score puts first,"
@@ -497,9 +497,8 @@ def agreement_table(
         examples: The data with human ratings: a path, a table (pandas, polars, datasets), or
             examples or dicts; texts are not kept.
         levels: Levels to report, each of `dataset`, `group`, `system`.
-        aspect_map: Which human aspect a score is compared with: a mapping, or texts `SCORE=HUMAN`.
-            A score may be named more than once. Scores that are not named pair with the human
-            aspect of the same name.
+        aspect_map: Human aspect by score: a mapping, or texts `SCORE=HUMAN`. A score may be named
+            more than once. Scores that are not named pair with the human aspect of the same name.
         bootstrap: Number of resamples behind the intervals; 0 for none.
         seed: Seed of the resamples.
         raters: Whether to measure how well raters agree with each other and the score with each of

@@ -212,7 +212,7 @@ async def run_workers(
     workers: int,
     commit: Callable[[list[R]], object] = lambda batch: None,
 ) -> AsyncGenerator[list[R], None]:
-    """Yield `work(item)` for every item, in lists of finished results, by a fixed crew.
+    """Yield `work(item)` for every item, in lists of finished results.
 
     Results of one turn of the event loop are first committed together, independent of the consumer.
 
@@ -425,7 +425,7 @@ class GroupRead(Generic[R]):
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory of event loops, if it is installed: a tenth less work a call.
+    """Return uvloop's factory of event loops, if it is installed: a tenth less work per call.
 
     As a library, textassay runs in the loop of its host.
     """

@@ -75,7 +75,7 @@ def member_name(aspect: str, label: str) -> str:
 
 def share_names(name: str, labels: Iterable[str]) -> tuple[str, ...]:
     """Return the names of columns with the share of each label without an order."""
-    # not by `slug`, of which labels such as + and - have the same
+    # not by `slug`, which is the same for labels such as + and -
     return tuple(f"{name}/{label.strip().casefold()}" for label in labels)
 
 
@@ -88,7 +88,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 def nearest_label(value: float | None) -> float | None:
     """Return the label nearest to a mean of labels; `None` halfway between two."""
-    if value is None or abs(value % 1 - 0.5) < 1e-9:  # but for rounding
+    if value is None or abs(value % 1 - 0.5) < 1e-9:  # apart from rounding
         return None
     return float(round(value))
 

@@ -255,7 +255,7 @@ class Budget:
     def start_lease(self, on_shortage: Callable[[], object]) -> None:
         """Start with nothing to spend; requests wait for `grow` instead of being refused.
 
-        For a budget of several processes, each of which spends the amounts that it is granted.
+        Used by processes that share a budget: each spends the amounts that it is granted.
 
         Args:
             on_shortage: Called when a request begins to wait.
@@ -387,7 +387,7 @@ class BudgetedModel(Wrapper):
         self._forecast = TokenForecast()
         self._dearest_token = 0.0
         self._knows_cost = price is not None
-        """Whether a price, or an answer, has shown what a token costs."""
+        """Whether the cost of a token is known, from a price or an answer."""
         self._first = asyncio.Lock()
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:

@@ -41,7 +41,7 @@ _KINDS = {answer: kind for kind, answer in _ANSWERS.items()}
 
 
 def encode_answer(response: AnyResponse) -> bytes:
-    """Return a response as it is stored, without its usage, which is only paid once."""
+    """Return the stored form of a response, without its usage, which is only paid once."""
     if isinstance(response, DecisionResponse):
         return encode({"kind": "decide", "answer": _stored_decisions(response)})
     fields = vars(response).copy()
@@ -114,7 +114,7 @@ class KeptDecisions:
         return [question for question in self._questions if question.digest not in self._found]
 
     def respond(self) -> DecisionResponse:
-        """Return the answers; none may be lacking."""
+        """Return the answers, all of which must be known."""
         found = [self._found[question.digest] for question in self._questions]
         answers = tuple([answer for answer, _ in found])
         return found[0][1].model_copy(update={"answers": answers})
@@ -132,7 +132,7 @@ class KeptDecisions:
 
 
 def encode_decisions(request: DecisionRequest, response: DecisionResponse) -> bytes:
-    """Return answers as they are stored if questions do not influence each other."""
+    """Return the stored form of answers whose questions do not influence each other."""
     return encode({
         "kind": "decide",
         "answer": _stored_decisions(response),
@@ -225,7 +225,7 @@ class CachedModel(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer from the store, or ask."""
         request = call.request
-        # not `isinstance`, which is slow for a pydantic class that it is not
+        # not `isinstance`, which is slow for objects of another pydantic class
         if type(request) is DecisionRequest and self.capabilities.independent_questions:
             return await self._decide(request, ask)
         key = call.key(self.identity_bytes)

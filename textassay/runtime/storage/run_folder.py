@@ -298,5 +298,5 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
 
 
 def not_writable(path: Path, error: Exception) -> RunFolderError:
-    """Return the error that says why a folder cannot be written to."""
+    """Return the error about a folder that cannot be written to."""
     return RunFolderError(f"the run folder {path} cannot be written to: {error}")
