@@ -37,14 +37,14 @@ def write(data: Path, out: Path) -> None:
     _llm_bar(read("llmbar/strategies.jsonl.gz"), read("llmbar/llmbar.jsonl.gz"), save)
     for name in ("wax", "lgbteen", "mtbench"):
         _labels(name, read(f"alttest/{name}.jsonl.gz"), save)
-    save("summeval-six", _jury(read("alttest/summeval.jsonl.gz"), lambda _: True))
+    save("summeval-six", _jury(read("alttest/summeval.jsonl.gz")))
     # the 12 systems that GPT-4 and GPT-3.5 judged
     rows = [row for row in read("summeval/summeval.jsonl.gz") if row.get("annotators")]
     rows = _rated_on(rows, SUMMEVAL)
-    save("summeval-gpt", _jury(rows, lambda name: name.startswith("gpt")))
-    save("summeval-nine", _jury(rows, lambda name: name.startswith(("gpt", "llama"))))
+    save("summeval-gpt", _jury(rows, ("gpt",)))
+    save("summeval-nine", _jury(rows, ("gpt", "llama")))
     rows = _rated_on(read("topical_chat/topical_chat.jsonl"), TOPICAL_CHAT)
-    save("topical-chat", _jury(rows, lambda name: name.startswith(("gpt", "unieval"))))
+    save("topical-chat", _jury(rows, ("gpt", "unieval")))
     prompts = ("analyze_rate", "geval", "llm_eval_no_cot", "rate_explain")
     files = (read(f"topical_chat/predictions_gpt35_{prompt}.jsonl.gz") for prompt in prompts)
     save("topical-chat-samples", (
@@ -66,12 +66,12 @@ def _score(id_: str, aspect: str, samples: Iterable[float | None]) -> Row:
     return {"id": id_, "aspect": aspect, "value": value, "evidence": [{"ratings": ratings}]}
 
 
-def _jury(rows: Iterable[Row], keep: Callable[[str], bool]) -> list[Row]:
-    """Return rows with the metrics that are jurors, and without what a fit could learn else."""
-    kept = ("id", "group", "human", "annotators")
+def _jury(rows: Iterable[Row], jurors: tuple[str, ...] = ("",)) -> list[Row]:
+    """Return rows with the metrics whose names begin so, and nothing else to learn from."""
+    kept = ("id", "output", "output_b", "group", "human", "annotators")
     return [
         {key: row[key] for key in kept if row.get(key)}
-        | {"metrics": {name: one for name, one in row["metrics"].items() if keep(name)}}
+        | {"metrics": {k: one for k, one in row["metrics"].items() if k.startswith(jurors)}}
         for row in rows
     ]
 
@@ -91,7 +91,7 @@ def _reward_bench(rows: list[Row], save: Callable[[str, Iterable[Row]], None]) -
 
     def jury(pick: Callable[[Row, str], float | None]) -> list[Row]:
         own = ({**row, "metrics": {name: pick(row, name) for name in CRITERIA}} for row in rows)
-        return _jury(own, lambda _: True)
+        return _jury(own)
 
     save("rewardbench2-one", jury(lambda row, name: (row["samples"].get(name) or [None])[0]))
     save("rewardbench2-eight", jury(lambda row, name: row["metrics"].get(name)))
@@ -106,37 +106,67 @@ def _reward_bench(rows: list[Row], save: Callable[[str, Iterable[Row]], None]) -
 def _llm_bar(
     strategies: Iterable[Row], plain: Iterable[Row], save: Callable[[str, Iterable[Row]], None]
 ) -> None:
-    """Save, of natural and adversarial pairs, a jury of four models, and GPT-4 by its prompts.
+    """Save, of natural and adversarial pairs, juries of models and of prompts, and GPT-4 by prompt.
 
-    A choice that flips with the order of the texts, or cannot be read, is .5.
+    A choice that flips with the order of the texts, or cannot be read, is .5. The files `-orders`
+    have a row for each order.
     """
-    pairs: dict[str, Row] = {}
-    for row in plain:
-        answers = {name: _mean_of_orders(row["answers"][name]) for name in FOUR}
-        pairs[row["id"]] = {
-            "id": row["id"], "output": "a", "output_b": "b", "subset": row["set"],
-            "human": {"better": float(row["label"] == 1)},
-            "metrics": {f"{name}/better": one for name, one in answers.items()},
-        }  # fmt: skip
-    prompts: dict[str, dict[str, float]] = {id_: {} for id_ in pairs}
+    by_prompt: dict[str, dict[str, dict[str, Row]]] = {}
     for row in strategies:
         verdict = next(one for one in row["results"] if isinstance(one, dict))
         orders = {key: verdict[key] for key in ("swap = False", "swap = True")}
         id_ = f"{row['set'].split('/')[-1]}-{row['index']:03}"
-        prompts[id_][f"{row['model']}/{row['strategy']}"] = _mean_of_orders(orders)
+        by_prompt.setdefault(id_, {})[f"{row['model']}/{row['strategy']}"] = orders
     for name, natural in (("natural", True), ("adversarial", False)):
-        chosen = [id_ for id_, one in pairs.items() if (one["subset"] == "Natural") == natural]
-        save(f"llmbar-{name}", (pairs[id_] for id_ in chosen))
-        save(f"llmbar-{name}-pairs", ({**pairs[id_], "metrics": {}} for id_ in chosen))
+        rows = [row for row in plain if (row["set"] == "Natural") == natural]
+        models = {row["id"]: row["answers"] for row in rows}
+        prompts = {id_: by_prompt[id_] for id_ in models}
+        pairs = [
+            {"id": row["id"], "output": "a", "output_b": "b", "subset": row["set"],
+             "human": {"better": float(row["label"] == 1)}}
+            for row in rows
+        ]  # fmt: skip
+        save(f"llmbar-{name}-pairs", pairs)
+        save(f"llmbar-{name}", _choices(pairs, models, FOUR))
+        for own, answers, jurors in (
+            ("GPT-4-PaLM2", models, ("GPT-4", "PaLM2")),
+            ("ChatGPT-PaLM2", models, ("ChatGPT", "PaLM2")),
+            (
+                "prompts",
+                prompts,
+                [one for one in prompts[rows[0]["id"]] if one.startswith("GPT-4")],
+            ),
+        ):
+            save(f"llmbar-{name}-{own}", _choices(pairs, answers, jurors))
+            in_order = (
+                {**one, "id": f"{one['id']} {at}", "group": one["id"]}
+                for at in (0, 1)
+                for one in _choices(pairs, answers, jurors, slice(at, at + 1))
+            )
+            save(f"llmbar-{name}-{own}-orders", in_order)
         for prompt in ("Vanilla", "Vanilla_NoRules", "Metrics_Reference", "CoT"):
             save(f"llmbar-{name}-{prompt}", (
-                {"id": id_, "aspect": "better", "value": prompts[id_][f"GPT-4/{prompt}"]}
-                for id_ in chosen
+                {"id": id_, "aspect": "better", "value": _mean_of(own[f"GPT-4/{prompt}"].values())}
+                for id_, own in prompts.items()
             ))  # fmt: skip
 
 
-def _mean_of_orders(orders: Mapping[str, Row]) -> float:
-    votes = [{"1": 1.0, "2": 0.0}.get(str(one["winner"])) for one in orders.values()]
+def _choices(
+    pairs: Iterable[Row],
+    answers: Mapping[str, Mapping[str, Mapping[str, Row]]],
+    jurors: Iterable[str],
+    orders: slice = slice(None),
+) -> list[Row]:
+    """Return the pairs with each juror's choice, the mean of these orders."""
+    return [
+        one | {"metrics": {f"{name}/better": _mean_of([*answers[one["id"]][name].values()][orders])
+                           for name in jurors}}
+        for one in pairs
+    ]  # fmt: skip
+
+
+def _mean_of(orders: Iterable[Row]) -> float:
+    votes = [{"1": 1.0, "2": 0.0}.get(str(one["winner"])) for one in orders]
     return 0.5 if None in votes else fmean(vote for vote in votes if vote is not None)
 
 
