@@ -198,10 +198,6 @@ def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
     return [total] if points == (total.value, high) == (total.value, total.top) else statements
 
 
-# Hold on: ... So it is below.   3
-_LAST_WORD = lazy_pattern(
-    r"(?i)\b(?:but|hold\son|wait|hmm+|actually)\b[^\n]*\n\s*\n[ \t]*\d{1,3}(?:\.\d)?[ \t.]*\Z"
-)
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
@@ -210,17 +206,12 @@ _REPLACES = lazy_pattern(
 
 
 _LABELED = lazy_pattern(r"[:=|]\W*\Z")
-_DOUBT = lazy_pattern(
-    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|second\sthought|too\s\w+|let\sme|should\si|does)\b"
-)
 
 
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     if len(statements) < 2:
         return statements
-    if _LAST_WORD.search(plain, statements[0].end):
-        return statements[-1:]
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
     if not any(last) or not last[-1]:
@@ -228,10 +219,8 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
     if any(named) and not named[-1]:
         return statements
-    # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
-    between = plain[statements[-2].end : statements[-1].span[0]]
-    is_first_labeled = _LABELED.search(leads[-2]) is not None and not last[-2]
-    if is_first_labeled and "final" in leads[-1].lower() and not _DOUBT.search(between):
+    # `Rating: 2 ... Final rating: 5`
+    if _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower():
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from textassay.agents.reading.values import (
     WINDOW,
@@ -63,17 +63,6 @@ class Sentence(NamedTuple):
     def names_aspect(self, text: str) -> bool:
         """Return whether a part of the answer has the aspect's name."""
         return bool(self.own) and _name_pattern(self.own).search(text) is not None
-
-    @property
-    def topic(self) -> Literal["aspect", "other", ""]:
-        """Whether it begins with the aspect's name, or with the name of another quality."""
-        opening = _TOPIC.match(self.text) if self.own else None
-        if opening is None:
-            return ""
-        if self.names_aspect(opening["name"]):
-            return "aspect"
-        is_other = QUALITY_NAME.search(opening["name"]) and not _TEXT_NAME.search(opening["name"])
-        return "other" if is_other else ""
 
     def without_aspect(self, text: str) -> str:
         return _name_pattern(self.own).sub(" it ", text) if self.own else text
@@ -193,14 +182,6 @@ _ADVERBIAL = lazy_pattern(
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
-_TEXT_NAME = lazy_pattern(rf"(?i)\b{TEXTS}\b")
-# Clarity first: ...   As for its clarity, ...   Clarity is another matter
-_TOPIC = lazy_pattern(
-    r"(?i)\W*(?:[a-z]+,\s)?"
-    r"(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
-    r"(?:(?:its|the|their|this|his|her)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
-    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|receives)\b)"
-)
 
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
