@@ -139,18 +139,27 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     if _EXAMPLES.match(plain):
         return
     compares = _COMPARISON.search(plain) is not None
-    for sentence in sentences_of(plain, own):
+    sentences = list(sentences_of(plain, own))
+    topics = [sentence.topic if own else "" for sentence in sentences]
+    topic = ""
+    for sentence, named in zip(sentences, topics, strict=True):
+        topic = topic if named == "same" else named
         found = list[tuple[Statement, Lead]]()
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
                 yield RankedNumber(statement, "loose", "named other", sentence.text)
             elif (lead := lead_of(sentence, match)) is not None:
-                if compares and _LETTERED.search(lead.text):
+                texts = _LETTERED.findall(lead.text) if compares else []
+                if texts and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
+                if lead.owner in ("unnamed", "rating") and "aspect" in topics and topic == "other":
+                    lead = lead._replace(owner=topic)
                 found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
         for statement, lead in found:
+            if lead.owner in ("unnamed", "rating") and topic == "aspect" and is_single:
+                lead = lead._replace(owner=topic)
             rank = _rank_of(sentence, statement, lead, is_single, compares)
             yield RankedNumber(statement, rank, lead.owner, sentence.text)
 

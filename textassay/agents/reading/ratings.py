@@ -206,6 +206,9 @@ _REPLACES = lazy_pattern(
 
 
 _LABELED = lazy_pattern(r"[:=|]\W*\Z")
+_DOUBT = lazy_pattern(
+    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
+)
 
 
 def _without_replaced(plain: str, statements: list[Statement], own: str) -> list[Statement]:
@@ -219,8 +222,9 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     named = [bool(own) and re.search(own, lead, re.IGNORECASE) is not None for lead in leads]
     if any(named) and not named[-1]:
         return statements
-    # `Rating: 2 ... Final rating: 5`
-    if _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower():
+    # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
+    is_labeled = _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower()
+    if is_labeled and not _DOUBT.search(plain, statements[-2].end, statements[-1].span[0]):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 

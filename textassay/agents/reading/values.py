@@ -123,6 +123,7 @@ _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
 )
+_DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
@@ -176,7 +177,7 @@ def _is_pronoun(text: str, match: re.Match[str]) -> bool:
     if (match["value"] or "").lower() != "one":
         return False
     before = text[max(0, match.start() - 80) : match.start()]
-    is_number = match["top"] or _VALUED.search(before)
+    is_number = match["top"] or (_VALUED.search(before) and not _DETERMINER.search(before))
     return not is_number or _PRONOUN.match(text, match.end()) is not None
 
 
