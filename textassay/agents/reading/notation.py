@@ -65,6 +65,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
     if "[" in plain:
         plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
+    if scale[1] > 10:
+        plain = _TENS.sub(_tens_in_digits, plain)
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
@@ -79,6 +81,22 @@ _IN_FIGURES = lazy_pattern(rf"(?i)\b(?P<word>{'|'.join(NUMBER_WORDS)})(?P<figure
 def _without_figure(match: re.Match[str]) -> str:
     is_same = NUMBER_WORDS[match["word"].lower()] == int(match["figure"].strip(" ()"))
     return match["word"] + " " * len(match["figure"]) if is_same else match[0]
+
+
+# sixty-five   a hundred
+_TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_TENS = lazy_pattern(
+    rf"(?i)\b(?:(?P<tens>{'|'.join(_TENS_WORDS)})(?:[ -](?P<unit>{'|'.join(NUMBER_WORDS)})\b)?"
+    r"|(?:an?|one)\shundred\b)"
+)
+
+
+def _tens_in_digits(match: re.Match[str]) -> str:
+    if match["tens"] is None:
+        return "100".ljust(len(match[0]))
+    tens = 10 * (_TENS_WORDS.index(match["tens"].lower()) + 2)
+    unit = NUMBER_WORDS[match["unit"].lower()] if match["unit"] else 0
+    return f"{tens + unit:g}".ljust(len(match[0]))
 
 
 # [Fluency] 4

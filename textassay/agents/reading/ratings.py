@@ -165,7 +165,11 @@ def _parse(
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
-        read = list(readings_of(plain, form, own, scale[0]))
+        read = [
+            one
+            for one in readings_of(plain, form, own, scale[0])
+            if one.rank != "set off" or scale[0] <= one.statement.value <= scale[1]
+        ]
     prose, revising = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating

@@ -79,7 +79,7 @@ _SCALES = (
         r"(?<!hence\sthe\s)(?<!thus\sthe\s)(?<!so\sthe\s)(?<!deserves\sthe\s)(?<!deserves\s)"
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
-        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right|appropriate)\b)",
+        rf"[ ]{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right)\b)",
     ),
     # my scale goes up to 10
     (

@@ -211,7 +211,7 @@ QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 _TOPIC = lazy_pattern(
     r"(?i)\W*(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
     r"(?:(?:its|the)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
-    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
+    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
 )
 _NO_TOPIC = lazy_pattern(
     r"(?i)(?:it|this|that|there|they|these|those|he|she|you|so|but|and|yet|still|then|hence|thus"
