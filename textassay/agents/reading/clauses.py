@@ -73,7 +73,9 @@ class _Place(NamedTuple):
         """The clause from a colon on that ends more than a name, without the aspect's name."""
         clause = self.sentence.without_aspect(self.clause)
         name, _, value = clause.rpartition(":")
-        return value if len(name.split()) > 4 else clause
+        nearest = _AND.split(value if len(name.split()) > 4 else clause)
+        is_whole = len(nearest) > 1 and (JUDGE.search(nearest[-1]) or _GIVES.search(nearest[-1]))
+        return nearest[-1] if is_whole else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")

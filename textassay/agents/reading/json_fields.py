@@ -208,7 +208,7 @@ def _whole_value(form: RatingForm) -> re.Pattern[str]:
     value = value_pattern(form).pattern.removeprefix("(?i)")
     return re.compile(
         rf"(?i)[\s(\[\"“*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"”]{{0,2}}\.?"
-        r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
+        r"(?:\s?[(:–—-]\s?[^\W\d][^\n]{0,200}|\.\s\D{0,200})?"
     )
 
 

@@ -135,6 +135,9 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     )
 
 
+_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
+
+
 def _parse(
     text: str,
     scale: tuple[float, float],
@@ -161,7 +164,7 @@ def _parse(
     stated = [field for field in fields if field.statement is not None]
     read, in_words = list[RankedNumber](), ""
     # half an object is not read as prose
-    if (not fields and not plain.lstrip().startswith("{")) or (fields and plain.strip()):
+    if (not fields and not _OBJECT.match(plain)) or (fields and plain.strip()):
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)

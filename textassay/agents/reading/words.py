@@ -192,7 +192,7 @@ REPORTING = any_of(
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
-    "facts points claims sentences questions items criteria details statements errors answers"
+    "facts points(?!\s?:) claims sentences questions items criteria details statements errors answers"
     " references requirements arguments events keywords sources citations topics steps? words?"
     " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
     " version supported aged? total_of footnote season turns? count"
