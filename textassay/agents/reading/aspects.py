@@ -93,47 +93,19 @@ def without_other_aspects(plain: str, own: str) -> str:
     """
     if not own:
         return plain
-    if "\n" in plain:
-        plain = _OF_JUDGE.sub(lambda match: " " * len(match[0]), plain)
     name = _name_pattern(own)
     if not name.search(plain):
-        return blank_out(plain, _of_another(plain)) if _NAMES.search(plain) else plain
-    if re.search(rf"(?i)\b(?:non|un|in|dis)-?{own}", plain):
-        return blank_out(plain, _of_another(plain))
+        return plain
     plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
     plain = with_own_cell(plain, name)
-    plain = blank_out(plain, _other_sections(plain, name))
-    plain = blank_out(plain, _beside_unrated(plain, name))
-    return blank_out(plain, _other_lines(plain, name))
+    return blank_out(plain, _other_sections(plain, name))
 
 
 def is_own(name: str, own: re.Pattern[str]) -> bool:
     """Return whether a name is the aspect's, or names it beside others: `Fluency and Style`."""
     return any(map(own.fullmatch, (name, *re.split(r"\s?(?:[,/&]|\band\b)\s?", name))))
-
-
-# Confidence: 5
-_OF_JUDGE = lazy_pattern(
-    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:my[ \t])?(?:confidence|certainty|difficulty)(?:[ \t]\w+)?"
-    r"[ \t]*[:=](?:[^\n]+|\s*\n\s*[\d.]+%?[ \t]*)?$"
-)
-# Aspect: coherence, Rating: 4 (coherence)
-_QUALITY = r"[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy)"
-_NAMES = lazy_pattern(r"[(#]|(?i:criteri(?:on|a)|aspect|dimension|metric)")
-_ANOTHER = lazy_pattern(
-    r"(?mi)^[ \t]*(?:[-•][ \t])?(?:criteri(?:on|a)|aspect|dimension|metric)[ \t]*:"
-    rf"[ \t]*(?:\w+[ ])?{_QUALITY}"
-    r"[ \t]*\n(?:[^\n]+\n?)*"
-    rf"|\b{NOUN}[ \t]*[:=][ \t]*{NUMBER}(?:/\d+)?[ \t]*\((?:the[ \t])?{_QUALITY}\)"
-    r"|^[ \t]*\#{1,6}[ \t]*(?:non|un|in|dis)-?[a-z]{4,}[ \t]*\n(?:[^\n#]+\n?)*"
-)
-
-
-def _of_another(plain: str) -> list[tuple[int, int]]:
-    """Return what says by itself that it rates another quality than the asked one."""
-    return [match.span() for match in _ANOTHER.finditer(plain)]
 
 
 # Fluency: 4, Style: 3   Fluency: 4. Style: 3.   (Fluency: 4) (Style: 3)   Fluency 4/5, style 3/5
@@ -153,9 +125,6 @@ _AGAIN = lazy_pattern(
     r"|better|or|hmm|out|best|highest|lowest|top|but|however|sorry|oops|scratch|meant?|second|again"
     r"|reconsider\w*|reflection|errat\w+|amend\w*|human|user|change[ds]?)\b.*"
 )
-_REVISED = lazy_pattern(r"(?i).*\b(?:final|correct(?:ion|ed)|revis|updat|edit|actual)\w*.*")
-_LIST = 3
-"""So many lines with other names are a list, in which a name may hold most words of `_AGAIN`."""
 
 
 def _own_pair(line: str, own: str) -> str:
@@ -179,8 +148,8 @@ _HEADING = lazy_pattern(
     r"(?P<name>[^\W\d_][^\n:：=|→().!?\d]{0,40}?)[ \t]*"
     r"(?:\([^()\n]{0,40}\)[ \t]*)?(?P<colon>[:：])?[ \t]*$"
 )
-_TITLE, _REMARKED = "title", "remark"
-"""Kinds of headings that have no mark: a few words, and a name with a remark beside it."""
+_TITLE = "title"
+"""Kind of a heading without a mark: a few words."""
 
 
 def _mark_of(plain: str, heading: re.Match[str]) -> str:
@@ -200,12 +169,6 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
         for heading in _HEADING.finditer(plain)
         if (mark := _mark_of(plain, heading)) and not _AGAIN.fullmatch(heading["name"])
     ]
-    headings += [
-        (remark.start(), _REMARKED, remark["name"])
-        for remark in _REMARK.finditer(plain)
-        if not HAS_NUMBER.match(remark["rest"]) and not _AGAIN.fullmatch(remark["name"])
-    ]
-    headings.sort()
     marks = [mark for _, mark, name in headings if is_own(name, own)]
     siblings = [(start, mark, name) for start, mark, name in headings if mark in marks]
     ends = [start for start, *_ in siblings[1:]] + [len(plain)]
@@ -214,44 +177,6 @@ def _other_sections(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
     rated = [HAS_NUMBER.search(plain, start, end) is not None for (start, *_), end in sections]
     # below a few words without a sign a rating may be taken back, unless they are in a list
     in_list = first > 0 or len(siblings) - first > 2
-    if marks and marks[0] in (_TITLE, _REMARKED) and not (in_list and all(rated)) and rated[first]:
+    if marks and marks[0] == _TITLE and not (in_list and all(rated)) and rated[first]:
         return []
     return [(start, end) for (start, _, name), end in sections if not is_own(name, own)]
-
-
-# Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5   Fluency (5/5): fine
-_NAMED = lazy_pattern(
-    r"(?mi)^[ \t]*(?:(?:[-•+|]|#{1,6}|\d{1,2}[.)])[ \t]*){0,2}"
-    r"(?P<name>[^\W\d_][^\n:：=|→()\d]{0,40}?)[ \t]*"
-    rf"(?:(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*{NUMBER}"
-    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))"
-    rf"|\([ \t]?{NUMBER}(?:/\d|\sout\sof\s\d)[^()\n]{{0,20}}\))[^\n]*$"
-)
-# Fluency: It flows.   - Style - Dull, so 2.
-_REMARK = lazy_pattern(
-    r"(?m)^[ \t]*(?:[-•+]|\d{1,2}[.)])?[ \t]*(?P<name>[A-Z][\w&/]*(?:[ -][\w&/]+){0,2})[ \t]*"
-    r"(?:[:：]|[ \t][-–—])[ \t]+(?P<rest>\S[^\n]*)$"
-)
-
-
-def _beside_unrated(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Return the remarks on other aspects beside a remark on the asked one without a rating."""
-    remarks = list(_REMARK.finditer(plain))
-    mine = [remark for remark in remarks if own.fullmatch(remark["name"])]
-    if not mine or any(HAS_NUMBER.search(remark["rest"]) for remark in mine):
-        return []
-    return [
-        remark.span("rest")
-        for remark in remarks
-        if not own.search(remark["name"]) and not _AGAIN.fullmatch(remark["name"])
-    ]
-
-
-def _other_lines(plain: str, own: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Return the lines that rate other aspects, or all of them, if one rates the asked aspect."""
-    lines = [(line.span(), line["name"].strip()) for line in _NAMED.finditer(plain)]
-    if not any(own.fullmatch(name) for _, name in lines):
-        return []
-    unlike = [(span, name) for span, name in lines if not own.search(name)]
-    again = _AGAIN if len(unlike) < _LIST else _REVISED
-    return [span for span, name in unlike if not again.fullmatch(name)]

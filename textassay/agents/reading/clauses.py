@@ -65,6 +65,17 @@ class _Place(NamedTuple):
     """What is before it, in lower case with single spaces."""
     clause: str
     """The clause of the lead that ends at the number."""
+    antecedent: str
+    """The clause before one that begins with `which`; empty before others."""
+
+    @property
+    def latest(self) -> str:
+        """The clause from a colon on that ends more than a name, without the aspect's name."""
+        clause = self.sentence.without_aspect(self.clause)
+        name, _, value = clause.rpartition(":")
+        nearest = _AND.split(value if len(name.split()) > 4 else clause)
+        is_whole = len(nearest) > 1 and (JUDGE.search(nearest[-1]) or _GIVES.search(nearest[-1]))
+        return nearest[-1] if is_whole else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
@@ -78,11 +89,13 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     lead = " ".join((_QUOTATION.sub("it", before) if '"' in before else before).lower().split())
     if not behind.strip(SIGNS) and _RATING.fullmatch(lead.strip(SIGNS)):
         return Lead(before, is_named=True, is_said=True, is_about_aspect=False, owner="rating")
+    if lead == "→":  # the cell of a table
+        return Lead(before, is_named=True, is_said=True, is_about_aspect=True, owner="aspect")
     clause = _clause_of(lead)
     by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
     if " than " in clause and (by_judge or sentence.names_aspect(clause)):
         clause = _NO_MORE_THAN.sub("", clause)
-    place = _Place(sentence, before, behind, lead, clause)
+    place = _Place(sentence, before, behind, lead, clause, _antecedent_of(lead))
     if _is_mentioned(place, by_judge=by_judge):
         return None
     names_aspect = _names_aspect(place)
@@ -122,14 +135,17 @@ _RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that)\b")
 
 
 def _clause_of(lead: str) -> str:
-    """Return the last clause, with the one before it if it only continues that one."""
+    """Return the last clause."""
     clauses = [clause for clause in _CLAUSE_BREAK.split(lead) if clause.strip(SIGNS + "_'“")]
     if not clauses or _NEW_CLAUSE.search(lead):
         return ""
-    if len(clauses) > 1 and _RELATIVE.match(clauses[-1]):
-        return f"{clauses[-2]} {clauses[-1]}"
     rest = clauses[-1].rpartition(":")[2]
     return rest if len(rest.split()) > 3 else clauses[-1]
+
+
+def _antecedent_of(lead: str) -> str:
+    clauses = [clause for clause in _CLAUSE_BREAK.split(lead)[-2:] if clause.strip(SIGNS)]
+    return clauses[0] if len(clauses) == 2 and _RELATIVE.match(clauses[1]) else ""
 
 
 def _behind_numbers(text: str) -> str:
@@ -147,7 +163,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    r"(?!\s(?:i|we|you(?:['’]re|\sare)?\s(?:were|press|ask|insist|need|want|allow|permit|let|force|must|like|prefer|require)(?:ing)?"
+    r"(?!\s(?:i|we|you(?:['’]re|\sare)?\s(?:were|press|ask|insist|need|want|allow|permit|let|forc|must|like|prefer|requir)(?:e|ed|ing)?"
     r"|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
@@ -186,11 +202,6 @@ _NO_MORE_THAN = lazy_pattern(
 
 def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a clause does not assert its number."""
-    # `refusal` of `refusal quality` denies nothing
-    clause = place.sentence.without_aspect(place.clause)
-    name, _, value = clause.rpartition(":")
-    # behind a colon that ends more than a name a new clause begins
-    asserting = value if len(name.split()) > 4 else clause
     # Score 1: it is poor
     is_level = (
         not by_judge
@@ -199,15 +210,16 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     )
     return bool(
         is_level
-        or _NOT_ASSERTED.search(asserting)
+        or _NOT_ASSERTED.search(place.latest)
         or _CONDITION.search(place.lead)
         or _CONDITION_BEHIND.search(place.behind)
-        or _is_only_possible(place, clause, by_judge=by_judge)
+        or _is_only_possible(place, by_judge=by_judge)
     )
 
 
-def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
+def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     """Return whether a modal verb says what would be so, and not what the judge would say."""
+    clause = place.sentence.without_aspect(place.clause)
     modal = _MODAL.search(clause)
     if modal is None:
         return False
@@ -215,6 +227,8 @@ def _is_only_possible(place: _Place, clause: str, *, by_judge: bool) -> bool:
     if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(place.behind):
         return True
     subject = _DEFINITE.search(clause[: modal.start()])
+    if place.antecedent and not JUDGE.search(clause):
+        return True
     if by_judge or (subject and subject["rating"]):
         return False
     return subject is None or bool(
@@ -284,15 +298,19 @@ _REPORTS = lazy_pattern(
     rf"|\b{RATING}\s(?:in|(?:that\s)?it\s(?:gives|has|says))\b"
     r"|\baccording\sto\sthe\s(?!rubric|scale|criteri|definition|guideline)"
 )
+_AVERAGE = lazy_pattern(
+    r"\b(?:averaged?|mean)\b[^.]{0,30}\b(?:aspects|criteria|dimensions|categories|qualities|scores)\b"
+)
 
 
 def _is_of_others(place: _Place, *, is_said: bool) -> bool:
     """Return whether somebody else than the judge gives the number, or something else gets it."""
     clause = place.clause
     return bool(
-        _OTHERS.search(clause)
+        _OTHERS.search(f"{place.antecedent} {place.latest}")
         or _REPORTS.search(clause)
-        or _NOT_ASSERTED_FOREIGN.match(clause)
+        or _AVERAGE.search(place.lead)
+        or _NOT_ASSERTED_FOREIGN.match(place.latest)
         or _is_given_by_others(place, is_said=is_said)
     )
 
@@ -339,7 +357,7 @@ def _is_of_other_thing(place: _Place, *, is_said: bool) -> bool:
     own = place.sentence.own
     if place.sentence.names_aspect(place.before + place.behind):
         return False
-    if own and QUALITY_NAME.search(place.clause):
+    if own and QUALITY_NAME.search(place.latest):
         return True
     # `disfluency` is no other thing than the asked `fluency`
     name = re.compile(own or "(?!)", re.IGNORECASE)
@@ -351,7 +369,8 @@ def _things_of(place: _Place, *, is_said: bool) -> Iterator[str]:
     """Yield the nouns of the things that a number is given to, or is said to concern."""
     found = [*_RATED_THING.finditer(place.clause)]
     if place.sentence.own and is_said:
-        found += _CONCERNED_THING.finditer(place.clause)
+        verbs = [*_GIVES.finditer(place.clause)]
+        found += _CONCERNED_THING.finditer(place.clause, verbs[-1].end() if verbs else 0)
         # for its style alone, if that counted, I would give it a 4
         opening = _CONCERNED_THING.match(place.lead.lstrip(SIGNS))
         found += [opening] if opening else []

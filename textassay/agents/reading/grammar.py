@@ -77,39 +77,35 @@ _REVISION = lazy_pattern(
 )
 
 
-def chosen_of(readings: list[RankedNumber]) -> tuple[list[Statement], list[Statement]]:
+def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statement]]:
     """Return the ratings among the numbers of an answer, and the numbers that may revise them.
 
-    The ratings are the stated ones or, if there are none, the closing one, unless a number that is
-    set off before it differs. Where the answer rates several aspects, the ratings are the numbers
-    with the name of the asked one.
+    The ratings are the stated ones and those with the name of the asked aspect or, if there are
+    neither, the closing one, unless a number that is set off before it differs. Numbers of other
+    owners are left out first: all beside one with the aspect's name in an answer that rates
+    several things, but for a stated rating.
     """
-    labeled = [one for one in readings if one.owner == "named other"]
-    readings = [one for one in readings if one.owner != "named other"]
-    named = [one for one in readings if one.owner == "aspect" and one.rank != "loose"]
-    named = [one for one in named if one.rank == "stated"] or named
-    beside = [
-        one for one in readings if one.owner in ("other", "unnamed", "rating") and one not in named
-    ]
-    numbers = readings
-    if named:
-        numbers = [one for one in numbers if one.owner != "other"]
+    mine = [one for one in numbers if one.owner == "aspect" and one.rank != "loose"]
+    mine = [one for one in mine if one.rank == "stated"] or mine
+    labeled = [one for one in numbers if one.owner == "named other"]
+    beside = [one for one in numbers if one.owner not in ("aspect", "whole")]
+    several = len(labeled) > 1 or (bool(mine) and len(beside) > 1)
+    left_out: set[Owner] = {"named other"}
+    if mine:
+        left_out.add("other")
+    if several:
+        left_out.add("whole")
+    if mine and several:
+        left_out |= {"unnamed", "rating"}
     total = sum(one.statement.value for one in labeled)
-    if len(labeled) > 1 or (named and len(beside) > 1):
-        numbers = [
-            one
-            for one in numbers
-            if one.owner != "whole" or (not named and one.statement.value == total)
-        ]
-    if named and len(beside) + len(labeled) > 1:
-        numbers = [
-            one
-            for one in numbers
-            if one.owner == "aspect"
-            or (one.owner == "rating" and one.rank == "stated")
-            or one.says_revision
-        ]
-    ratings = [one for one in numbers if one.rank == "stated" or one in named]
+    numbers = [
+        one
+        for one in numbers
+        if one.owner not in left_out
+        or (one.owner == "rating" and one.rank == "stated")
+        or (one.owner == "whole" and not mine and one.statement.value == total)
+    ]
+    ratings = [one for one in numbers if one.rank == "stated" or one in mine]
     if not ratings and numbers and numbers[-1].rank == "closing":
         last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
@@ -131,17 +127,6 @@ _COMPARISON = lazy_pattern(
 _LETTERED = lazy_pattern(rf"(?i:\b(?:{TEXTS}|assistant|model))\s(?:[A-D]|\d)\b")
 
 
-_THE_ASKED = lazy_pattern(r"(?i)\bthis\sone\b|\bto\sbe\s(?:rated|evaluated)|\basked\b")
-
-
-def _is_of_other_text(sentence: Sentence, lead: Lead) -> bool:
-    """Return whether a sentence names one of several texts, and does not say that it is asked."""
-    texts = [match[0] for match in _LETTERED.finditer(lead.text)]
-    return bool(texts) and not (
-        any(map(sentence.names_aspect, texts)) or _THE_ASKED.search(lead.text)
-    )
-
-
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:
     """Yield the numbers of an answer that the sentence asserts, each with its rank, in order.
 
@@ -155,37 +140,39 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         return
     compares = _COMPARISON.search(plain) is not None
     sentences = list(sentences_of(plain, own))
-    topics = {sentence.topic for sentence in sentences}
+    topics = [sentence.topic if own else "" for sentence in sentences]
     topic = ""
-    for sentence in sentences:
-        topic = sentence.topic or topic
+    for sentence, named in zip(sentences, topics, strict=True):
+        topic = topic if named == "same" else named
         found = list[tuple[Statement, Lead]]()
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
                 yield RankedNumber(statement, "loose", "named other", sentence.text)
             elif (lead := lead_of(sentence, match)) is not None:
-                if compares and _is_of_other_text(sentence, lead):
+                texts = _LETTERED.findall(lead.text) if compares else []
+                if texts and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
-                if topic == "other" and "aspect" in topics and lead.owner == "unnamed":
-                    lead = lead._replace(owner="other")
+                if lead.owner in ("unnamed", "rating") and "aspect" in topics and topic == "other":
+                    lead = lead._replace(owner=topic)
                 found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
         for statement, lead in found:
+            if lead.owner in ("unnamed", "rating") and topic == "aspect" and is_single:
+                lead = lead._replace(owner=topic)
             rank = _rank_of(sentence, statement, lead, is_single, compares)
             yield RankedNumber(statement, rank, lead.owner, sentence.text)
 
 
 # what sets a number off: a sign, an article, `so`, or nothing before it
 _SET_OFF = lazy_pattern(
-    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s*[\"“]?\Z"
+    r"(?i)(?:[:：=→(\[,–—-]|=>|\b(?!only|nearly|roughly|barely|hardly)[a-z]+ly|\b(?:so|an?(?:\s(?!total|further|mere|score|step|level)[\w-]+,?){0,2}|eine?|une?|una|uma?|een|en|hence|thus|therefore|yes|ok|say)|[は为是打给]|\A\W*)\s*[\"“]?\Z"
 )
 # nothing, or an article: a well-deserved 4, definitely a 4
 _OPENING = lazy_pattern(
     rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
 )
 _WORDS_AND_BRACKET = lazy_pattern(r"\W*(?:[^\W\d_]+\s){1,3}\(\s?")
-_SECOND_ITEM = lazy_pattern(r"\n\s*\(?2[.)]\s")
 
 
 def _rank_of(
@@ -208,9 +195,7 @@ def _rank_of(
     if compares or not (is_single or (opens and sentence.is_first)):
         return "loose"
     if opens and sentence.is_first:
-        # `1. It is ...` begins a list
-        is_item = not sentence.is_last and _SECOND_ITEM.search(sentence.plain) is not None
-        return "loose" if is_item else "stated"
+        return "stated"
     # Medium (2). It explains
     if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
         return "stated"

@@ -208,7 +208,7 @@ def _whole_value(form: RatingForm) -> re.Pattern[str]:
     value = value_pattern(form).pattern.removeprefix("(?i)")
     return re.compile(
         rf"(?i)[\s(\[\"“*]{{0,4}}(?:(?:score|rating)\s?[:=]?\s)?(?:{value})[)\]\"”]{{0,2}}\.?"
-        r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
+        r"(?:\s?[(:–—-]\s?[^\W\d][^\n]{0,200}|\.\s\D{0,200})?"
     )
 
 
@@ -267,9 +267,6 @@ _ANNOUNCED = lazy_pattern(
     rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
     r"|\A[\w. ]{2,60}\(\Z|\A[\w, ]{2,20}[.!]\Z"
 )
-_SHOWN = lazy_pattern(
-    r"(?i)\b(?:example|schema|(?:the|this|output|expected|following)\sformat|template|form|text|summary)\b"
-)
 # Example:
 _EXAMPLE_BELOW = lazy_pattern(
     r"(?i)\b(?:example|sample|schema|template)\b[^.!?:\n]{0,60}:\s{0,20}(?:json\s{0,20})?\Z"
@@ -281,9 +278,9 @@ def _is_answer(plain: str, start: int, own: str) -> bool:
     line = plain.rfind("\n", 0, start) + 1
     before = plain[line:start].strip()[-WINDOW:]
     above = plain[max(0, line - WINDOW) : line]
-    if above and (_EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above)):
+    if _EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above):
         return False
-    if before.lower() in ("", "json") or (_ANNOUNCED.search(before) and not _SHOWN.search(before)):
+    if before.lower() in ("", "json") or _ANNOUNCED.search(before):
         return True
     # My verdict is {...}
     readings = readings_of(f"{before} 1", "number", own, 1.0)

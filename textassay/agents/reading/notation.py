@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import pairwise
 
 from textassay.agents.reading.values import WINDOW, RatingForm
 from textassay.agents.reading.words import NOUN, NUMBER, NUMBER_WORDS
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
-# 4️⃣
-_KEYCAP = lazy_pattern("\ufe0f?\u20e3")
 # Score ....... 4
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 # Score: 40%
@@ -60,8 +57,6 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
     if "~~" in plain:
         plain = re.sub(r"~~[^~\n]{1,80}~~", lambda match: " " * len(match[0]), plain)
-    if "\u20e3" in plain:
-        plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
     if "\n===" in plain:
         plain = re.sub(r"(?m)^=+[ \t]*$", lambda match: " " * len(match[0]), plain)
     if "..." in plain or "___" in plain:
@@ -70,10 +65,10 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
     if "[" in plain:
         plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
+    if scale[1] > 10:
+        plain = _TENS.sub(_tens_in_digits, plain)
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
-    if "[" in plain or "(" in plain:
-        plain = _ROW.sub(_chosen_of_row, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
         plain = _chosen_box(plain)
     return plain
@@ -88,6 +83,22 @@ def _without_figure(match: re.Match[str]) -> str:
     return match["word"] + " " * len(match["figure"]) if is_same else match[0]
 
 
+# sixty-five   a hundred
+_TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_TENS = lazy_pattern(
+    rf"(?i)\b(?:(?P<tens>{'|'.join(_TENS_WORDS)})(?:[ -](?P<unit>{'|'.join(NUMBER_WORDS)})\b)?"
+    r"|(?:an?|one)\shundred\b)"
+)
+
+
+def _tens_in_digits(match: re.Match[str]) -> str:
+    if match["tens"] is None:
+        return "100".ljust(len(match[0]))
+    tens = 10 * (_TENS_WORDS.index(match["tens"].lower()) + 2)
+    unit = NUMBER_WORDS[match["unit"].lower()] if match["unit"] else 0
+    return f"{tens + unit:g}".ljust(len(match[0]))
+
+
 # [Fluency] 4
 _BRACKETED_NAME = lazy_pattern(
     r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d|:[ \t]*\[?\d)"
@@ -97,8 +108,6 @@ _BRACKETED_NAME = lazy_pattern(
 def _counted(match: re.Match[str], high: float) -> str:
     full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
     room = len(match[0])
-    if full == 1 and _NAME_NEXT.match(match.string, match.end()):
-        return " " * room  # an ornament
     if not full or (not empty and high != 5):
         return match[0]
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -108,25 +117,6 @@ def _counted(match: re.Match[str], high: float) -> str:
         return str(full).ljust(room) if len(str(full)) <= room else match[0]
     written = f"{full}/{full + empty}."
     return written.ljust(room) if len(written) <= room else match[0]
-
-
-_NAME_NEXT = lazy_pattern(r"\s?[^\W\d_]{2}[^\n:：]{0,40}[:：]")
-# 1 --- 2 --- 3 --- [4] --- 5
-_STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
-_ROW = lazy_pattern(
-    rf"(?<![^\n])[ \t]*(?:\d{{1,3}}{_STEP}){{0,10}}(?P<chosen>[\[(]\s?\d{{1,3}}\s?[\])])"
-    rf"(?:{_STEP}\d{{1,3}}){{0,10}}[ \t]*(?![^\n])"
-)
-
-
-def _chosen_of_row(match: re.Match[str]) -> str:
-    numbers = [int(number) for number in re.findall(r"\d+", match[0])]
-    steps = {after - before for before, after in pairwise(numbers)}
-    if len(numbers) < 3 or steps != {1}:
-        return match[0]
-    start, end = (at - match.start() for at in match.span("chosen"))
-    chosen = re.sub(r"\D", " ", match["chosen"])
-    return " " * start + chosen + " " * (len(match[0]) - end)
 
 
 _BOX = lazy_pattern(

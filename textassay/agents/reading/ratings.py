@@ -135,6 +135,9 @@ def _is_left_open(plain: str, end: int, own: str, *, is_named: bool) -> bool:
     )
 
 
+_OBJECT = lazy_pattern(r"\s*\{\s*(?:[\"'}]|\w+\s*:)")
+
+
 def _parse(
     text: str,
     scale: tuple[float, float],
@@ -167,11 +170,15 @@ def _parse(
     stated = [field for field in fields if field.statement is not None]
     read, in_words = list[RankedNumber](), ""
     # half an object is not read as prose
-    if (not fields and not plain.lstrip().startswith("{")) or (fields and plain.strip()):
+    if (not fields and not _OBJECT.match(plain)) or (fields and plain.strip()):
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
-        read = list(readings_of(plain, form, own, scale[0]))
+        read = [
+            one
+            for one in readings_of(plain, form, own, scale[0])
+            if one.rank != "set off" or scale[0] <= one.statement.value <= scale[1]
+        ]
     prose, revising = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
@@ -204,10 +211,6 @@ def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
     return [total] if points == (total.value, high) == (total.value, total.top) else statements
 
 
-# Hold on: ... So it is below.   3
-_LAST_WORD = lazy_pattern(
-    r"(?i)\b(?:but|hold\son|wait|hmm+|actually)\b[^\n]*\n\s*\n[ \t]*\d{1,3}(?:\.\d)?[ \t.]*\Z"
-)
 # final score: 3   let me lower my score to
 _REPLACES = lazy_pattern(
     r"(?i)\b(?:final|revis\w+|correct(?:ed|ion)|updated?|adjust\w*|lower\w*|rais\w+|reduc\w+|chang\w+|new|settl\w+|stick\w*|on\sreflection|in\sthe\send)"
@@ -217,7 +220,7 @@ _REPLACES = lazy_pattern(
 
 _LABELED = lazy_pattern(r"[:=|]\W*\Z")
 _DOUBT = lazy_pattern(
-    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|second\sthought|too\s\w+|let\sme|should\si|does)\b"
+    r"(?i)\b(?:wait|but|actually|hmm+|however|reconsider\w*|reflection|too\s\w+|let\sme)\b"
 )
 
 
@@ -225,8 +228,6 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     """Return the ratings without those that a final or revised one of the same thing replaces."""
     if len(statements) < 2:
         return statements
-    if _LAST_WORD.search(plain, statements[0].end):
-        return statements[-1:]
     leads = [plain[plain.rfind("\n", 0, one.span[0]) + 1 : one.span[0]] for one in statements]
     last = [_REPLACES.search(lead[-WINDOW:]) is not None for lead in leads]
     if not any(last) or not last[-1]:
@@ -235,9 +236,8 @@ def _without_replaced(plain: str, statements: list[Statement], own: str) -> list
     if any(named) and not named[-1]:
         return statements
     # `Rating: 2 ... Final rating: 5`, without a word of doubt between them
-    between = plain[statements[-2].end : statements[-1].span[0]]
-    is_first_labeled = _LABELED.search(leads[-2]) is not None and not last[-2]
-    if is_first_labeled and "final" in leads[-1].lower() and not _DOUBT.search(between):
+    is_labeled = _LABELED.search(leads[-2]) and not last[-2] and "final" in leads[-1].lower()
+    if is_labeled and not _DOUBT.search(plain, statements[-2].end, statements[-1].span[0]):
         return statements
     return [one for one, replaces in zip(statements, last, strict=True) if replaces]
 

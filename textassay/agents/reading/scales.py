@@ -60,17 +60,10 @@ _SCALES = (
         r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skal[aięe]|[ée]chelle|escala|scala|шкале|schaal)"
         rf"\s(?:von|de|da|от|van|od)\s(?P<numbers>{_RANGE})",
     ),
-    (("段階",), r"(?P<numbers>\d{1,3})段階(?:中|評価で|で)?"),
     (("分制",), rf"(?P<numbers>{NUMBER})分制"),
     (("点満点",), rf"(?P<numbers>{NUMBER})点?満点(?:中|で)?"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
-    (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),
     (("on", "using"), rf",?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
-    # rated on 0-100
-    (
-        ("on",),
-        rf"(?:rated?|scored?|graded?|marked|ratings?\sare)\son\s(?:an?\s)?(?P<numbers>{_RANGE})",
-    ),
     # on a 1-5 scale, on a 10-point scale
     (
         ("scale", "range"),
@@ -86,8 +79,16 @@ _SCALES = (
         r"(?<!hence\sthe\s)(?<!thus\sthe\s)(?<!so\sthe\s)(?<!deserves\sthe\s)(?<!deserves\s)"
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
-        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right|appropriate)\b)",
+        rf"[ ]{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right)\b)",
     ),
+    # my scale goes up to 10
+    (
+        ("scale",),
+        r"(?<!of the )\bscale\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
+        rf"\s?(?P<numbers>{NUMBER})",
+    ),
+    # Score: 4 [1-10]
+    (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
     # Out of: 10
@@ -96,14 +97,6 @@ _SCALES = (
         rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?"
         rf"(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
     ),
-    # my scale goes up to 10
-    (
-        ("scale", "range"),
-        r"(?<!of the )\b(?:scale|range)\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
-        rf"\s?(?P<numbers>{NUMBER})",
-    ),
-    # Score: 4 [1-10]
-    (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
 )
 _SCALE_WORDING = tuple(
     (words, lazy_pattern(rf"(?i){pattern}(?![^\W\d])")) for words, pattern in _SCALES
@@ -125,7 +118,6 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
 
     `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
     """
-    plain = _without_levels(plain, scale)
     lower = plain.lower()
     patterns = [p for words, p in _SCALE_WORDING if any(word in lower for word in words)]
     if "(" in plain or "[" in plain:
@@ -152,26 +144,6 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             spans.append((start, end))
         plain = blank_out(plain, spans)
     return plain, ""
-
-
-# - 2: Fair. It has some errors.   Score 2 = fair
-_LEVEL = lazy_pattern(
-    rf"(?mi)^[ \t]*(?:[-•|][ \t]*)?(?:(?:{NOUN}|level)[ \t]?(?:of[ \t])?)?(?P<level>\d{{1,3}})"
-    r"(?:[ \t]?[:：=|]|[ \t]+[-–—|])[ \t]*[^\W\d_][^\n]*$"
-)
-
-
-def _without_levels(plain: str, scale: tuple[float, float]) -> str:
-    """Return the text without a list of what the levels of the scale mean, from end to end."""
-    levels = list(_LEVEL.finditer(plain)) if "\n" in plain else []
-    rows = [level for level in levels if "|" in level[0]]
-    levels = rows if len(rows) > 2 else [level for level in levels if level not in rows]
-    numbers = [float(level["level"]) for level in levels]
-    in_order = sorted(set(numbers))
-    ends = (in_order[0], in_order[-1]) if len(in_order) > 2 else ()
-    if ends != scale or numbers not in (in_order, in_order[::-1]):
-        return plain
-    return blank_out(plain, [level.span() for level in levels])
 
 
 _PAUSE = lazy_pattern(r"(?:\s?[,:])?")

@@ -36,7 +36,7 @@ SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 
 _BREAK = lazy_pattern(
     r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?={REASONS})"
+    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|[ \t]\|[ \t](?=[^\W\d_][^|\n]{{0,40}}[:→])|\n+|[ \t]{{1,3}}(?={REASONS})"
 )
 # Reason: ...   Comment: ...
 _EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
@@ -65,15 +65,27 @@ class Sentence(NamedTuple):
         return bool(self.own) and _name_pattern(self.own).search(text) is not None
 
     @property
-    def topic(self) -> Literal["aspect", "other", ""]:
-        """Whether it begins with the aspect's name, or with the name of another quality."""
-        opening = _TOPIC.match(self.text) if self.own else None
+    def topic(self) -> Literal["aspect", "other", "", "same"]:
+        """Whether a name at its beginning says that it is about the asked aspect or another one.
+
+        `same` is the topic of the sentence before it, which is in its line or in the line above.
+        """
+        begins_line = self.start == self.line
+        label = _LABEL.match(self.plain, self.start, self.end)
+        opening = label or _TOPIC.match(self.text)
         if opening is None:
-            return ""
-        if self.names_aspect(opening["name"]):
+            return "" if begins_line else "same"
+        name = opening["name"].strip()
+        if self.names_aspect(name):
             return "aspect"
-        is_other = QUALITY_NAME.search(opening["name"]) and not _TEXT_NAME.search(opening["name"])
-        return "other" if is_other else ""
+        if QUALITY_NAME.search(name) or (not label and opening["about"]):
+            return "other"
+        if _names_rating(name):
+            is_apart = begins_line and self.plain[: self.start].endswith("\n\n")
+            return "" if is_apart or _WHOLE_NAME.search(name) else "same"
+        if JUDGE.search(name) or _NO_TOPIC.match(name):
+            return "" if begins_line else "same"
+        return "other" if label and len(name.split()) <= 3 else ""
 
     def without_aspect(self, text: str) -> str:
         return _name_pattern(self.own).sub(" it ", text) if self.own else text
@@ -169,6 +181,8 @@ _LABEL = lazy_pattern(
 # Tone (4/5): warm
 _LABEL_OF_BRACKETS = lazy_pattern(r"[ \t\W]*(?P<name>[^\W\d_][^\n:.!?()]{0,48}?)[ \t]*\(")
 _BRACKETS_END = lazy_pattern(r"\)\W{0,4}:")
+# Criterion: style
+_CALLED = lazy_pattern(r"(?i)\W*(?:criteri(?:on|a)|aspect|dimension|metric)\s?:\s?(?P<name>.*)")
 # ## Style   Style:
 _HEADING = lazy_pattern(r"\s*#{1,6}\s.*|[^.!?\n]*[:：]\s*")
 # Response A: depth 4
@@ -193,14 +207,17 @@ _ADVERBIAL = lazy_pattern(
 RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
-_TEXT_NAME = lazy_pattern(rf"(?i)\b{TEXTS}\b")
-# Clarity first: ...   As for its clarity, ...   Clarity is another matter
+# As for its clarity, ...   Clarity is another matter
 _TOPIC = lazy_pattern(
-    r"(?i)\W*(?:[a-z]+,\s)?"
-    r"(?:(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
-    r"(?:(?:its|the|their|this|his|her)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
-    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(]|\s(?:is|comes|was|gets|merits|deserves|receives)\b)"
+    r"(?i)\W*(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
+    r"(?:(?:its|the)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
+    r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
 )
+_NO_TOPIC = lazy_pattern(
+    r"(?i)(?:it|this|that|there|they|these|those|he|she|you|so|but|and|yet|still|then|hence|thus"
+    r"|therefore|however|because|since|as|if|in|on|for|to|with|make|call|give|put)\b"
+)
+_WHOLE_NAME = lazy_pattern(r"(?i)\b(?:overall|final|total|conclusion)\b")
 
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
@@ -218,6 +235,8 @@ def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
 def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
     """Return the name whose value a number of the first sentence of a line is; empty for none."""
     plain, line, start = sentence.plain, sentence.line, match.start()
+    if called := _CALLED.fullmatch(sentence.above):
+        return called["name"]
     label = _LABEL.match(plain, line, start)
     if label is not None:
         name = label["name"].strip()

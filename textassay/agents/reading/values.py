@@ -125,19 +125,14 @@ _VALUED = lazy_pattern(
 )
 _DETERMINER = lazy_pattern(r"(?i)\b(?:this|that|the|no|each|every|which|another|any|only)\s\Z")
 _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does|has)\b")
-_ARTICLE = lazy_pattern(r"(?i)\ban?\s+\Z")
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
-    r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|\san?\s[a-z]+)"
+    r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
     rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
     r"|goes\sto|requires?|needs?|demands?|was|were|describes"
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
     r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"
     r"|where|what)\b))"
-)
-# where 1 is not helpful and 5 is very helpful
-_OF_SCALE = lazy_pattern(
-    r"(?i)\bwhere(?:as)?(?:\sa)?(?:\s(?:score|level|rating)(?:\sof)?)?\s\Z|\b(?:is|being|means)\s[^.!?\n]{2,60}\b(?:and|while)(?:\sa)?\s\Z"
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
@@ -207,9 +202,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if (not is_set_apart and _DEFINES.match(text, end)) or _is_pronoun(text, match):
         return False
     # 1 that I did not like
-    if not _ARTICLE.search(before) and text.startswith((" that ", " who "), match.end()):
-        return False
-    if _OF_SCALE.search(before) and re.match(r"\s(?:is|being|means)\s", text[end : end + 9]):
+    if text.startswith((" that ", " who "), match.end()):
         return False
     # Fluency [5]: the top of its scale
     if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):

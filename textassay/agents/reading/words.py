@@ -118,7 +118,7 @@ NOT_ASSERTED = any_of(
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
     r" debat\w* argu\w+ lean\w*"
-    r" initially first earlier originally previously was about_to reserve[ds]?"
+    r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
     # said by somebody, or of something else
@@ -192,14 +192,15 @@ REPORTING = any_of(
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
-    "facts points claims sentences questions items criteria details statements errors answers"
+    "facts points(?!\s?:) claims sentences questions items criteria details statements errors answers"
     " references requirements arguments events keywords sources citations topics steps? words?"
     " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
     " version supported aged? total_of footnote season turns? count"
 )
 """Words before a number that counts or measures something: `errors found: 4`."""
 QUALITY = any_of(
-    "[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy) style grammar spelling tone structure"
+    "(?!balance)[a-z]{3,}(?:ence|ency|ance|ancy|ness|ity|acy|esty) style grammar spelling tone"
+    " structure"
 )
 """Names of qualities, which are other aspects if they are not the asked one: `coherence`."""
 NO_OTHER_THING = any_of(
