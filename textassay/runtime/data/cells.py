@@ -184,7 +184,7 @@ _BEGINS_LIST = lazy_pattern(
     r"|(?:set|tuple|list)?\(\s*\)$|<\w*Array>\n\[)",
     re.DOTALL,
 )
-"""The beginning of lists as JSON, Python, numpy, pandas or R write them; texts rarely have it."""
+"""How lists begin as JSON, Python, numpy, pandas or R write them, which texts rarely do."""
 
 
 def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
