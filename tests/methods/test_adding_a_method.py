@@ -159,7 +159,8 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
 def test_a_class_that_lacks_a_member_names_it() -> None:
     """When it is defined, rather than at its first score."""
-    with pytest.raises(TypeError, match="the method 'unread' is incomplete: define read, prompt"):
+    lacks = "the method 'unread' is incomplete: define read, dry_run_answer, prompt"
+    with pytest.raises(TypeError, match=lacks):
 
         class Unread(AnswerMethod):
             name = "unread"
@@ -210,6 +211,7 @@ async def test_an_option_that_is_set_is_in_the_signature() -> None:
     class Strict(AnswerMethod):
         name = "strict"
         prompt = "llm_score"
+        dry_run_answer = "1"
 
         def read(self, answer, example):
             return 1.0

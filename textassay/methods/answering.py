@@ -81,7 +81,7 @@ class AnswerMethod(PromptMethod):
     no_decisions = "its answers are written; take decide"
     max_tokens: ClassVar[int] = 512
     """Longest answer in tokens by default."""
-    dry_run_answer: ClassVar[str] = ""
+    dry_run_answer: ClassVar[str]
     """A usable answer of usual length, which a dry run takes for the judge's."""
 
     def prepare(self) -> None:

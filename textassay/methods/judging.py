@@ -6,6 +6,7 @@ yes/no question and for answers in any other form.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
@@ -160,7 +161,9 @@ class PromptMethod(TaskMethod, ABC):
             return
         members = {name: getattr(cls, name, None) for name in dir(cls)}
         lacks = [n for n, one in members.items() if getattr(one, "__isabstractmethod__", False)]
-        lacks += [] if "prompt" in members else ["prompt"]
+        for base in cls.__mro__:  # class variables that a base declares without a value
+            declared = inspect.get_annotations(base).items()
+            lacks += [n for n, of in declared if "ClassVar" in str(of) and n not in members]
         if lacks:
             raise TypeError(f"the method {cls.name!r} is incomplete: define {', '.join(lacks)}")
 
