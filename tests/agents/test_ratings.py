@@ -206,6 +206,20 @@ def test_ratings_are_read_on_the_scale_that_was_asked(scale, answer, value):
     assert getattr(parse_rating(answer, scale=scale), "value", None) == value
 
 
+@given(
+    st.sampled_from(["", "Score: ", "Rating: "]),
+    st.integers(0, 120),
+    st.sampled_from(["", ".", "\n"]),
+    st.sampled_from([(0, 1), FIVE, (-2, 2), (0, 100)]),
+    st.sampled_from([None, "fluency", "score"]),
+)
+def test_a_plain_number_is_read_as_in_bold(label, value, end, scale, aspect):
+    plain = parse_rating(f"{label}{value}{end}", scale=scale, aspect=aspect)
+    # markup is left to the grammar, which a plain number does not need
+    bold = parse_rating(f"{label}**{value}**{end}", scale=scale, aspect=aspect)
+    assert getattr(plain, "value", plain) == getattr(bold, "value", bold)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -376,9 +376,8 @@ def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, floa
 
 def check_logprob(value: Any) -> float:
     """Return a reported log-probability, at most 0, after checking it."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     # servers that compute in half precision round 0 to as much as 0.001
-    if not is_number or not -math.inf < value <= 1e-3:
+    if type(value) not in (float, int) or not -math.inf < value <= 1e-3:
         raise ValueError(f"{str(value)[:40]!a} is not a valid log-probability")
     return min(0.0, float(value))
 
