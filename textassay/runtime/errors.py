@@ -200,6 +200,10 @@ class PageAnswered(MalformedResponse):
     """A success without a model's answer, such as a page; two before any answer stop a run."""
 
 
+OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
+"""Errors of servers that may be down."""
+
+
 class AnswerUnfinished(ModelError):
     """The model used all its tokens before it began to answer."""
 

@@ -418,6 +418,14 @@ def test_evaluations_of_other_tools_are_read_as_rows(tmp_path: Path) -> None:
     assert example.metrics == {"ok": 0.5, "is": 1.0, "cost": 2.0}
 
 
+def test_texts_of_mlflow_may_be_json_and_an_expected_number_is_no_score() -> None:
+    trace = {"trace_id": "t1", "trace": "{}", "request": '"Q?"', "response": '"In 1967."',
+             "expected_response/value": "1967", "ok/value": "yes"}  # fmt: skip
+    (example,) = Examples([trace])
+    assert (example.source, example.output, example.references) == ("Q?", "In 1967.", ("1967",))
+    assert example.metrics == {"ok": 1.0}
+
+
 def test_scores_with_one_name_are_all_kept(tmp_path: Path) -> None:
     """Two assertions of a kind, two metrics of a name; promptfoo sums up a name of its user's."""
     summary = promptfoo({"output": "x"})

@@ -251,7 +251,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
             thought=answer.thought if answer else None,
             native=_native(message),
         )
-    if answer is None or (reason is None and not answer.text.strip() and answer.thought is None):
+    if not answer or not (reason or answer.text.strip() or answer.thought):
         return None
     return with_logprobs(answer, text, choice.get("logprobs"), request, usage)
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
-    ConnectionFailed,
+    OUTAGE,
     FatalModelError,
     ModelError,
     NothingListening,
-    PageAnswered,
     RateLimited,
-    ServerFailed,
     TimedOut,
 )
 from textassay.runtime.model import AnyResponse, Model
@@ -124,21 +122,14 @@ class EndpointsModel(Wrapper):
             try:
                 answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
-                has_failed = isinstance(
-                    error,
-                    ServerFailed
-                    | ConnectionFailed
-                    | NothingListening
-                    | PageAnswered
-                    | FatalModelError,
-                )
                 # after a rate limit it need not rest, as its own limiter slows down
-                if has_failed or isinstance(error, TimedOut):
+                if has_failed := isinstance(error, (*OUTAGE, FatalModelError)):
                     endpoint.record_failure(loop.time(), error)
                 # not the ones that rest, or every failure would be multiplied by their number
                 others = [other for other in left if not other.is_cooling_down(loop.time())]
                 # after a timeout the provider may still generate the answer, and bill it
-                if not others or not (has_failed or isinstance(error, RateLimited)):
+                is_spent = isinstance(error, TimedOut)
+                if is_spent or not others or not (has_failed or isinstance(error, RateLimited)):
                     raise
                 left = others
             else:

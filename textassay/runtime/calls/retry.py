@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from textassay.runtime.base import NO_USAGE
 from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
+    OUTAGE,
     AnswerUnfinished,
-    ConnectionFailed,
     FatalModelError,
     MalformedResponse,
     ModelError,
@@ -30,7 +30,6 @@ from textassay.runtime.errors import (
     PageAnswered,
     RateLimited,
     RequestRefused,
-    ServerFailed,
     ServerUnusable,
     TextassayError,
     TimedOut,
@@ -225,10 +224,8 @@ def _say_attempts(error: TransientError, failed: int) -> None:
 PROBE = "Is water wet? Answer with yes or no."
 """A harmless question, which shows whether a server answers at all."""
 
-MAX_OUTAGES = 3
+MAXOUTAGES = 3
 """Outages for whose end one request waits: it may be the cause of them."""
-
-_OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 
 
 @dataclass
@@ -288,18 +285,18 @@ class HealthModel(Wrapper):
                     raise
                 if self.health.finds_no_model(error):
                     raise ModelNotFound(str(error)) from error
-                if isinstance(error, FatalModelError) and not isinstance(error, _OUTAGE):
+                if isinstance(error, FatalModelError) and not isinstance(error, OUTAGE):
                     raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since
                 # waiting only helps if the server worked before
-                may_wait = isinstance(error, _OUTAGE) and down and health.answered
-                if not may_wait or outages >= MAX_OUTAGES:
+                may_wait = isinstance(error, OUTAGE) and down and health.answered
+                if not may_wait or outages >= MAXOUTAGES:
                     await self._count(error, call)
                     raise
                 was_down = await self._wait_for_server(error, call)
                 # if the server was up all the time, the request fails when it fails again
-                outages += 1 if was_down else MAX_OUTAGES
+                outages += 1 if was_down else MAXOUTAGES
             else:
                 health.answered += 1
                 health.up_at = max(health.up_at, began)
@@ -362,7 +359,7 @@ class HealthModel(Wrapper):
             try:
                 # without retries, as this loop has pauses of its own
                 await sender(self._once)(probe_like(call))
-            except (*_OUTAGE, MalformedResponse) as failure:
+            except (*OUTAGE, MalformedResponse) as failure:
                 error, was_down = failure, True
             except ModelError as failure:
                 # it answers, and its error need not be true for the requests that wait

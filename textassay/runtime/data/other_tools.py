@@ -179,7 +179,7 @@ def _is_json(tree: ExportRow, name: str) -> bool:
 
 
 def _parse(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in "[{":
+    if isinstance(value, str) and value[:1] in ("[", "{", '"'):
         try:
             return json.loads(value)
         except ValueError:
@@ -301,12 +301,13 @@ def _from_traces(row: ExportRow) -> ExportRow:
     values = {name: value for name, value in row.items() if "/" in name}
     measured = {name.removesuffix("/value"): value
                 for name, value in values.items() if name.endswith("/value")}  # fmt: skip
+    expected = [measured.pop(n) for n in ("expected_response", "expected") if n in measured]
     inputs, output = _first(row, "request", "inputs"), _first(row, "response", "outputs")
     return {
         "id": row.get("trace_id"),
         "output": _as_answer(_parse(output)),
         **_of_inputs(inputs),
-        "references": _references(_first(measured, "expected_response", "expected")),
+        "references": _references(expected[0] if expected else None),
         "metrics": _numbers_in(measured),
         "meta": {name: value for name, value in values.items() if value is not None},
     }
