@@ -238,7 +238,7 @@ class Way(Message):
         """Its part of signatures, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
         parts = [f"how:{self.how}"]
         if self.samples:
-            parts += [f"n:{self.samples}", "temp:1"]
+            parts += [f"n:{self.samples}", f"temp:{int(self.samples > 1)}"]
         parts += ["joint"] * self.joint
         parts += [f"words:{self.words}"] * bool(self.words)
         return "|".join(parts)

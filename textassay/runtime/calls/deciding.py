@@ -28,6 +28,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import How
 from textassay.runtime.model import (
     AnyResponse,
+    Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
@@ -67,9 +68,18 @@ def decider(model: Model) -> DecidingModel:
 def possible_ways(model: Model) -> tuple[Way, ...]:
     """Return the ways in which a model may answer typed questions, before the first answer."""
     able = model.capabilities
+    if isinstance(model, TypedJudge):
+        reads = Way(how="logprob", words=WORDS)
+        jointly = Way(how="sampled", samples=1, joint=True, words=WORDS)
+        return (jointly,) if able.choices is False else (reads, jointly)
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
     return ways_in_words(model, WORDS)
+
+
+def answers_in_words(model: Model) -> bool:
+    """Return whether a model can be asked in words: all but decision models."""
+    return not model.capabilities.only_decides or isinstance(model, TypedJudge)
 
 
 def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
@@ -190,15 +200,27 @@ class LogprobsOrSamples:
     @property
     def notice(self) -> str:
         """A sentence about how answers are read, for users before they pay for them."""
-        name, samples = self.model.name, f"{self.most_samples} samples"
-        able = self.reads_logprobs
+        name, able = self.model.name, self.reads_logprobs
         if able:
             return f"reads log-probabilities of {name}"
         if able is False:
-            return f"reads {samples} of each answer, as {name} sends no log-probabilities"
-        if self.model.capabilities.thinks is None:
-            samples += f" ({SAMPLES_OF_THINKING} if it thinks)"
-        return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
+            return f"reads {self._written()}, as {name} sends no log-probabilities"
+        thinks = self.model.capabilities.thinks is None
+        written = self._written(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
+        return f"reads log-probabilities if {name} sends usable ones, else {written}"
+
+    def _written(self, note: str = "") -> str:
+        return f"{self.most_samples} samples{note} of each answer"
+
+
+class _LogprobsOrObject(LogprobsOrSamples):
+    """Reads one JSON answer to all questions if a model sends no log-probabilities."""
+
+    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
+        return 1
+
+    def _written(self, note: str = "") -> str:
+        return "one JSON answer to all questions"
 
 
 class _Found:
@@ -424,9 +446,11 @@ class DecidingModel(Wrapper):
         """Answer all questions by JSON objects."""
         first, count = worded.wordings[0], len(worded.wordings)
         n = await self._count_samples(first)
+        # a single answer is the likeliest one, and not one that was drawn at random
+        sampling = {**first.sampling, "temperature": 0.0} if n == 1 else first.sampling
         request = Request(
             **self._prompt_of(worded),
-            **first.sampling,
+            **sampling,
             n=n,
             max_tokens=MAX_TOKENS * count,
             json_schema=worded.schema,
@@ -434,6 +458,28 @@ class DecidingModel(Wrapper):
         written = await self._written(request, worded.posting)
         way = Way(how="sampled", samples=n, joint=True, words=first.digest)
         return _response(worded.read_samples(written.samples), written, way)
+
+
+class TypedJudge(DecidingModel):
+    """A chat model that is asked like a decision model: all questions about a text together.
+
+    It answers by token probabilities if it sends them, and otherwise by one JSON object with the
+    answers to all questions, at temperature 0.
+    """
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self._found.reading = _LogprobsOrObject(self, "choices")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities of a decision model."""
+        able = {"decide": True, "writes": False, "independent_questions": False}
+        return self.wrapped.capabilities.model_copy(update=able)
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer in words, all questions together."""
+        return await self._in_words(request.model_copy(update={"joint": True}))
 
 
 def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:
