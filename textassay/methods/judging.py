@@ -26,7 +26,12 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways, ways_in_words
+from textassay.runtime.calls.deciding import (
+    LogprobsOrSamples,
+    answers_in_words,
+    possible_ways,
+    ways_in_words,
+)
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -183,10 +188,9 @@ class PromptMethod(TaskMethod, ABC):
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         self._asks: list[Ask] = []
         if self.no_decisions and self.decides:
-            judge = model_for(models, self.judge).name
-            is_chat = possible_ways(model_for(models, self.judge))[0].how != "decision"
-            asked = "is asked with profile=typed" if is_chat else "is a decision model"
-            raise ConfigurationError(f"{judge!r} {asked}: {self.no_decisions}")
+            judge = model_for(models, self.judge)
+            why = "asked with profile=typed" if answers_in_words(judge) else "a decision model"
+            raise ConfigurationError(f"{judge.name!r} is {why}: {self.no_decisions}")
         # before the profile's defaults are filled in, since only the user's options are refused
         self.user_set = frozenset(options.model_fields_set if options else ())
         self.options, self.profile = profiles.apply_profile(

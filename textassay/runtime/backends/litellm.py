@@ -59,8 +59,6 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
-_OPENAI_FORM = ("azure", "openai")
-"""Providers that are asked typed questions in OpenAI's form."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = {
     "amazon_nova", "anthropic", "cohere", "cohere_chat", "cometapi", "databricks",
@@ -310,7 +308,7 @@ class LiteLLMModel(PostingModel):
         model = config.canonical_model(model)
         # without the version in the address, too, which litellm adds
         base, _, path = config.get_complete_url(base, model).rpartition("/")
-        form: WireForm = "openai" if provider in _OPENAI_FORM else "systemone"
+        form: WireForm = "openai" if provider in ("azure", "openai") else "systemone"
         return DecisionModel(
             f"{provider}/{config.request_model(model)}",
             api_base=base,
