@@ -48,6 +48,7 @@ from textassay.runtime.questions import (
     Way,
     combine_answers,
     invalid_answer,
+    refused_answer,
 )
 
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
@@ -56,6 +57,9 @@ thought costs more than fifty short answers."""
 TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
 an answer."""
+
+_LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+"""Words about a largest number in a refusal."""
 
 _log = logging.getLogger(__name__)
 
@@ -281,11 +285,17 @@ class DecidingModel(Wrapper):
     # ---- decision models ----
 
     async def _natively(self, request: DecisionRequest, limits: QuestionLimits) -> DecisionResponse:
-        """Ask as few requests as the limits allow, which are learned from refusals."""
-        for question in request.questions:
-            if (reason := limits.refuses(question)) is not None:
-                raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
+        """Ask as few requests as the limits allow, which are learned from refusals.
+
+        A question with too many options is not sent.
+        """
         await self._memory.restore()
+        learned = {name: self._memory.most(name) for name in ("options", "levels")}
+        if any(learned.values()):
+            limits = limits.model_copy(update={name: n for name, n in learned.items() if n})
+        refusals = [limits.refuse(question) for question in request.questions]
+        if any(refusals):
+            return await self._without_refused(request, refusals, limits)
         extra = {**self._memory.extra, **request.extra}
         own = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
@@ -295,6 +305,22 @@ class DecidingModel(Wrapper):
             return await self._package(plain)
         responses = await gather([self._package(plain.about(part)) for part in packages])
         return combine_answers([a for one in responses for a in one.answers], responses)
+
+    async def _without_refused(
+        self, request: DecisionRequest, refusals: Sequence[str], limits: QuestionLimits
+    ) -> DecisionResponse:
+        """Ask the questions without a refusal, if there are any."""
+        if all(refusals):
+            raise CapabilityError(f"{self.name!r} {refusals[0]}")
+        allowed = request.about(
+            q for q, why in zip(request.questions, refusals, strict=True) if not why
+        )
+        response = await self._natively(allowed, limits)
+        given = iter(response.answers)
+        answers = tuple(
+            refused_answer(f"{self.name!r} {why}") if why else next(given) for why in refusals
+        )
+        return response.model_copy(update={"answers": answers})
 
     def _packages(
         self, request: DecisionRequest, known: QuestionLimits
@@ -333,6 +359,9 @@ class DecidingModel(Wrapper):
                     f"model {self.name!r} takes no {refusal.parameter}; leave it out of extra="
                     f" ({error})"
                 ) from error
+            if self._learn_sizes(questions, error):
+                await self._memory.save()
+                return await self._natively(request, self.capabilities.question_limits)
             if len(questions) == 1:
                 raise
             refused = error
@@ -364,8 +393,7 @@ class DecidingModel(Wrapper):
             return questions[:half], questions[half:]
         quoted = _quoted(error)
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        limit = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
-        if not re.search(rf"(?is)\bquestions\b.*{limit}|{limit}.*\bquestions\b", quoted):
+        if not re.search(rf"(?is)\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", quoted):
             return ()
         most = max(
             (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
@@ -373,6 +401,23 @@ class DecidingModel(Wrapper):
         )
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
+
+    def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
+        """Return whether a question has too many options, and learn how many are allowed."""
+        quoted, place = _quoted(error), _refused_place(error, len(questions))
+        # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
+        words = re.findall(r"(?i)\b(options|choices|levels|criteria)\b", quoted)
+        if not words or not re.search(f"(?i){_LIMIT}", quoted):
+            return False
+        numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
+        for question in questions if place is None else (questions[place],):
+            what = "levels" if question.kind == "rating" else "options"
+            other = {"levels"} if what == "options" else {"options", "choices"}
+            most = max((n for n in numbers if 1 < n < len(question.options)), default=0)
+            if most and not other.issuperset(word.lower() for word in words):
+                self._memory.learn_most(what, most)
+                return True
+        return False
 
     # ---- other models ----
 
