@@ -219,7 +219,7 @@ POINTS = {f"Says {what}": points for what, points in [
 
 @pytest.mark.parametrize("output", ["A cat slept.", "It sat on a mat.", "A dog barked.", "Nein."])
 async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
-    """A criterion is met if yes is the likelier answer, as HealthBench's grader says yes or no."""
+    """The score is the expected share of points; the evidence also has the likely points."""
     server = Decisions()
     rubric = [{"criterion": text, "points": points} for text, points in POINTS.items()]
     example = Example(id="x", source=EXAMPLE.source, output=output, rubric=rubric)
@@ -228,9 +228,10 @@ async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
     p_yes = {text: shares(server, text)[0] for text in POINTS}
     given = {piece["text"]: piece["p_yes"] for piece in score.evidence if "p_yes" in piece}
     assert given == pytest.approx(p_yes)
-    earned = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
-    assert earned
-    assert score.value == pytest.approx(earned / 8)
+    expected = math.fsum(POINTS[text] * p for text, p in p_yes.items())
+    assert score.value == pytest.approx(expected / 8)
+    likely = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
+    assert f"expected; {likely:g} with those that are likely met" in score.evidence[-1]["text"]
 
 
 async def test_all_claims_are_verified_in_one_request():
