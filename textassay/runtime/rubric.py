@@ -135,10 +135,9 @@ def with_prerequisites(
     met: list[float | None] = []
     for one in rubric:
         all_of = [own[id_] for id_ in (one.id, *one.prerequisites)]
-        known = [verdict for verdict in all_of if verdict is not None]
         # one that is not met decides, even if other verdicts are missing
-        is_known = 0 in known or len(known) == len(all_of)
-        met.append(math.prod(known) if is_known else None)
+        unknown = None in all_of and 0 not in all_of
+        met.append(None if unknown else 0.0 if 0 in all_of else math.prod(filter(None, all_of)))
     return met
 
 

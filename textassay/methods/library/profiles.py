@@ -133,7 +133,7 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
 def with_typed_judge(models: Models, role: str) -> Models:
     """Return the models with a judge that gets typed questions, as a decision model does."""
     judge = model_or_none(models, role)
-    if judge is None or judge.capabilities.only_decides:
+    if not judge or judge.capabilities.only_decides:
         return models
     others = models if isinstance(models, Mapping) else {"": models}
     return {**others, role: TypedJudge(judge)}

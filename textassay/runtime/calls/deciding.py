@@ -58,9 +58,6 @@ TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
 an answer."""
 
-_LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
-"""Words about a largest number in a refusal."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -393,7 +390,7 @@ class DecidingModel(Wrapper):
             return questions[:half], questions[half:]
         quoted = _quoted(error)
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        if not re.search(rf"(?is)\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", quoted):
+        if not _find_limited("questions", quoted):
             return ()
         most = max(
             (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
@@ -406,15 +403,13 @@ class DecidingModel(Wrapper):
         """Return whether a question has too many options, and learn how many are allowed."""
         quoted, place = _quoted(error), _refused_place(error, len(questions))
         # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
-        words = re.findall(r"(?i)\b(options|choices|levels|criteria)\b", quoted)
-        if not words or not re.search(f"(?i){_LIMIT}", quoted):
-            return False
+        words = _find_limited("options|choices|levels|criteria", quoted)
         numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
             other = {"levels"} if what == "options" else {"options", "choices"}
             most = max((n for n in numbers if 1 < n < len(question.options)), default=0)
-            if most and not other.issuperset(word.lower() for word in words):
+            if most and not other >= words:
                 self._memory.learn_most(what, most)
                 return True
         return False
@@ -548,6 +543,13 @@ def _quoted(error: RequestRefused) -> str:
     """Return the server's own words."""
     quoted = re.search("(?s)“(.*)”", str(error))
     return quoted[1] if quoted else ""
+
+
+def _find_limited(names: str, quoted: str) -> set[str]:
+    """Return which of some names a refusal has beside words about a largest number."""
+    limit = r"(?i)\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+    found = re.findall(rf"(?i)\b(?:{names})\b", quoted) if re.search(limit, quoted) else []
+    return set(map(str.lower, found))
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:
