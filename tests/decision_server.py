@@ -30,6 +30,13 @@ class Decisions:
     most_questions: int = 0
     """Questions of a request that is not refused; 0 for any number."""
     most_tokens: int = 0
+    most_options: int = 0
+    """Options or levels of a question, or the whole request is refused with 400."""
+    says: str = (
+        "Invalid 'questions[{place}].{field}': array too long. Expected an array with maximum"
+        " length {most}, but got an array with length {count} instead."
+    )
+    """Message of this refusal."""
     refuse: frozenset[str] = frozenset()
     """Questions that are not answered."""
     unfit: frozenset[str] = frozenset()
@@ -71,6 +78,16 @@ class Decisions:
         if self.most_tokens and tokens > self.most_tokens:
             return web.json_response({"detail": {"error_type": "max_tokens_exceeded"}}, status=400)
         for place, question in enumerate(questions):
+            field = next((f for f in ("choices", "levels", "criteria") if f in question), "")
+            count = len(question.get(field, ()))
+            if self.most_options and count > self.most_options:
+                return _refusal(
+                    400,
+                    self.says.format(
+                        place=place, field=field, most=self.most_options, count=count,
+                        name=f"q{place + 1}", kind="levels" if "levels" in question else "options",
+                    ),
+                )  # fmt: skip
             if question["instructions"] in self.unfit:
                 return _refusal(400, f"Invalid 'questions[{place}].choices': not supported.")
         material = body.get("input", body.get("state"))

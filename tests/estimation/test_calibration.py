@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -32,23 +32,34 @@ def planted(rows, sources, seed=0):
 
 @given(
     arrays(float, 30, elements=st.integers(0, 9).map(float)),
-    arrays(float, 30, elements=st.floats(0, 1)),
+    arrays(float, 30, elements=st.integers(1, 5).map(float)),
 )
-def test_isotonic_is_monotone_and_keeps_the_mean(x, y):
-    """Pool adjacent violators is a projection: monotone, and the mean of the ratings is kept."""
-    fitted = fit_isotonic(x, y, np.ones(30))
-    values = fitted.predict(np.sort(x))
-    steps = np.diff(values)
-    assert (steps >= -1e-12).all() or (steps <= 1e-12).all()
-    assert fitted.predict(x).mean() == pytest.approx(y.mean(), abs=1e-9)
+def test_isotonic_keeps_the_order_of_all_scores_on_the_raters_scale(x, y):
+    """So a rank correlation cannot fall."""
+    slope = float((x - x.mean()) @ (y - y.mean()))
+    assume(abs(slope) > 1e-6)
+    values = fit_isotonic(x, y, np.ones(30), Scales((0, 9), (1, 5))).predict(np.arange(10.0))
+    assert (np.diff(values) * np.sign(slope) > 0).all()
+    assert values.min() >= 1
+    assert values.max() <= 5
 
 
 def test_isotonic_by_hand():
-    """A pair in the wrong order is pooled; scores where lower is better are turned round."""
-    fitted = fit_isotonic(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4]), np.ones(4))
-    assert fitted.predict(np.array([1.0, 2, 2.5, 3, 4, 9])).tolist() == [1, 2.5, 2.5, 2.5, 4, 4]
-    falling = fit_isotonic(np.array([1.0, 2, 3]), np.array([3.0, 2, 1]), np.ones(3))
-    assert falling.predict(np.array([1.0, 3])).tolist() == [3, 1]
+    """Scores 2 and 3, in the wrong order, are one block; the mean counts once at each end."""
+    scores, ratings = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4])
+    fitted = fit_isotonic(scores, ratings, np.ones(4), Scales((1, 4), (1, 5)))
+    assert fitted.scores.tolist() == [1, 2.5, 4]
+    assert fitted.predict(np.array([1.0, 2, 2.5, 3, 4, 9])) == pytest.approx(
+        [1.75, 2.25, 2.5, 2.75, 3.25, 3.25]
+    )
+    # turned round, for scores of which a lower one is better
+    falling = fit_isotonic(scores, 5 - ratings, np.ones(4), Scales((1, 4), (1, 5)))
+    assert falling.predict(np.array([1.0, 2, 4])) == pytest.approx([3.25, 2.75, 1.75])
+    # 2 and 3 are a block of 2.9 with the center 2.75: it goes on with the line's slope, .5, to 3
+    block = fit_isotonic(
+        np.array([1.0, 1, 2, 3, 3]), np.array([1.0, 3, 3, 1, 5]), np.ones(5), Scales(None, (1, 3))
+    )
+    assert block.predict(np.array([1.0, 2, 3])) == pytest.approx([2.2, 2.6, 3.0])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +153,7 @@ def test_ratings_count_as_many_rows_as_they_represent(method):
     at = np.arange(1.0, 6.0)
     one = learn_map(scores, ratings, groups, scales=SCALES, weights=weights, method=method)
     two = learn_map(scores[twice], ratings[twice], groups[twice], scales=SCALES, method=method)
-    assert one.map.predict(at) == pytest.approx(two.map.predict(at), abs=0.02)
+    assert one.map.predict(at) == pytest.approx(two.map.predict(at), abs=0.03)
     plain = learn_map(scores, ratings, groups, scales=SCALES, method=method)
     assert one.map.predict(at) != pytest.approx(plain.map.predict(at), abs=0.05)
 

@@ -139,7 +139,7 @@ def test_100_grades_bring_the_error_of_the_others_under_8_percent(tmp_path, name
             errors.append(calibration_error(shares.max(axis=1), right.astype(float)))
     assert np.mean(before) > raw
     assert np.mean(after) < 0.08
-    assert np.mean(gains) > -0.01
+    assert np.mean(gains) >= 0  # the order is kept; ties at the ends of the scale may add to it
 
 
 def planted(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,7 @@ async def test_answers_are_read_by_their_numbers(text: str, verdicts: list[bool 
 
 
 async def test_p_yes_needs_no_words() -> None:
-    """A verdict is yes above one half."""
+    """The score is the expected share of the points, also of those that depend on others."""
     model = ScriptedModel(
         choices=lambda request: (
             {"yes": -0.1, "no": -2.4}
@@ -166,7 +167,16 @@ async def test_p_yes_needs_no_words() -> None:
         )
     )
     score = await judged(model, answers="p-yes")
-    assert score.value == 0.6
+    chances = [piece["p_yes"] for piece in score.evidence[: len(RUBRIC)]]
+    own = {one.id: p for one, p in zip(EXAMPLE.rubric, chances, strict=True)}
+    expected = sum(
+        one.points * math.prod(own[id_] for id_ in (one.id, *one.prerequisites))
+        for one in EXAMPLE.rubric
+    )
+    possible = sum(one.points for one in EXAMPLE.rubric if one.points > 0)
+    assert score.value == pytest.approx(expected / possible)
+    assert "points expected; 6 with" in score.evidence[len(RUBRIC)]["text"]
+    assert "|points:expected|" in score.signature
     assert score.evidence[0]["p_yes"] == pytest.approx(0.909, abs=1e-3)
     assert "Does this text meet the criterion: " in model.requests[0].text
 

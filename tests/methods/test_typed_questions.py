@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -218,7 +219,7 @@ POINTS = {f"Says {what}": points for what, points in [
 
 @pytest.mark.parametrize("output", ["A cat slept.", "It sat on a mat.", "A dog barked.", "Nein."])
 async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
-    """A criterion is met if yes is the likelier answer, as HealthBench's grader says yes or no."""
+    """The score is the expected share of points; the evidence also has the likely points."""
     server = Decisions()
     rubric = [{"criterion": text, "points": points} for text, points in POINTS.items()]
     example = Example(id="x", source=EXAMPLE.source, output=output, rubric=rubric)
@@ -227,9 +228,10 @@ async def test_a_rubric_of_the_row_is_asked_in_one_request(output):
     p_yes = {text: shares(server, text)[0] for text in POINTS}
     given = {piece["text"]: piece["p_yes"] for piece in score.evidence if "p_yes" in piece}
     assert given == pytest.approx(p_yes)
-    earned = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
-    assert earned
-    assert score.value == pytest.approx(earned / 8)
+    expected = math.fsum(POINTS[text] * p for text, p in p_yes.items())
+    assert score.value == pytest.approx(expected / 8)
+    likely = math.fsum(POINTS[text] for text, p in p_yes.items() if p > 0.5)
+    assert f"expected; {likely:g} with those that are likely met" in score.evidence[-1]["text"]
 
 
 async def test_all_claims_are_verified_in_one_request():
@@ -622,3 +624,96 @@ async def test_a_dry_run_settles_nothing_for_the_run_after_it() -> None:
             assert [score.how async for score in session.engine.scores()] == ["logprob"]
         run = await textassay.evaluate(rows, **given)
     assert [(score.value, score.how) for score in run.scores] == [(1.0, "sampled")]
+
+
+def json_judge(lacks: str = "", **abilities: Any) -> ScriptedModel:
+    """A chat model that gives the last answer to each question in one JSON object."""
+
+    def write(request: Request) -> str:
+        assert request.json_schema is not None
+        asked = request.json_schema["properties"]
+        return json.dumps({q: one["enum"][-1] for q, one in asked.items() if q != lacks})
+
+    able = {"logprobs": False, "choices": False, "json_schema": True, "thinks": False}
+    return ScriptedModel(write, capabilities=Capabilities(**{**able, **abilities}))
+
+
+async def typed_scores(model: ScriptedModel, method: str, **options: Any) -> list[Score]:
+    built = build(method, model, task="summarization", options={"profile": "typed", **options})
+    return list(await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects)))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "requests", "value"),
+    [
+        ("decide", {}, 1, 5),
+        ("llm-score", {}, 1, 5),
+        ("g-eval", {"steps": "none"}, 1, 5),
+        ("hd-eval", {}, 1, 5),
+        ("checklist", {}, 1, 0),
+        ("claims", {"split": "sentences"}, 1, 0),
+        ("decomp-eval", {}, 1, 0),
+        ("pairwise", {}, 2, None),
+    ],
+)
+async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
+    method, options, requests, value
+):
+    model = json_judge()
+    scores = await typed_scores(model, method, **options)
+    assert len(model.requests) == requests
+    assert {request.n for request in model.requests} == {1}
+    assert {request.temperature for request in model.requests} == {0}
+    scored = [score for score in scores if score.value is not None]
+    assert scored
+    if value is not None:
+        assert {score.value for score in scored} == {value}
+    assert all("|joint|" in score.signature for score in scored)
+    given = {"profile": "typed", **options}
+    known = traits_of(build(method, model, task="summarization", options=given)).signatures
+    assert {score.signature for score in scored} <= set(known)
+
+
+async def test_a_question_that_a_json_object_leaves_out_is_invalid_and_the_others_count():
+    scores = await typed_scores(json_judge(lacks="q2"), "decide")
+    assert [score.outcome for score in scores] == ["scored", "invalid", "scored", "scored"]
+    tree = await typed_scores(json_judge(lacks="q2"), "hd-eval", output="nodes")
+    assert [score.outcome for score in tree].count("invalid") == 1
+
+
+async def test_a_profile_of_typed_questions_reads_log_probabilities_where_there_are_some():
+    asked = list[Any]()
+
+    def logprobs(request: Any) -> dict[str, float]:
+        asked.append(request)
+        return dict.fromkeys(request.choices, -math.log(len(request.choices)))
+
+    model = ScriptedModel(["never"], choices=logprobs)
+    scores = await typed_scores(model, "llm-score")
+    assert [score.value for score in scores] == [3, 3, 3, 3]
+    assert len(asked) == 4
+    assert {score.how for score in scores} == {"logprob"}
+    assert not any("joint" in score.signature for score in scores)
+
+
+async def test_methods_and_options_that_need_written_answers_refuse_typed_questions():
+    with pytest.raises(ConfigurationError, match="profile=typed"):
+        build("gptscore", json_judge(), task="summarization", options={"profile": "typed"})
+    with pytest.raises(ConfigurationError, match="leave out n=3"):
+        build("llm-score", json_judge(), task="summarization", options={"profile": "typed", "n": 3})
+
+
+async def test_only_the_judge_gets_typed_questions_and_another_role_of_the_model_writes():
+    steps = ["1. Read the text."] * 4
+
+    def reply(request: Request) -> str:
+        if request.json_schema is None:
+            return steps.pop()
+        return json.dumps(dict.fromkeys(request.json_schema["properties"], "5"))
+
+    able = Capabilities(logprobs=False, choices=False, json_schema=True, thinks=False)
+    model = ScriptedModel(reply, capabilities=able)
+    scores = await typed_scores(model, "g-eval")
+    assert not steps
+    assert [score.value for score in scores] == [5, 5, 5, 5]
+    assert "1. Read the text." in str(model.requests[-1])

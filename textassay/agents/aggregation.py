@@ -306,9 +306,9 @@ def _too_few(parts: Iterable[Score | Failure], message: str, about: dict[str, An
 class RubricTotal:
     """The points of the criteria that are met, divided by the sum of the positive points.
 
-    A criterion counts as met only if its prerequisites are met. A failed request for a verdict
-    makes the whole an error, so that a resumed run asks again.
-
+    Of verdicts that are probabilities it is the expected share. A criterion counts as met only if
+    its prerequisites are met. A failed request for a verdict makes the whole an error, so that a
+    resumed run asks again.
     """
 
     signature: str = ""
@@ -332,8 +332,9 @@ class RubricTotal:
         if not rubric:
             message = "the rubric of this example is missing"
             return Score.unscored("MissingRubric", message, outcome="abstained", **about)
-        own = [_verdict(verdict) for verdict in verdicts]
-        met = with_prerequisites(rubric, own)
+        chances = [None if isinstance(one, Failure) else one.value for one in verdicts]
+        own = [None if chance is None else chance > 0.5 for chance in chances]
+        met = with_prerequisites(rubric, chances)
         about["evidence"] = tuple(
             _as_evidence(criterion, verdict, known, counts, unmet)
             for criterion, verdict, known, counts, unmet in zip(
@@ -352,7 +353,7 @@ class RubricTotal:
         self,
         rubric: Sequence[Criterion],
         verdicts: Sequence[Score | Failure],
-        met: Sequence[bool | None],
+        met: Sequence[float | None],
         about: dict[str, Any],
     ) -> Score:
         """Return the score if too many verdicts are missing, with the range of possible totals."""
@@ -370,12 +371,6 @@ class RubricTotal:
         return _too_few(verdicts, message, about)
 
 
-def _verdict(verdict: Score | Failure) -> bool | None:
-    if isinstance(verdict, Failure) or verdict.value is None:
-        return None
-    return verdict.value > 0.5
-
-
 def _unmet(rubric: Sequence[Criterion], verdicts: Sequence[bool | None]) -> list[str]:
     """Return the prerequisites of each criterion that are not met or have no verdict."""
     verdict = {one.id: known for one, known in zip(rubric, verdicts, strict=True)}
@@ -383,7 +378,7 @@ def _unmet(rubric: Sequence[Criterion], verdicts: Sequence[bool | None]) -> list
 
 
 def _as_evidence(
-    criterion: Criterion, verdict: Score | Failure, own: bool | None, met: bool | None, unmet: str
+    criterion: Criterion, verdict: Score | Failure, own: bool | None, met: float | None, unmet: str
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
     kept = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
@@ -397,14 +392,17 @@ def _as_evidence(
     return evidence | ({"prerequisites not met": unmet} if unmet else {})
 
 
-def _sum(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> Json:
+def _sum(rubric: Sequence[Criterion], met: Sequence[float | None]) -> Json:
     """Return the note on the sum of the points."""
     counted = [
         (one.points, known) for one, known in zip(rubric, met, strict=True) if known is not None
     ]
-    earned = sum(number for number, known in counted if known)
+    earned = sum(number * known for number, known in counted)
     possible = sum(number for number, _ in counted if number > 0)
-    text = f"{earned:g} of {possible:g} points"
+    text = f"{earned:.4g} of {possible:g} points"
+    if any(known not in (0, 1) for _, known in counted):
+        likely = sum(number for number, known in counted if known > 0.5)
+        text += f" expected; {likely:g} with those that are likely met"
     if left := len(rubric) - len(counted):
         text += f"; {left} of {len(rubric)} criteria have no verdict and are left out"
     return {"text": text}

@@ -30,7 +30,7 @@ from textassay.agents.prompt_template import (
 from textassay.agents.typed_questions import QuestionBatcher, TypedAnswer, name_texts, unanswered
 from textassay.prompts import fence, nonce
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError
-from textassay.runtime.calls.deciding import LogprobsOrSamples
+from textassay.runtime.calls.deciding import LogprobsOrSamples, answers_in_words
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
@@ -397,7 +397,7 @@ class Answerer:
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples, if the first answer decides it."""
-        is_open = self.reading == "auto" and not self.ask.model.capabilities.only_decides
+        is_open = self.reading == "auto" and answers_in_words(self.ask.model)
         return self._batcher.reading if is_open else None
 
     async def __call__(

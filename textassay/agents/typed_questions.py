@@ -322,7 +322,7 @@ class QuestionScorer:
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """The choice between log-probabilities and samples; `None` for a decision model."""
-        return None if self.ask.model.capabilities.decide else self._batcher.reading
+        return None if possible_ways(self.ask.model)[0].how == "decision" else self._batcher.reading
 
     @cached_property
     def prompt_digest(self) -> str:
@@ -341,9 +341,10 @@ class QuestionScorer:
 
     def signature_as(self, how: str) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
-        ways = possible_ways(self.ask.model)
-        joint = how != "auto" and all(way.joint for way in ways)
-        return self.ask.signature(self.method, self.prompt_digest, how=how, joint=joint)
+        ways = () if how == "auto" else possible_ways(self.ask.model)
+        words = next((way.words for way in ways if way.words), False)
+        facts = {"how": how, "joint": any(way.joint for way in ways), "words": words}
+        return self.ask.signature(self.method, self.prompt_digest, **facts)
 
 
 def unanswered(answer: QuestionAnswer, **about: Any) -> Score:

@@ -13,7 +13,8 @@ sources are not exchangeable, but sources are. So every source has the same weig
 of the residuals, shared among its rows, and the new source counts as infinitely far.
 
 References:
-    Barlow and Brunk, "The isotonic regression problem and its dual", JASA 67 (1972); McCullagh,
+    Oron and Flournoy, "Centered isotonic regression", Stat. Biopharm. Res. 9 (2017); Pal, "Spiking
+    problem in monotone regression", Stat. Prob. Lett. 78 (2008), for its ends; McCullagh,
     "Regression models for ordinal data", JRSS B 42 (1980); Lee, Barber and Willett,
     "Distribution-free inference with hierarchical data" (2023); Vovk, "Conditional validity of
     inductive conformal predictors" (2012), for the ranges of scores.
@@ -92,11 +93,11 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """A monotone curve: constant on a pooled block of scores, linear between blocks."""
+    """A monotone curve, linear between its knots."""
 
     kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
     scores: RisingNumbers
-    """Judge's scores at the ends of the blocks, increasing, shape (knots,)."""
+    """Judge's scores at the knots, increasing, shape (knots,)."""
     ratings: Numbers
     """Rating at each of them, monotone, shape (knots,)."""
 
@@ -125,26 +126,6 @@ class ClippedLine:
         return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
 
 
-def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats) -> Isotonic:
-    """Return the monotone curve with the least squared error, by pool adjacent violators.
-
-    It falls if scores and ratings are negatively correlated, as with an error rate.
-    """
-    # rows of equal score are pooled first: they get the same rating anyway, and pool adjacent
-    # violators would otherwise depend on their order
-    levels, at = np.unique(scores, return_inverse=True)
-    counts = np.bincount(at, weights=weights)
-    means = np.bincount(at, weights=weights * ratings) / counts
-    # the sign of the covariance sets the direction: fitting both and choosing the better one would
-    # find a monotone trend in noise
-    rises = float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
-    fitted = isotonic_regression(means, weights=counts, increasing=rises).x
-    # only the ends of a flat block are kept; points inside add nothing to the interpolation
-    edge = np.ones(len(levels), bool)
-    edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
-    return Isotonic(levels[edge], fitted[edge])
-
-
 def fit_line(
     scores: Floats,
     ratings: Floats,
@@ -161,6 +142,38 @@ def fit_line(
         square = float(weights * centered @ centered)
         slope = float(weights * centered @ ratings) / square if square > 0 else 0.0
     return ClippedLine(slope, level - slope * middle, *scales.raters, kind=kind)
+
+
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Isotonic:
+    """Return the monotone curve of centered isotonic regression.
+
+    Pool adjacent violators finds blocks of scores with equal ratings. The curve goes through the
+    center of each block and rises between them, so that different scores keep their order. Beyond
+    the outer centers it has the slope of the least squares line, to the ends of the judge's scale
+    (if it has none, of the scores) and within the raters' scale.
+
+    It falls if scores and ratings are negatively correlated, as with an error rate.
+    """
+    line = fit_line(scores, ratings, weights, scales, "linear")
+    levels, at = np.unique(scores, return_inverse=True)
+    counts, sums = (np.bincount(at, weights=w) for w in (weights, weights * ratings))
+    # the ends would follow single ratings, so each has one more, of the mean
+    counts[[0, -1]] += weights.mean()
+    sums[[0, -1]] += weights.mean() * np.average(ratings, weights=weights)
+    # the sign of the slope sets the direction: fitting both and choosing the better one would find
+    # a monotone trend in noise
+    pooled = isotonic_regression(sums / counts, weights=counts, increasing=line.slope >= 0)
+    starts = pooled.blocks[:-1]
+    centers = np.add.reduceat(counts * levels, starts) / np.add.reduceat(counts, starts)
+    outer = [0, -1]
+    ends = np.sort(np.append(levels, scales.judge or ()))[outer]
+    beyond = pooled.x[outer] + line.slope * (ends - centers[outer])
+    low, high = np.clip(beyond, *scales.raters)
+    knots = np.concatenate([ends[:1], centers, ends[1:]])
+    values = np.concatenate([[low], pooled.x[starts], [high]])
+    # a block of one score is its own center
+    is_new = np.append(True, np.diff(knots) > 0)
+    return Isotonic(knots[is_new], values[is_new])
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +312,7 @@ def learn_map(
 
 def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Map:
     if kind == "isotonic":
-        return fit_isotonic(scores, ratings, weights)
+        return fit_isotonic(scores, ratings, weights, scales)
     if kind == "ordinal":
         return fit_ordinal(scores, ratings, weights)
     return fit_line(scores, ratings, weights, scales, "shift" if kind == "shift" else "linear")

@@ -82,7 +82,8 @@ class Checklist(PromptMethod):
     4. An aspect's score is the mean of its answers, if at least `required` of them are usable.
     5. An aspect with two labels is one question, its own, and the answer is the label.
     6. With `checklist=rubric` the criteria are from the row, and the score is the share of their
-    points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
+    points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934), or with P(yes) the
+    expected share.
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
     quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to
@@ -160,6 +161,7 @@ class Checklist(PromptMethod):
             output=options.output,
             calls=options.calls if self._asks_jointly else False,
             total=options.total if self.reads_rubrics else False,
+            points="expected" if self.reads_rubrics and self._reads_choices else False,
             evidence=options.evidence or False,
         )
 

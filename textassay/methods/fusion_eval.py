@@ -285,7 +285,7 @@ class FusionEval(PromptMethod):
         if self.options.fusion != "llm":
             return "fused"
         if self.decides:
-            return "decision"
+            return super().how
         return "text" if self.options.n == 1 else "sampled"
 
     def describe(self) -> dict[str, Any]:

@@ -27,7 +27,12 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways, ways_in_words
+from textassay.runtime.calls.deciding import (
+    LogprobsOrSamples,
+    answers_in_words,
+    possible_ways,
+    ways_in_words,
+)
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -84,7 +89,7 @@ def ask_to_write(
 def refuse_written(
     model: Model, options: PromptOptions, user_set: Collection[str], names: Iterable[str]
 ) -> None:
-    """Refuse options for written answers if the judge is a decision model.
+    """Refuse options for written answers if the judge gets typed questions.
 
     Args:
         model: The judge.
@@ -97,8 +102,8 @@ def refuse_written(
     for name in names:
         if name in user_set:
             raise ConfigurationError(
-                f"the decision model {model.name!r} sends probabilities and writes no answers;"
-                f" leave out {name}={getattr(options, name)}"
+                f"{model.name!r} answers typed questions, and writes no other answers; leave out"
+                f" {name}={getattr(options, name)}"
             )
 
 
@@ -181,11 +186,14 @@ class PromptMethod(TaskMethod, ABC):
         Raises:
             ConfigurationError: Options, profile, models and task do not fit together.
         """
+        if options and options.profile == profiles.TYPED:
+            models = profiles.with_typed_judge(models, self.judge)
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         self._asks: list[Ask] = []
         if self.no_decisions and self.decides:
-            judge = model_for(models, self.judge).name
-            raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
+            judge = model_for(models, self.judge)
+            why = "asked with profile=typed" if answers_in_words(judge) else "a decision model"
+            raise ConfigurationError(f"{judge.name!r} is {why}: {self.no_decisions}")
         # before the profile's defaults are filled in, since only the user's options are refused
         self.user_set = frozenset(options.model_fields_set if options else ())
         self.options, self.profile = profiles.apply_profile(
@@ -266,7 +274,7 @@ class PromptMethod(TaskMethod, ABC):
 
     @property
     def decides(self) -> bool:
-        """Whether the judge is a decision model, which gets typed questions."""
+        """Whether the judge gets typed questions, as a decision model, or with profile=typed."""
         model = model_or_none(self.models, self.judge)
         return bool(model and model.capabilities.only_decides)
 
@@ -355,7 +363,8 @@ class PromptMethod(TaskMethod, ABC):
         """How scores are obtained, as far as it is known."""
         if self.answerer:
             return self.answerer.how
-        return "decision" if self.decides else "text"
+        judge = model_or_none(self.models, self.judge)
+        return possible_ways(judge)[0].how if judge and self.decides else "text"
 
     @property
     def signatures(self) -> tuple[str, ...]:

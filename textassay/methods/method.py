@@ -184,7 +184,8 @@ class PromptOptions(CheckedOptions):
     """Path of a prompt file (`.jinja`) in place of the method's own."""
     profile: str = "auto"
     """Profile of the judge's prompts: `auto`, the profile with the model's name, if there is one;
-    `none`; a profile's name or folder.
+    `none`; a profile's name or folder. `typed`: a chat model gets all questions about a text in one
+    request, as a decision model does.
     """
 
 

@@ -136,13 +136,16 @@ class QuestionLimits(Message):
     tokens: Count = 0
     """Of the material and all questions together."""
 
-    def refuses(self, question: Question) -> str | None:
-        """Return why a question is refused, if it has too many options."""
+    def refuse(self, question: Question) -> str:
+        """Return why a question is refused, if it has too many options; else an empty text."""
         most = self.levels if question.kind == "rating" else self.options
         what = "levels" if question.kind == "rating" else "options"
         if not most or len(question.options) <= most:
-            return None
-        return f"it takes {most} {what}, and the question has {len(question.options)}"
+            return ""
+        return (
+            f"takes at most {most} {what}; the question {question.text[:80]!r} has"
+            f" {len(question.options)}: give it fewer, or ask another model"
+        )
 
 
 class NamedText(Message):
@@ -238,7 +241,7 @@ class Way(Message):
         """Its part of signatures, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
         parts = [f"how:{self.how}"]
         if self.samples:
-            parts += [f"n:{self.samples}", "temp:1"]
+            parts += [f"n:{self.samples}", f"temp:{int(self.samples > 1)}"]
         parts += ["joint"] * self.joint
         parts += [f"words:{self.words}"] * bool(self.words)
         return "|".join(parts)

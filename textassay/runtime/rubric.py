@@ -124,18 +124,20 @@ def _id(value: Any) -> Any:
 
 
 def with_prerequisites(
-    rubric: Sequence[Criterion], verdicts: Sequence[bool | None]
-) -> list[bool | None]:
-    """Return whether each criterion counts as met, by its own verdict and its prerequisites'.
+    rubric: Sequence[Criterion], verdicts: Sequence[float | None]
+) -> list[float | None]:
+    """Return how far each criterion counts as met, by its own verdict and its prerequisites'.
 
-    As in DevAI's tables, only direct prerequisites are used, not their own prerequisites.
+    A verdict is 1, 0 or a probability. As in DevAI's tables, only direct prerequisites are used,
+    not their own prerequisites.
     """
     own = {one.id: verdict for one, verdict in zip(rubric, verdicts, strict=True)}
-    met: list[bool | None] = []
+    met: list[float | None] = []
     for one in rubric:
-        known = {own[id_] for id_ in (one.id, *one.prerequisites)}
+        all_of = [own[id_] for id_ in (one.id, *one.prerequisites)]
         # one that is not met decides, even if other verdicts are missing
-        met.append(False if False in known else None if None in known else True)
+        unknown = None in all_of and 0 not in all_of
+        met.append(None if unknown else 0.0 if 0 in all_of else math.prod(filter(None, all_of)))
     return met
 
 
@@ -149,15 +151,16 @@ def circle_of(rubric: Sequence[Criterion]) -> tuple[str, ...]:
     return ()
 
 
-def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> float | None:
+def share_of_points(rubric: Sequence[Criterion], met: Sequence[float | None]) -> float | None:
     """Return the points of met criteria, divided by the sum of the positive points.
 
-    This is HealthBench's score of one text, which may be below zero; its score of a model is the
+    If a criterion is met with a probability, its points are multiplied by it. Of verdicts of 0 and
+    1, this is HealthBench's score of one text, which may be below zero; its score of a model is the
     mean over the texts, clipped to 0..1 (section 3).
     """
     counted = [(one.points, met) for one, met in zip(rubric, met, strict=True) if met is not None]
     possible = math.fsum(points for points, _ in counted if points > 0)
-    return math.fsum(points for points, met in counted if met) / possible if possible else None
+    return math.fsum(points * met for points, met in counted) / possible if possible else None
 
 
 def criterion_id(example: str, criterion: str) -> str:

@@ -413,6 +413,45 @@ async def test_litellm_gives_the_same_values(name, monkeypatch):
     assert response.usage.cost is not None
 
 
+LITELLM_NAMES = {
+    "typesafe/jev-latest": "", "perplexity/pplx-decider-latest": "", "hosted_vllm/judge": "",
+    "databricks/judge": "/serving-endpoints", "cloudflare/clef": "/ai/run",
+    "openrouter/typesafe/jev-1.13": "/api", "azure_ai/Microsoft-Decision-1": "",
+    "strands_decider/strands-decider-2B": "",
+}  # fmt: skip
+"""Names of providers in System One's form, with the path of their addresses."""
+
+
+@pytest.mark.parametrize("name", LITELLM_NAMES)
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        (lambda answer: answer["probabilities"].pop("2"), "not of the options asked"),
+        (lambda answer: answer["probabilities"].update({"2": "0.0"}), "'0.0'"),
+    ],
+)
+async def test_litellm_fills_in_no_level_that_a_provider_left_out(name, spoilt, reason):
+    """An improbable level, so that the sum does not show it."""
+    sent: list[tuple[str, Json]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append((request.path, await request.json()))
+        rated = {"type": "score", "score": 0.0, "confidence": 1.0, "legend": {"0": "a"},
+                 "probabilities": {"0": 1.0, "1": 0.0, "2": 0.0}}  # fmt: skip
+        answers = {"q1": rated, "q2": json.loads(json.dumps(rated))}
+        spoilt(rated)
+        return web.json_response({"model": "m", "answers": answers, "usage": {"input_tokens": 1}})
+
+    async with listening(answer) as address:
+        model = LiteLLMModel(name, api_base=f"{address}{LITELLM_NAMES[name]}", api_key="a-key")
+        response = await model.decide(ASKED.about([LEVELS, LEVELS]))
+        await model.aclose()
+    assert [answer.outcome for answer in response.answers] == ["invalid", "scored"]
+    assert reason in response.answers[0].problem.message
+    assert sent[0][0].startswith(LITELLM_NAMES[name])
+    assert "state" in sent[0][1]
+
+
 async def test_litellm_does_not_swap_reordered_answers(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     three = ASKED.about([Question.yes_no(f"Is it fine {place}?") for place in range(3)])

@@ -237,13 +237,55 @@ async def test_a_field_of_the_user_that_the_server_refuses_stops_the_run():
             await model.decide(about("It rained."))
 
 
+ELEVEN = Question.rating("How clear?", [str(level) for level in range(11)])
+TWELVE = Question.choice("Which?", [f"label {at}" for at in range(12)])
+
+
 async def test_known_limits_are_reported_before_anything_is_asked():
-    levels = Question.rating("How clear?", [str(level) for level in range(11)])
     server = Decisions()
     async with serve_decisions(server) as address, connected(JEV, address) as model:
-        with pytest.raises(CapabilityError, match="takes 10 levels, and the question has 11"):
-            await model.decide(about("It rained.", (levels,)))
-    assert not server.requests
+        with pytest.raises(
+            CapabilityError,
+            match="takes at most 10 levels; the question 'How clear\\?' has 11: give it fewer, or",
+        ):
+            await model.decide(about("It rained.", (ELEVEN,)))
+        assert not server.requests
+        response = await model.decide(about("It rained.", (FINE, ELEVEN, TWELVE)))
+    assert [answer.outcome for answer in response.answers] == ["scored", "abstained", "scored"]
+    assert "at most 10 levels" in str(response.answers[1].problem)
+    [asked] = server.requests
+    assert len(asked["questions"]) == 2
+
+
+@pytest.mark.parametrize("form", ["decisions", "systemone"])
+@pytest.mark.parametrize(
+    "says",
+    [
+        Decisions.says,
+        "body.questions.{name}.criteria: Value error, too many {kind} (max {most})",
+        "At most {most} {kind} are allowed, got {count}",
+        "A question takes up to {most} criteria.",
+    ],
+)
+async def test_a_limit_of_options_is_learned_from_a_refusal_and_leaves_the_other_questions(
+    form, says
+):
+    server = Decisions(most_options=5, says=says)
+    questions = (FINE, TWELVE, *NODES[:2], Question.choice("Who?", [*"abcdefgh"]))
+    async with (
+        serve_decisions(server) as address,
+        connected(f"{form}/judge", address) as model,
+    ):
+        first = await model.decide(about("It rained.", questions))
+        requests = len(server.requests)
+        await model.decide(about("It snowed.", questions))
+        with pytest.raises(CapabilityError, match="takes at most 5 options"):
+            await model.decide(about("It rained.", (TWELVE,)))
+    outcomes = [answer.outcome for answer in first.answers]
+    assert outcomes == ["scored", "abstained", "scored", "scored", "abstained"]
+    assert "takes at most 5 options; the question 'Which?' has 12" in str(first.answers[1].problem)
+    assert requests == 2
+    assert len(server.requests) == 3  # what is known is not sent again
 
 
 async def test_an_overloaded_server_is_asked_again():

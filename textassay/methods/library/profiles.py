@@ -29,6 +29,7 @@ and key.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,10 +39,11 @@ from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import FORMAT, check_format, problem, read_toml, validate_as
 from textassay.methods.method import Models, PromptOptions, model_or_none
 from textassay.prompts import PROFILES, profile_folder
+from textassay.runtime.calls.deciding import TypedJudge
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 FILE = "profile.toml"
-AUTO, NONE = "auto", "none"
+AUTO, NONE, TYPED = "auto", "none", "typed"
 JUDGE = "scorer"
 """Role of the judge in all methods in which a model writes."""
 REPLACEABLE = (
@@ -110,8 +112,8 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
     """Return the profile for the model of a role.
 
     Args:
-        option: `auto` for the packaged profile of the model's name, if there is one; `none`; a name
-            or a folder.
+        option: `auto` for the packaged profile of the model's name, if there is one; `none`;
+            `typed`; a name or a folder.
         models: The models; a missing one has no profile.
         role: The role.
         method: The method.
@@ -120,12 +122,21 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
         UnknownName: There is no such profile.
         ConfigurationError: Its file cannot be used.
     """
-    if option == NONE:
+    if option in (NONE, TYPED):
         return NO_PROFILE
     if option != AUTO:
         return load(option, method)
     model = model_or_none(models, role)
     return load("embedded", method) if model and model.name == "embedded" else NO_PROFILE
+
+
+def with_typed_judge(models: Models, role: str) -> Models:
+    """Return the models with a judge that gets typed questions, as a decision model does."""
+    judge = model_or_none(models, role)
+    if not judge or judge.capabilities.only_decides:
+        return models
+    others = models if isinstance(models, Mapping) else {"": models}
+    return {**others, role: TypedJudge(judge)}
 
 
 def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
@@ -251,7 +262,7 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
 
 def with_absolute_path(option: Any) -> Any:
     """Return the option `profile` with an absolute path if it names a folder."""
-    named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
+    named = isinstance(option, str) and option not in (AUTO, NONE, TYPED, *PROFILES)
     return str(Path(option).absolute()) if named and Path(option).is_dir() else option
 
 
@@ -264,7 +275,7 @@ def _find(profile: str) -> Path:
     raise UnknownName(
         "profile",
         profile,
-        [AUTO, NONE, *PROFILES, f"or the path of a folder that contains a {FILE}"],
+        [AUTO, NONE, TYPED, *PROFILES, f"or the path of a folder that contains a {FILE}"],
     )
 
 

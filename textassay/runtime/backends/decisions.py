@@ -175,11 +175,15 @@ class DecisionModel:
         api_key: str | None = None,
         price: Price | None = None,
         endpoint: Endpoint | None = None,
+        family: Family | None = None,
     ) -> None:
-        """Keep the address; nothing is connected before the first request."""
+        """Keep the address; nothing is connected before the first request.
+
+        The family of the provider is found by address and name if it is not given.
+        """
         prefix, _, self._model = name.partition("/")
         self.name = name
-        family = family_of(api_base, self._model)
+        family = family or family_of(api_base, self._model)
         self._form: WireForm = family.form or ("openai" if prefix == "decisions" else "systemone")
         self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
         endpoint = endpoint or Endpoint()

@@ -23,10 +23,8 @@ from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     Family,
+    WireForm,
     family_of,
-    known_price,
-    read_response,
-    request_fields,
 )
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
@@ -113,6 +111,8 @@ class LiteLLMModel(PostingModel):
         self._http = HttpClient(
             api_base or "https://", endpoint, name=name, headers=key, key=api_key, is_bearer=not key
         )
+        self._address = api_base
+        """As given, with a login."""
         self._api_base = self._http.base if api_base else None
         self._errors = LiteLLMErrors(name, self._api_base, self._http.secrets)
         self._authorizes = bool(key or self._http.has_login)
@@ -279,37 +279,44 @@ class LiteLLMModel(PostingModel):
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Return the probabilities of all options, checked question by question.
 
-        In OpenAI's form litellm takes answers by position, and overwrites the names in them with
-        the names of the questions, so our own client asks in this form. In System One's, litellm
-        turns texts into numbers and missing options into 0 before the answers are checked here.
+        litellm finds address and key, and our own client asks: litellm's own functions take answers
+        in OpenAI's form by position, and fill in a level of a rating that is missing with 0.
         """
         await self._load()
-        if self.provider == "openai":
-            return await self._own_client.decide(request)
-        if request.images:
-            raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
-        payload, cost = await self._send("asystemone", lambda: request_fields(request, "systemone"))
-        with self._naming_model(cost):
-            independent = self.capabilities.independent_questions
-            return read_response(payload, request, self._decision_price, independent=independent)
+        return await self._own_client.decide(request)
 
     @functools.cached_property
     def _own_client(self) -> DecisionModel:
+        litellm, (model, provider) = load_litellm(), self._model_and_provider
         address, key = self._providers_own
-        base = self._api_base or address or PROVIDERS["openai"].address
+        config = provider in litellm.provider_list and (
+            litellm.ProviderConfigManager.get_provider_decisions_config(
+                model, litellm.LlmProviders(provider)
+            )
+        )
+        if not config:
+            raise ConfigurationError(
+                f"this version of litellm asks {provider} no typed questions; use systemone/{model}"
+                " with api_base="
+            )
+        base = config.resolve_api_base(self._address or address)
+        if not base or config.signs_with_aws(base):
+            raise ConfigurationError(
+                f"model {self.name!r} needs api_base= with the address of a server that takes"
+                " requests without a signature"
+            )
+        model = config.canonical_model(model)
+        # without the version in the address, too, which litellm adds
+        base, _, path = config.get_complete_url(base, model).rpartition("/")
+        form: WireForm = "openai" if provider in ("azure", "openai") else "systemone"
         return DecisionModel(
-            f"decisions/{self._model_and_provider[0]}",
-            # like litellm, which accepts the address without the version
-            api_base=base if base.endswith("/v1") else f"{base}/v1",
-            api_key=self._key or key or PROVIDERS["openai"].key,
+            f"{provider}/{config.request_model(model)}",
+            api_base=base,
+            api_key=None if self._http.has_login else config.resolve_api_key(self._key or key),
             price=self._price,
             endpoint=self._endpoint,
+            family=self._family._replace(name=provider, form=form, path=f"/{path}"),
         )
-
-    @functools.cached_property
-    def _decision_price(self) -> Price | None:
-        model, provider = self._model_and_provider
-        return self._price or known_price(Family(provider), model)
 
     async def aclose(self) -> None:
         """Close the connections; litellm's shared ones are closed with the last open model.

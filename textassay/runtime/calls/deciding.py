@@ -28,6 +28,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import How
 from textassay.runtime.model import (
     AnyResponse,
+    Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
@@ -47,6 +48,7 @@ from textassay.runtime.questions import (
     Way,
     combine_answers,
     invalid_answer,
+    refused_answer,
 )
 
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
@@ -67,9 +69,18 @@ def decider(model: Model) -> DecidingModel:
 def possible_ways(model: Model) -> tuple[Way, ...]:
     """Return the ways in which a model may answer typed questions, before the first answer."""
     able = model.capabilities
+    if isinstance(model, TypedJudge):
+        reads = Way(how="logprob", words=WORDS)
+        jointly = Way(how="sampled", samples=1, joint=True, words=WORDS)
+        return (jointly,) if able.choices is False else (reads, jointly)
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
     return ways_in_words(model, WORDS)
+
+
+def answers_in_words(model: Model) -> bool:
+    """Return whether a model can be asked in words: all but decision models."""
+    return not model.capabilities.only_decides or isinstance(model, TypedJudge)
 
 
 def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
@@ -190,15 +201,27 @@ class LogprobsOrSamples:
     @property
     def notice(self) -> str:
         """A sentence about how answers are read, for users before they pay for them."""
-        name, samples = self.model.name, f"{self.most_samples} samples"
-        able = self.reads_logprobs
+        name, able = self.model.name, self.reads_logprobs
         if able:
             return f"reads log-probabilities of {name}"
         if able is False:
-            return f"reads {samples} of each answer, as {name} sends no log-probabilities"
-        if self.model.capabilities.thinks is None:
-            samples += f" ({SAMPLES_OF_THINKING} if it thinks)"
-        return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
+            return f"reads {self._written()}, as {name} sends no log-probabilities"
+        thinks = self.model.capabilities.thinks is None
+        written = self._written(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
+        return f"reads log-probabilities if {name} sends usable ones, else {written}"
+
+    def _written(self, note: str = "") -> str:
+        return f"{self.most_samples} samples{note} of each answer"
+
+
+class _LogprobsOrObject(LogprobsOrSamples):
+    """Reads one JSON answer to all questions if a model sends no log-probabilities."""
+
+    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
+        return 1
+
+    def _written(self, note: str = "") -> str:
+        return "one JSON answer to all questions"
 
 
 class _Found:
@@ -259,11 +282,17 @@ class DecidingModel(Wrapper):
     # ---- decision models ----
 
     async def _natively(self, request: DecisionRequest, limits: QuestionLimits) -> DecisionResponse:
-        """Ask as few requests as the limits allow, which are learned from refusals."""
-        for question in request.questions:
-            if (reason := limits.refuses(question)) is not None:
-                raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
+        """Ask as few requests as the limits allow, which are learned from refusals.
+
+        A question with too many options is not sent.
+        """
         await self._memory.restore()
+        learned = {name: self._memory.most(name) for name in ("options", "levels")}
+        if any(learned.values()):
+            limits = limits.model_copy(update={name: n for name, n in learned.items() if n})
+        refusals = [limits.refuse(question) for question in request.questions]
+        if any(refusals):
+            return await self._without_refused(request, refusals, limits)
         extra = {**self._memory.extra, **request.extra}
         own = {"joint": False, "truncatable": "", "extra": extra}
         differs = request.joint or request.truncatable or extra != request.extra
@@ -273,6 +302,22 @@ class DecidingModel(Wrapper):
             return await self._package(plain)
         responses = await gather([self._package(plain.about(part)) for part in packages])
         return combine_answers([a for one in responses for a in one.answers], responses)
+
+    async def _without_refused(
+        self, request: DecisionRequest, refusals: Sequence[str], limits: QuestionLimits
+    ) -> DecisionResponse:
+        """Ask the questions without a refusal, if there are any."""
+        if all(refusals):
+            raise CapabilityError(f"{self.name!r} {refusals[0]}")
+        allowed = request.about(
+            q for q, why in zip(request.questions, refusals, strict=True) if not why
+        )
+        response = await self._natively(allowed, limits)
+        given = iter(response.answers)
+        answers = tuple(
+            refused_answer(f"{self.name!r} {why}") if why else next(given) for why in refusals
+        )
+        return response.model_copy(update={"answers": answers})
 
     def _packages(
         self, request: DecisionRequest, known: QuestionLimits
@@ -311,6 +356,9 @@ class DecidingModel(Wrapper):
                     f"model {self.name!r} takes no {refusal.parameter}; leave it out of extra="
                     f" ({error})"
                 ) from error
+            if self._learn_sizes(questions, error):
+                await self._memory.save()
+                return await self._natively(request, self.capabilities.question_limits)
             if len(questions) == 1:
                 raise
             refused = error
@@ -342,8 +390,7 @@ class DecidingModel(Wrapper):
             return questions[:half], questions[half:]
         quoted = _quoted(error)
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        limit = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
-        if not re.search(rf"(?is)\bquestions\b.*{limit}|{limit}.*\bquestions\b", quoted):
+        if not _find_limited("questions", quoted):
             return ()
         most = max(
             (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
@@ -351,6 +398,21 @@ class DecidingModel(Wrapper):
         )
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
+
+    def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
+        """Return whether a question has too many options, and learn how many are allowed."""
+        quoted, place = _quoted(error), _refused_place(error, len(questions))
+        # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
+        words = _find_limited("options|choices|levels|criteria", quoted)
+        numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
+        for question in questions if place is None else (questions[place],):
+            what = "levels" if question.kind == "rating" else "options"
+            other = {"levels"} if what == "options" else {"options", "choices"}
+            most = max((n for n in numbers if 1 < n < len(question.options)), default=0)
+            if most and not other >= words:
+                self._memory.learn_most(what, most)
+                return True
+        return False
 
     # ---- other models ----
 
@@ -424,9 +486,11 @@ class DecidingModel(Wrapper):
         """Answer all questions by JSON objects."""
         first, count = worded.wordings[0], len(worded.wordings)
         n = await self._count_samples(first)
+        # a single answer is the likeliest one, and not one that was drawn at random
+        sampling = {**first.sampling, "temperature": 0.0} if n == 1 else first.sampling
         request = Request(
             **self._prompt_of(worded),
-            **first.sampling,
+            **sampling,
             n=n,
             max_tokens=MAX_TOKENS * count,
             json_schema=worded.schema,
@@ -434,6 +498,28 @@ class DecidingModel(Wrapper):
         written = await self._written(request, worded.posting)
         way = Way(how="sampled", samples=n, joint=True, words=first.digest)
         return _response(worded.read_samples(written.samples), written, way)
+
+
+class TypedJudge(DecidingModel):
+    """A chat model that is asked like a decision model: all questions about a text together.
+
+    It answers by token probabilities if it sends them, and otherwise by one JSON object with the
+    answers to all questions, at temperature 0.
+    """
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self._found.reading = _LogprobsOrObject(self, "choices")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities of a decision model."""
+        able = {"decide": True, "writes": False, "independent_questions": False}
+        return self.wrapped.capabilities.model_copy(update=able)
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer in words, all questions together."""
+        return await self._in_words(request.model_copy(update={"joint": True}))
 
 
 def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:
@@ -457,6 +543,13 @@ def _quoted(error: RequestRefused) -> str:
     """Return the server's own words."""
     quoted = re.search("(?s)“(.*)”", str(error))
     return quoted[1] if quoted else ""
+
+
+def _find_limited(names: str, quoted: str) -> set[str]:
+    """Return which of some names a refusal has beside words about a largest number."""
+    limit = r"(?i)\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+    found = re.findall(rf"(?i)\b(?:{names})\b", quoted) if re.search(limit, quoted) else []
+    return set(map(str.lower, found))
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:
