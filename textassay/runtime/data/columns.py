@@ -216,7 +216,9 @@ class FieldReader:
         fields = {name: value for key, name in layout.whole if (value := row[key]) is not None}
         get = fields.get
         for name in ("references", "context"):
-            if type(text := get(name)) is str and (name == "references" or not decimal):
+            text = get(name)
+            # this is called for every row, and few texts begin like a list
+            if type(text) is str and ((start := text.lstrip()[:10])[:1] in "[({<" or "(" in start):
                 output = get("output") if name == "references" else ""
                 key = _key_of(name, layout)
                 fields[name] = texts_in(key, text, output, is_cell=bool(decimal))
