@@ -73,7 +73,8 @@ class _Place(NamedTuple):
         """The clause from a colon on that ends more than a name, without the aspect's name."""
         clause = self.sentence.without_aspect(self.clause)
         name, _, value = clause.rpartition(":")
-        nearest = _AND.split(value if len(name.split()) > 4 else clause)
+        is_apart = len(name.split()) > 4 or JUDGE.search(value)
+        nearest = _AND.split(value if is_apart else clause)
         is_whole = len(nearest) > 1 and (JUDGE.search(nearest[-1]) or _GIVES.search(nearest[-1]))
         return nearest[-1] if is_whole else " and ".join(nearest)
 
@@ -164,6 +165,7 @@ _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
     r"(?!\s(?:i|we|you(?:['’]re|\sare)?\s(?:were|press|ask|insist|need|want|allow|permit|let|forc|must|like|prefer|requir)(?:e|ed|ing)?"
+    r"|you\b[^.;]{0,40}\b(?:me|my|number|rating|score)"
     r"|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
@@ -175,7 +177,7 @@ _CONDITION = lazy_pattern(
     r"(?![^,]{0,20}(?:rubri|[sš][ck]al|crit|krit|definition|guideline|instruction|scor|éch|esc|gril))"
 )
 _CONDITION_BEHIND = lazy_pattern(
-    r"(?i)[^,:\"(–—-]*(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
+    r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
 _MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\shave\s(?!to\b))|d(?<=['’]d))\b")
@@ -212,7 +214,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
         is_level
         or _NOT_ASSERTED.search(place.latest)
         or _CONDITION.search(place.lead)
-        or _CONDITION_BEHIND.search(place.behind)
+        or _CONDITION_BEHIND.match(place.behind)
         or _is_only_possible(place, by_judge=by_judge)
     )
 

@@ -16,7 +16,9 @@ no number is stated: if the last one is in the last sentence, set off by a sign 
 (**closing**): `It drags, so 3.`, `That is mildly good: +1`.
 
 An answer may rate several aspects in any form: `fluency 5, coherence 4, style 2. Overall 3.5.`
-Then the number with the name of the asked aspect is the rating, and the others do not contest it.
+Every number has an owner: the name beside it or, for a number without one, the topic that a label
+or the beginning of its sentence names. The number of the asked aspect is the rating, and the others
+do not contest it (`chosen_of`).
 
 The grammar looks at one sentence at a time and at a window before it, so time is linear.
 """
@@ -36,7 +38,7 @@ from textassay.agents.reading.sentences import (
     values_of,
 )
 from textassay.agents.reading.values import RatingForm, Statement, statement_of
-from textassay.agents.reading.words import NUMBER, TEXTS
+from textassay.agents.reading.words import NUMBER
 from textassay.lazy import lazy_pattern
 
 Rank = Literal["stated", "closing", "set off", "loose"]
@@ -54,15 +56,8 @@ class RankedNumber(NamedTuple):
     @property
     def may_revise(self) -> bool:
         """Whether it may take back a rating that comes before it."""
-        return self.rank != "loose" or self.says_revision or self.is_brief
-
-    @property
-    def is_brief(self) -> bool:
-        return len(self.sentence.split()) < _BRIEF
-
-    @property
-    def says_revision(self) -> bool:
-        return _REVISION.search(self.sentence) is not None
+        is_brief = len(self.sentence.split()) < _BRIEF
+        return self.rank != "loose" or is_brief or _REVISION.search(self.sentence) is not None
 
 
 _BRIEF = 5
@@ -73,7 +68,8 @@ _SETTLING = lazy_pattern(
     rf"|{NUMBER}\s(?:it\sis|then)\W*"
 )
 _REVISION = lazy_pattern(
-    r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again|scratch|revis\w+|updat\w+|chang\w+)\b"
+    r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again"
+    r"|scratch|revis\w+|updat\w+|chang\w+)\b"
 )
 
 
@@ -118,13 +114,15 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
 
 # Example:   of several lines
 _EXAMPLES = lazy_pattern(r"(?i)\W{0,8}(?:example|sample)s?(?:\s\w{1,12}){0,2}\W*\n")
-# Response 1 is better than Response 2
-_COMPARISON = lazy_pattern(
-    rf"(?i)\b({TEXTS}|assistant|model)\s(?:1|2|a|b)\b[^\n]{{0,160}}\b\1\s(?:1|2|a|b)\b"
+_COMPARED = (
+    "(?:summary|text|response|output|answer|reply|translation|story|essay|completion|candidate"
+    "|submission|caption|code|solution|assistant|model)"
 )
+# Response 1 is better than Response 2
+_COMPARISON = lazy_pattern(rf"(?i)\b({_COMPARED})\s(?:1|2|a|b)\b[^\n]{{0,160}}\b\1\s(?:1|2|a|b)\b")
 
 
-_LETTERED = lazy_pattern(rf"(?i:\b(?:{TEXTS}|assistant|model))\s(?:[A-D]|\d)\b")
+_LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b")
 
 
 def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[RankedNumber]:

@@ -63,10 +63,8 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
-    if "[" in plain:
-        plain = _BRACKETED_NAME.sub(r" \g<name>:", plain)
-    if scale[1] > 10:
-        plain = _TENS.sub(_tens_in_digits, plain)
+    if " point " in plain or scale[1] > 10:
+        plain = _NUMBER_IN_WORDS.sub(_in_digits, plain)
     if "(" in plain:
         plain = _IN_FIGURES.sub(_without_figure, plain)
     if any(box in plain for box in ("[ ]", "☐", "( )")):
@@ -83,26 +81,24 @@ def _without_figure(match: re.Match[str]) -> str:
     return match["word"] + " " * len(match["figure"]) if is_same else match[0]
 
 
-# sixty-five   a hundred
+# sixty-five   a hundred   seven point five
 _TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_TENS = lazy_pattern(
+_NUMBER_IN_WORDS = lazy_pattern(
     rf"(?i)\b(?:(?P<tens>{'|'.join(_TENS_WORDS)})(?:[ -](?P<unit>{'|'.join(NUMBER_WORDS)})\b)?"
+    rf"|(?P<whole>{'|'.join(NUMBER_WORDS)})\spoint\s(?P<tenth>{'|'.join(NUMBER_WORDS)})\b"
     r"|(?:an?|one)\shundred\b)"
 )
 
 
-def _tens_in_digits(match: re.Match[str]) -> str:
+def _in_digits(match: re.Match[str]) -> str:
+    if match["whole"]:
+        whole, tenth = (NUMBER_WORDS[match[name].lower()] for name in ("whole", "tenth"))
+        return f"{whole:g}.{tenth:g}".ljust(len(match[0]))
     if match["tens"] is None:
         return "100".ljust(len(match[0]))
     tens = 10 * (_TENS_WORDS.index(match["tens"].lower()) + 2)
     unit = NUMBER_WORDS[match["unit"].lower()] if match["unit"] else 0
     return f"{tens + unit:g}".ljust(len(match[0]))
-
-
-# [Fluency] 4
-_BRACKETED_NAME = lazy_pattern(
-    r"(?m)^\[(?P<name>[^\W\d_][^\[\]\n]{2,40})\](?=[ \t]+\d|:[ \t]*\[?\d)"
-)
 
 
 def _counted(match: re.Match[str], high: float) -> str:

@@ -18,14 +18,10 @@ def numbers_of(value: object) -> list[float]:
     if isinstance(value, int | float):
         return [float(value)]
     if isinstance(value, str):
-        return [number_in(found) for found in HAS_NUMBER.findall(_JOINED.sub(" - ", value))]
+        return [number_in(found) for found in HAS_NUMBER.findall(value)]
     if isinstance(value, dict):
         value = list(value.values())
     return [n for one in value for n in numbers_of(one)] if isinstance(value, list) else []
-
-
-# 1-5 holds no -5
-_JOINED = lazy_pattern(r"(?<=\w)[-–—](?=\w)")
 
 
 def is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:

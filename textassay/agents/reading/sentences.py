@@ -36,7 +36,9 @@ SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 
 _BREAK = lazy_pattern(
     r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|[ \t]\|[ \t](?=[^\W\d_][^|\n]{{0,40}}[:→])|\n+|[ \t]{{1,3}}(?={REASONS})"
+    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?={REASONS})"
+    # Style: 4 | Depth: 3
+    r"|[ \t]\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])"
 )
 # Reason: ...   Comment: ...
 _EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
@@ -82,8 +84,8 @@ class Sentence(NamedTuple):
             return "other"
         if _names_rating(name):
             is_apart = begins_line and self.plain[: self.start].endswith("\n\n")
-            return "" if is_apart or _WHOLE_NAME.search(name) else "same"
-        if JUDGE.search(name) or _NO_TOPIC.match(name):
+            return "" if is_apart else "same"
+        if JUDGE.search(name):
             return "" if begins_line else "same"
         return "other" if label and len(name.split()) <= 3 else ""
 
@@ -154,7 +156,9 @@ def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
 # "4" - it reads well   the rating is "4"
 _ALONE_IN_QUOTES = lazy_pattern(r"(?:\A\W*|.*(?:\bis|[:=])\s?)[\"“]\Z")
 # > **Score: 4**, with its emphasis as spaces
-_CALLOUT = lazy_pattern(r"\s*>[ ]{3,}(?:(?P<name>[^:：=>\n]{1,40}?)\s*[:：=–—-])?\s*\Z")
+_CALLOUT = lazy_pattern(
+    r"\s*>(?:[ ]{3,}|(?=.*[ ]{3}\Z))\s*(?:(?P<name>[^:：=>→\n]{1,40}?)\s*[:：=→–—-])?\s*\Z"
+)
 
 
 def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
@@ -195,7 +199,7 @@ _OTHER_NAME = lazy_pattern(
 # names of a rating, and words before one that name no aspect
 _RATING_NAME = lazy_pattern(
     rf"(?i)(?:.*\b)?(?:{NOUN}|final|overall|total|tl;?dr|bottom\sline|conclusion|so|therefore|thus"
-    r"|hence|number|points|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
+    r"|hence|number|points|rate|reward|output|response|here|assistant|judge|evaluator|revised|updated?|correction|option|category)"
     r"(?:\b.*)?"
 )
 # All in all: 4   Near the top: 4
@@ -209,15 +213,12 @@ JUDGE = lazy_pattern(JUDGES)
 QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 # As for its clarity, ...   Clarity is another matter
 _TOPIC = lazy_pattern(
-    r"(?i)\W*(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|on|in\sterms\sof|turning\sto)\s)?"
+    r"(?i)\W*(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|in\sterms\sof|turning\sto"
+    r"|on(?!\s(?:(?:re)?reflection|balance|re-?reading|second|closer|the\s(?:whole|other|one)))"
+    r"|with\srespect\sto)\s)?"
     r"(?:(?:its|the)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
 )
-_NO_TOPIC = lazy_pattern(
-    r"(?i)(?:it|this|that|there|they|these|those|he|she|you|so|but|and|yet|still|then|hence|thus"
-    r"|therefore|however|because|since|as|if|in|on|for|to|with|make|call|give|put)\b"
-)
-_WHOLE_NAME = lazy_pattern(r"(?i)\b(?:overall|final|total|conclusion)\b")
 
 
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:

@@ -107,7 +107,7 @@ _COUNTS = lazy_pattern(
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<!#)#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?i)(?:(?<![#\n])#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
     r"|\b(?:out\sof|ze|von|sur|из)\s"
@@ -118,7 +118,7 @@ _NUMBERED = lazy_pattern(
     r"|\b(?:all|both|these|those|of\sthe|the\sother)\s)\Z"
 )
 # Halo 3, May 2
-_PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
+_PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
 # `one` is a pronoun or an article unless it is given, said to be, or stands by itself
 _VALUED = lazy_pattern(
     r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|of|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
@@ -128,7 +128,7 @@ _PRONOUN = lazy_pattern(r"\s(?:that|which|who|of|could|can|might|may|cannot|does
 # 15 * 4 = 60   1 = not toxic   5 means toxic   a 5 would need
 _DEFINES = lazy_pattern(
     r"(?i)\s?(?:[+×÷^/\\]|[-–*]\s?\d+(?:\.\d+)?\)?\s?=|=\s?\w|:\d|満点|表示|[ ]an?\s[a-z]+)"
-    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|being|denotes|indicates|stands\sfor|is\sfor"
+    rf"|(?:\s(?:or|and)\s(?:an?\s)?{NUMBER})?\s(?:means|meaning|being|denotes|indicates|stands\sfor|is\sfor"
     r"|goes\sto|requires?|needs?|demands?|was|were|describes"
     r"|(?:is|are|seems?|feels?|looks?|sounds?|would|could|might|may)\b(?!\s(?:be\s)?(?:[\w-]+\s){0,3}?"
     r"(?:right|fair\w*|apt|appropriate|justified|warranted|reasonable|deserved|fitting|suitable|my"

@@ -40,8 +40,8 @@ _UNITS = any_of(
 UNIT = rf"(?:[ \t]?{_UNITS}|-stars?)?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5   4 von 5
 TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,3}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
-    rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{UNIT}\s{{1,6}}(?:(?:out\s{{1,3}})?of|from|on|von|sur|su|sobre|de|из|van|na|z|ze|av|af|di|dari|od|iz|din|من|में\s?से)\s{{1,3}}"
+    rf"(?:(?:an?|the)\s)?(?:(?:possible|max(?:imum|\.)?|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 
 NOUN = (
@@ -133,7 +133,8 @@ NOT_ASSERTED = any_of(
 NO_NOUN = any_of(
     "is are was were be been would could should may might will can for or and at in on by to with"
     " as than but not if because since so though overall instead rather here now then again too"
-    " out from due given while that which it i we you the an? this stars? marks?"
+    r" only(?=[.!]|\s*\Z) out from due given while that which it i we you the an? this stars?"
+    " marks?"
     r" (?<=\d\s)points? seems? feels? fits looks sounds makes remains stands better best actually"
     " maybe perhaps vs? versus"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Russian
@@ -192,8 +193,9 @@ REPORTING = any_of(
 )
 """Verbs of a text that says something, which is not the judge's rating: `it says: 4`."""
 COUNTED = any_of(
-    "facts points(?!\s?:) claims sentences questions items criteria details statements errors answers"
-    " references requirements arguments events keywords sources citations topics steps? words?"
+    r"facts points(?!\s?:) claims sentences questions items criteria details statements errors"
+    " answers references requirements arguments events keywords sources citations topics steps?"
+    " words?"
     " mistakes? issues? times years? confiden(?:t|ce) flesch grade_level seed temperature"
     " version supported aged? total_of footnote season turns? count"
 )
