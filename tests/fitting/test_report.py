@@ -191,6 +191,16 @@ def test_a_cross_fitted_report_of_twenty_ratings_holds_what_the_evaluator_reache
     assert found["pearson"].held >= 14
 
 
+def test_ratings_that_are_mostly_equal_have_a_note():
+    rows = rows_of(60, per_group=1)
+    for i, row in enumerate(rows):
+        if i % 10:
+            row["human"]["charm"] = 5.0
+    found = fitted(rows)
+    assert "charm: 90% of the ratings are 5" in found.text
+    assert found.report["held_out"]["aspects"]["clarity"]["note"] is None
+
+
 def test_a_fold_without_which_nothing_can_be_learned_is_left_out():
     """Ratings of charm vary in one group only, which the other folds' rows need."""
     rows = rows_of(60, per_group=12)

@@ -35,6 +35,7 @@ from textassay.agreement.correlation import COEFFICIENTS, pair_up, pearson
 from textassay.agreement.intervals import (
     coefficient_interval,
     independent_errors,
+    note_mostly_equal,
     number_of_groups,
     resample,
 )
@@ -340,6 +341,7 @@ def _on_same_rows(
         }
         rated = {
             "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
+            "note": note_mostly_equal(pairs[0]),
         }  # fmt: skip
     own, drawn_own = rows[EVALUATOR], draws[EVALUATOR]
     differences = {

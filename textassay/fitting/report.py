@@ -225,6 +225,8 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
             meaning = "what the same learning has where there is nothing to learn, in place of 0"
             notes.append(Note(f"ratings shuffled: {meaning}"))
+        if one.get("note"):
+            notes.append(Note(f"{aspect}: {one['note']}"))
         notes += _in_words(aspect, one)
         yield Table(columns, rows, tuple(notes), f"{aspect}, {one['n']} held-out rows")
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
