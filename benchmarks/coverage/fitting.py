@@ -126,14 +126,14 @@ def few_ratings(
         outcomes: dict[str, Outcome] = {}
         for name in ("pearson", "spearman"):
             reached = getattr(truth, name)
-            ends = promised["ci"][name] or (None, None)
+            low, high = promised["ci"][name] or (None, None)
             if None not in (promised[name], reached):
                 error = promised[name] - reached
-                outcomes[name] = Interval(*ends, reached, error=error)
+                outcomes[name] = Interval(low, high, reached, error=error)
         delta = aspect["evaluator_minus"].get("avg", {}).get("pearson", {})
-        if delta.get("ci") and None not in (truth.pearson, of_mean.pearson):
-            ahead = truth.pearson - of_mean.pearson
-            outcomes["over avg"] = Interval(*delta["ci"], ahead)
+        if delta.get("ci") and truth.pearson is not None and of_mean.pearson is not None:
+            (low, high), ahead = delta["ci"], truth.pearson - of_mean.pearson
+            outcomes["over avg"] = Interval(low, high, ahead)
             if ahead <= 0:
                 outcomes["better alarms"] = bool(delta["significant"])
         if "shuffled" in aspect:

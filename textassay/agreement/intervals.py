@@ -212,7 +212,7 @@ def _over_rows(
             " of the groups"
         )
         return Intervals(ci, note)
-    return Intervals(ci, _mostly_equal(pairs))
+    return Intervals(ci, note_mostly_equal(pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +266,8 @@ def commonest(values: Floats) -> tuple[float, float]:
     return float(distinct[counts.argmax()]), float(counts.max()) / len(values)
 
 
-def _mostly_equal(pairs: Pairs) -> str | None:
-    """Return why intervals from ratings that are mostly equal are too narrow."""
+def note_mostly_equal(pairs: Pairs) -> str | None:
+    """Return why intervals from ratings that are mostly equal are too narrow; else `None`."""
     rating, share = commonest(pairs.human)
     sizes = np.bincount(pairs.groups).astype(float)
     worth = effective_number(sizes[np.unique(pairs.groups[pairs.human != rating])])

@@ -32,7 +32,6 @@ from textassay.estimation.means import (
     SystemDifference,
     adjust_p,
     correct_mean,
-    difference_table,
     group_means,
     number_against_rating,
     of_one_size,
@@ -183,7 +182,7 @@ class Estimates(Displayed):
         tables = [table_of(EstimateRow, self.rows, notes, "means on the raters' scale")]
         if self.differences:
             title = "differences of corrected means, by source"
-            tables.append(difference_table(self.differences, title))
+            tables.append(table_of(SystemDifference, self.differences, title=title))
         return tables
 
 
@@ -429,8 +428,7 @@ class _MeanEstimator:
 
     def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
         """Return the mean of rows, which were drawn with these probabilities."""
-        weights = text_weights(groups, self.weight)
-        weights = weights if drawn is None else weights / drawn
+        weights = text_weights(groups, self.weight) / (1.0 if drawn is None else drawn)
         return weighted_mean(values, groups, weights, self.count)
 
     def _warnings(self, inside: Mask, corrected: Corrected) -> Iterator[str]:

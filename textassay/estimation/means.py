@@ -29,7 +29,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -41,7 +41,7 @@ from textassay.agreement.intervals import effective_number, t_quantile
 from textassay.agreement.significance import two_sided
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
-from textassay.table import Estimate, Table, column, table_of
+from textassay.table import Estimate, column
 
 MeanUnit = Literal["sources", "texts"]
 """Unit with equal weight in a mean: each source, however many texts it has, or each text."""
@@ -121,18 +121,14 @@ class Linearized:
 
     def minus(self, other: Linearized) -> Linearized:
         """Return the difference; equal errors of shared sources cancel out."""
+        known = [one.shares for one in (self, other) if one.shares is not None]
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
             min(self.clusters, other.clusters),
             self.unseen + other.unseen,
-            self._larger_shares(other),
+            np.maximum.reduce(known) if known else None,
         )
-
-    def _larger_shares(self, other: Linearized) -> Floats | None:
-        if self.shares is None or other.shares is None:
-            return other.shares if self.shares is None else self.shares
-        return np.maximum(self.shares, other.shares)
 
     def p_value(self) -> float | None:
         """Return the two-sided p-value of the value being 0; `None` if undefined.
@@ -277,11 +273,6 @@ def adjust_p(differences: Sequence[Differences]) -> list[Differences]:
     """Return differences with Holm's p-values over all of them: all pairs of an aspect."""
     adjusted = holm([one.p for one in differences])
     return [replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)]
-
-
-def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
-    """Return differences of systems as a table."""
-    return table_of(SystemDifference, differences, title=title)
 
 
 def paired_ranks(

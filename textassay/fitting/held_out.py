@@ -28,7 +28,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, compress
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from textassay.agreement.correlation import COEFFICIENTS, pair_up, pearson
 from textassay.agreement.intervals import (
     coefficient_interval,
     independent_errors,
+    note_mostly_equal,
     number_of_groups,
     resample,
 )
@@ -67,7 +67,7 @@ from textassay.version import __version__
 
 ENOUGH = 300
 """With fewer ratings, agreement of cross-fitted predictions is too low: in simulations of ten
-features by XX with 20 ratings, and by YY with 100.
+features by .04 to .10 with 20 ratings, and by .01 to .04 with 100.
 """
 
 
@@ -100,10 +100,11 @@ def build_report(
     }
     watch("measuring agreement")
     report["held_out"] = held_out(choice, unseen, fitter)
-    if not unseen.is_fixed and (few := ratings_of(report["held_out"])) < ENOUGH:
+    few = min(int(one["n"]) for one in report["held_out"]["aspects"].values())
+    if not unseen.is_fixed and few < ENOUGH:
         warning = (
             f"{few} ratings are few for a report of the rows that were learned from (fewer than"
-            f" {ENOUGH}): the evaluator's agreement comes out too low, in simulations by up to .12"
+            f" {ENOUGH}): the evaluator's agreement comes out too low, in simulations by up to .10"
             " with 20 ratings and .04 with 100; its intervals are wide enough for that;"
             " train_fraction=0.5 measures without that fault, and learns from half"
         )
@@ -162,19 +163,13 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     return content
 
 
-def ratings_of(held_out: Json) -> int:
-    """Return the number of ratings of the aspect with the fewest."""
-    return min(int(one["n"]) for one in held_out["aspects"].values())
-
-
 def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     """Return by aspect the agreement that the same learning reaches with shuffled ratings.
 
     Empty if there are enough ratings, or no shuffle can be learned.
     """
     table, rng = unseen.rows, np.random.default_rng(fitter.seed)
-    rated = (~np.isnan(table.human)).sum(axis=0).min()
-    if rated >= ENOUGH:
+    if (~np.isnan(table.human)).sum(axis=0).min() >= ENOUGH:
         return {}
     found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
     # about 150 rows in all shuffles together: few rows vary much, and many take long
@@ -192,7 +187,7 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
             )
     zero: Json = {}
     for aspect, rows in found.items():
-        means = {name: figures["mean"] for name, figures in _over_known(rows).items()}
+        means = _means_over_known(rows)
         if means["pearson"] is not None:
             zero[aspect] = {**means, "shuffles": len(rows)}
     return zero
@@ -331,8 +326,7 @@ def _on_same_rows(
         # equal seeds over equal rows draw equal resamples, so the differences below are paired
         drawn = [resample(one, "dataset", resamples=resamples_for(n), seed=seed) for one in pairs]
         draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
-        values = {c: [one[c] for one in measured] for c in COEFFICIENTS}
-        means = {c: mean_if_all(v) for c, v in values.items()}
+        means = {c: mean_if_all([one[c] for one in measured]) for c in COEFFICIENTS}
         # what is not learned does not vary with the rows that it is learned from
         more = {} if is_fixed or name == SINGLE else widened
         rows[name] = {
@@ -343,11 +337,11 @@ def _on_same_rows(
                 )
                 for c in COEFFICIENTS
             },
-            **({"sd": {c: _sd_if_all(v) for c, v in values.items()}} if len(repeats) > 1 else {}),
             **notes.get(name, {}),
         }
         rated = {
             "n": n, "groups": count, "coverage": pairs[0].coverage, "resamples": resamples_for(n),
+            "note": note_mostly_equal(pairs[0]),
         }  # fmt: skip
     own, drawn_own = rows[EVALUATOR], draws[EVALUATOR]
     differences = {
@@ -401,10 +395,6 @@ def _over_folds(
         shares = rows[known] / rows[known].sum()
         means[name] = float(values[known] @ shares) if known.any() else None
     return means
-
-
-def _sd_if_all(values: Sequence[Any]) -> float | None:
-    return None if None in values else float(np.std(values, ddof=1))
 
 
 def _as_json(found: Difference, *, is_fixed: bool) -> Json:
@@ -487,15 +477,15 @@ def experts(unseen: Unseen) -> Json:
         }
         by_aspect[aspect] = {
             "pairs": pairs,
-            "mean_of_pairs": _mean_of_raters(list(pairs.values())),
-            "one_with_the_others": _mean_of_raters(
+            "mean_of_pairs": _means_over_known(list(pairs.values())),
+            "one_with_the_others": _means_over_known(
                 [
                     agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
             "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
-            "evaluator_with_one": _mean_of_raters(
+            "evaluator_with_one": _means_over_known(
                 [agreement_between(predicted[:, at], one) for one in ratings.T]
             ),
         }
@@ -504,9 +494,7 @@ def experts(unseen: Unseen) -> Json:
 
 def _row_means(values: Floats) -> Floats:
     """Return the mean of each row without NaN, shape (n,); NaN for rows without a number."""
-    there = ~np.isnan(values)
-    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
-    return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
+    return np.asarray(np.ma.masked_invalid(values).mean(axis=1).filled(np.nan))
 
 
 def agreement_between(a: Floats, b: Floats) -> Json:
@@ -515,7 +503,7 @@ def agreement_between(a: Floats, b: Floats) -> Json:
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
 
-def _mean_of_raters(rows: list[Json]) -> Json:
+def _means_over_known(rows: list[Json]) -> Json:
     return {name: figures["mean"] for name, figures in _over_known(rows).items()}
 
 

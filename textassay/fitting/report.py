@@ -218,18 +218,15 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
             figures = (Estimate(row[c], *(row["ci"][c] or ())) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
-        spread = one["agreement"]["evaluator"].get("sd", {})
-        listed = ", ".join(
-            f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
-        )
-        notes = [Note(f"{aspect}: standard deviation over repeats: {listed}")] if listed else []
+        failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
+        notes = [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
         if shuffled := one.get("shuffled"):
             label = f"ratings shuffled, {shuffled['shuffles']} times"
             rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
-            text = "ratings shuffled: what the same learning has where there is nothing to learn"
-            notes.append(Note(f"{text}, in place of 0"))
-        failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
-        notes += [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
+            meaning = "what the same learning has where there is nothing to learn, in place of 0"
+            notes.append(Note(f"ratings shuffled: {meaning}"))
+        if one.get("note"):
+            notes.append(Note(f"{aspect}: {one['note']}"))
         notes += _in_words(aspect, one)
         yield Table(columns, rows, tuple(notes), f"{aspect}, {one['n']} held-out rows")
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]

@@ -30,13 +30,13 @@ from textassay.estimation.compare import compare_systems
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.compared_agreement import AgreementDifference
 from textassay.estimation.estimate import EstimateRow, estimate_means
-from textassay.estimation.means import SystemDifference, difference_table
+from textassay.estimation.means import SystemDifference
 from textassay.estimation.run_comparison import RunSide, compare_sides
 from textassay.estimation.stress_table import verdict_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource, without_folders
 from textassay.runtime.errors import RunFolderError, TextassayError
-from textassay.table import Column, Note, Table, stack_tables
+from textassay.table import Column, Note, Table, stack_tables, table_of
 
 STAND_IN = "Alternative annotator test"
 
@@ -196,7 +196,8 @@ class _OneRun:
             return []
         self.section.of_systems += [(self.letter, one) for one in found]
         self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
-        table = difference_table(found, "differences of the judge's mean scores, by source")
+        title = "differences of the judge's mean scores, by source"
+        table = table_of(SystemDifference, found, title=title)
         for name, heading, numbers in (
             ("left_out", "left out", [one.left_out for one in found]),
             ("unpaired", "unpaired", [one.unpaired for one in found]),
