@@ -192,7 +192,9 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if match.groupdict().get("glyphs"):
         return True
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
-    if (not is_mark and _COUNTS.match(text, end)) or _NUMBERED.search(before):
+    # its words are shorter than 40 characters
+    is_numbered = _NUMBERED.search(before, len(before) - 40) is not None
+    if is_numbered or (not is_mark and _COUNTS.match(text, end)):
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
