@@ -289,19 +289,19 @@ CONFIG_KEYS = (
 """Keys that a file of `--config` may have: one file serves a run and the commands that use it."""
 
 
-def read_names(drop_unset: str | Iterable[str]) -> tuple[str, ...]:
+def read_names(value: str | Iterable[str]) -> tuple[str, ...]:
     """Read `a,b,c`, or the list that a TOML file may have in its place."""
-    if not isinstance(drop_unset, str):
-        return tuple(drop_unset)
-    return tuple(part.strip() for part in drop_unset.split(",") if part.strip())
+    if not isinstance(value, str):
+        return tuple(value)
+    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def split_names(drop_unset: Iterable[str] | None) -> tuple[str, ...] | None:
+def split_names(items: Iterable[str] | None) -> tuple[str, ...] | None:
     """Read a flag that takes `A,B` and may repeat; `None` if it was not typed.
 
     Unlike `read_names`, it splits every item: only a TOML list can contain a name with a comma.
     """
-    return read_names(",".join(drop_unset)) if drop_unset else None
+    return read_names(",".join(items)) if items else None
 
 
 def read_pairs(items: Iterable[str], flag: str) -> dict[str, str]:
@@ -357,14 +357,13 @@ def read_models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str
     return by_role
 
 
-def read_extra(drop_unset: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+def read_extra(items: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Read `KEY=JSON` items, or the table that a TOML file has in their place."""
-    if isinstance(drop_unset, Mapping):
-        return dict(drop_unset)
+    if isinstance(items, Mapping):
+        return dict(items)
     fields = {}
-    for key, value in read_pairs(
-        [drop_unset] if isinstance(drop_unset, str) else drop_unset, "--extra"
-    ).items():
+    pairs = read_pairs([items] if isinstance(items, str) else items, "--extra")
+    for key, value in pairs.items():
         try:
             fields[key] = json.loads(value)
         except ValueError as error:

@@ -242,7 +242,7 @@ class Examiner:
         sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
         text = "".join(token.token for token in sampled)
         if len(sampled) == 2 and "\ufffd" not in text:
-            given = await scorer.continuation(continue_with(text))
+            given = await scorer.continuation(_continue_with(text))
             # if the text is tokenized differently than it was sampled, nothing can be compared
             if [token.token for token in given.tokens] == [token.token for token in sampled]:
                 pairs = zip(sampled, given.tokens, strict=True)
@@ -259,7 +259,7 @@ class Examiner:
         if not greedy or "\ufffd" in greedy:
             return "unknown", "log-probabilities come back, without a token to compare them with"
         words = list(dict.fromkeys((greedy, " zebra", " seven", " of", " and", " quickly")))
-        answers = [await scorer.continuation(continue_with(word)) for word in words]
+        answers = [await scorer.continuation(_continue_with(word)) for word in words]
         first, *others = (answer.tokens[0].logprob for answer in answers)
         if max(others) > first + TOLERANCE:
             return "wrong", f"another word is likelier than the greedy {greedy!r}"
@@ -291,7 +291,7 @@ class Examiner:
         return (await self.model.generate(request)).samples[0].logprobs or ()
 
 
-def continue_with(text: str) -> ContinuationRequest:
+def _continue_with(text: str) -> ContinuationRequest:
     return ContinuationRequest(prompt=_BEGINNING, continuation=text)
 
 

@@ -224,7 +224,7 @@ def _say_attempts(error: TransientError, failed: int) -> None:
 PROBE = "Is water wet? Answer with yes or no."
 """A harmless question, which shows whether a server answers at all."""
 
-MAXOUTAGES = 3
+MAX_OUTAGES = 3
 """Outages for whose end one request waits: it may be the cause of them."""
 
 
@@ -291,12 +291,12 @@ class HealthModel(Wrapper):
                 down = isinstance(error, NothingListening) or health.up_at <= since
                 # waiting only helps if the server worked before
                 may_wait = isinstance(error, OUTAGE) and down and health.answered
-                if not may_wait or outages >= MAXOUTAGES:
+                if not may_wait or outages >= MAX_OUTAGES:
                     await self._count(error, call)
                     raise
                 was_down = await self._wait_for_server(error, call)
                 # if the server was up all the time, the request fails when it fails again
-                outages += 1 if was_down else MAXOUTAGES
+                outages += 1 if was_down else MAX_OUTAGES
             else:
                 health.answered += 1
                 health.up_at = max(health.up_at, began)
