@@ -23,6 +23,7 @@ from textassay.runtime.errors import (
     ConfigurationError,
     RateLimited,
     ServerFailed,
+    StorageError,
     UnknownName,
     UnknownParameter,
 )
@@ -166,6 +167,10 @@ def test_evaluate_on_a_cluster_suggests_the_argument_that_was_meant(data, tmp_pa
         evaluate_sync(data, worker=2, cluster="ray", method="llm-score", out=tmp_path)
 
 
+class FileBusy(StorageError, OSError):
+    """An error of a user's store, which no constructor of `Exception` makes."""
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -174,6 +179,7 @@ def test_evaluate_on_a_cluster_suggests_the_argument_that_was_meant(data, tmp_pa
         RateLimited("slow down", retry_after=3.0),
         ServerFailed("down", status=503),
         BudgetReached("spent"),
+        FileBusy("in use"),
     ],
 )
 def test_errors_of_workers_reach_the_driver_as_they_are(error):

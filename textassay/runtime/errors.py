@@ -63,7 +63,7 @@ class TextassayError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the error without its constructor, which may take other arguments."""
-        return Exception.__new__, (type(self), *self.args), vars(self)
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigurationError(TextassayError):
