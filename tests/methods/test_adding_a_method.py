@@ -27,7 +27,8 @@ from textassay.methods import (
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
 from textassay.methods.pairwise import Pairwise
-from textassay.runtime import Capabilities, Example, Node, Score
+from textassay.runtime import Aspect, Capabilities, Example, Node, Score
+from textassay.runtime.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = ROOT / "textassay" / "prompts"
@@ -183,6 +184,24 @@ def test_a_question_that_names_no_aspect_is_refused() -> None:
             question = "Is it good?"
 
 
+def test_a_question_of_a_method_is_no_question_about_labels() -> None:
+    """Yes would count as the second label; an aspect's own question means it."""
+
+    class Printable(YesNoMethod):
+        name = "printable"
+        question = "Is the {aspect} of this {output} good enough to print it?"
+
+    class Plain(YesNoMethod):
+        name = "plain"
+
+    toxic = Aspect(name="toxic", definition="insults", question="Is it toxic?",
+                   labels={"fine": "no insults", "toxic": "insults"})  # fmt: skip
+    task = tasks.load("summarization", [toxic])
+    assert Plain(ScriptedModel([]), task).aspects[0].labels == toxic.labels
+    with pytest.raises(ConfigurationError, match="'toxic' has labels, and printable"):
+        Printable(ScriptedModel([]), task)
+
+
 def test_a_method_without_a_request_says_how_to_sign() -> None:
 
     class Constant(PromptMethod):
@@ -207,6 +226,9 @@ async def test_an_option_that_is_set_is_in_the_signature() -> None:
     class Options(SamplingOptions):
         strict: bool = True
         top: int = 3
+        n: int = 3
+        how: str = "long"
+        method: str = "a"
 
     class Strict(AnswerMethod):
         name = "strict"
@@ -224,8 +246,11 @@ async def test_an_option_that_is_set_is_in_the_signature() -> None:
         return built.signature.partition("|layout:paper|")[2].rpartition("|v:")[0]
 
     assert facts_with() == "how:text|n:1|temp:0|seed:-"
-    assert facts_with(strict=False, seed=7) == "how:text|strict:False|n:1|temp:0|seed:7"
-    assert facts_with(top=5, parse_retries=0) == "how:text|top:5|n:1|temp:0|seed:-"
+    assert facts_with(strict=False, seed=7) == "how:text|n:1|temp:0|seed:7|strict:False"
+    assert facts_with(top=5, parse_retries=0) == "how:text|n:1|temp:0|seed:-|top:5"
+    # options with the names of facts about the request
+    assert facts_with(n=5, how="brief") == "how:text|n:1|temp:0|seed:-|option-n:5|option-how:brief"
+    assert facts_with(method="b").endswith("|method:b")
 
 
 ROWS = re.findall(

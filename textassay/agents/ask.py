@@ -305,7 +305,7 @@ class Ask:
         ends = [match.end() for match in _END_OF_TEXT.finditer(prompt.messages[-1].content)]
         return ends[-1] if ends else 0
 
-    def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
+    def signature(self, method: str, prompt_digest: str, /, **facts: object) -> str:
         """Return the signature of scores: method, model, words, sampling and version.
 
         Args:

@@ -44,6 +44,8 @@ class YesNoMethod(PromptMethod):
                 f"{cls.__name__}.question is the same for all aspects: name {{aspect}} in it, or"
                 " leave it out to ask the aspects' own questions"
             )
+        # yes to a question of the method's own says nothing about an aspect's labels
+        cls.asks_yes_or_no = not cls.question
 
     def prepare(self) -> None:
         """Prepare the judge."""

@@ -337,12 +337,13 @@ class PromptMethod(TaskMethod, ABC):
     @cached_property
     def signature(self) -> str:
         """Signature of its scores: method, model, words, options and version."""
-        shared = {*PromptOptions.model_fields, *SamplingOptions.model_fields, "n"}
+        digest, ask = self.prompt_digest, self._asks[0]
+        shared = {*PromptOptions.model_fields, *SamplingOptions.model_fields}
         changed = self.options.model_dump(mode="json", exclude=shared, exclude_defaults=True)
-        options = {name: str(value) for name, value in changed.items()}
-        how, digest = "auto" if self.answerer else self.how, self.prompt_digest
-        ask = self._asks[0]
-        return ask.signature(self.name, digest, how=how, **options, **ask.sampling)
+        facts = {"how": "auto" if self.answerer else self.how, **ask.sampling}
+        for name, value in changed.items():
+            facts[f"option-{name}" if name in facts else name] = str(value)
+        return ask.signature(self.name, digest, **facts)
 
     def sign(
         self, ask: Ask, words: Iterable[object], /, *, also: tuple[str, ...] = (), **facts: object
