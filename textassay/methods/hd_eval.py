@@ -122,11 +122,7 @@ class HDEval(RatingMethod):
 
     async def _branch(self, aspect: Aspect) -> GrownTree:
         """Return the branch of a first-layer criterion, grown once per run if no file has it."""
-        return (
-            self._known_branches[aspect.id]
-            if aspect.id in self._known_branches
-            else await self._grow(aspect)
-        )
+        return self._known_branches.get(aspect.id) or await self._grow(aspect)
 
     async def _grow_branch(self, aspect: Aspect) -> GrownTree:
         branch = await grow(self._decomposer, (aspect,), self.options.depth)

@@ -268,7 +268,8 @@ class ModelNotFound(FatalModelError):
 class PathNotFound(PageAnswered, ModelNotFound):
     """The address has no model, or a gateway has none behind it while a server restarts.
 
-    Before any answer the second one stops a run, after it a server that is down is waited for.
+    The second one stops a run unless a request of the same form was answered before; after that a
+    server that is down is waited for.
     """
 
     stops_run = False

@@ -32,9 +32,7 @@ from textassay.evaluation.sources import FedExample, FedSource
 from textassay.runtime.base import Usage
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import (
-    TextassayError,
-)
+from textassay.runtime.errors import TextassayError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.storage.answer_store import AnswerStore
 from textassay.runtime.storage.answers import DiskStore

@@ -32,6 +32,7 @@ from textassay.runtime.calls.retry import (
     RetryingModel,
 )
 from textassay.runtime.model import (
+    ChatMessage,
     ChoicesRequest,
     ContinuationRequest,
     Request,
@@ -564,6 +565,21 @@ async def test_a_page_between_answers_is_waited_for(kind):
     assert await outcomes(model, ["a"]) == ["fine"]
     await asyncio.sleep(2)
     assert await outcomes(model, ["b"]) == ["fine"]
+
+
+@virtual
+async def test_a_path_that_never_answered_is_not_waited_for():
+    """A server of chats may have no path for plain prompts."""
+    health = Health()
+    scripted = ScriptedModel(lambda r: "fine" if r.messages else errors.PathNotFound("404; /v1"))
+    retrying = RetryingModel(scripted, gives_up=health.finds_no_model)
+    model = HealthModel(retrying, once=scripted, health=health)
+    chat = Request(messages=(ChatMessage(role="user", content="a"),))
+    assert (await model.generate(chat)).samples[0].text == "fine"
+    with pytest.raises(errors.ModelNotFound, match="/v1"):
+        await model.generate(Request(prompt="a"))
+    assert (await model.generate(chat)).samples[0].text == "fine"
+    assert len(scripted.requests) == 4
 
 
 def test_a_text_that_makes_the_server_fail_is_not_an_outage():

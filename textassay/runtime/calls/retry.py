@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from textassay.runtime.base import NO_USAGE
@@ -28,6 +28,7 @@ from textassay.runtime.errors import (
     ModelNotFound,
     NothingListening,
     PageAnswered,
+    PathNotFound,
     RateLimited,
     RequestRefused,
     ServerUnusable,
@@ -35,13 +36,7 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.model import (
-    AnyRequest,
-    AnyResponse,
-    ChatMessage,
-    Model,
-    Request,
-)
+from textassay.runtime.model import AnyRequest, AnyResponse, ChatMessage, Model, Request
 from textassay.runtime.questions import DecisionRequest, NamedText
 from textassay.runtime.settings import Settings
 
@@ -97,7 +92,7 @@ class RetryingModel(Wrapper):
         attempts: int = Settings.model_fields["attempts"].default,
         total_timeout: float = Settings.model_fields["total_timeout"].default,
         on_failure: Callable[[ModelError], None] = lambda error: None,
-        gives_up: Callable[[BaseException], bool] = lambda error: False,
+        gives_up: Callable[[BaseException, Call], bool] = lambda error, call: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
@@ -140,7 +135,7 @@ class RetryingModel(Wrapper):
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             wait=wait,
-            stop=lambda state: self._is_over(state, started),
+            stop=lambda state: self._is_over(state, started, call),
             before_sleep=_log_failure,
             sleep=self._sleep,
             reraise=True,
@@ -171,13 +166,13 @@ class RetryingModel(Wrapper):
             return answer
         return answer.model_copy(update={"usage": spent + answer.usage})
 
-    def _is_over(self, state: tenacity.RetryCallState, started: float) -> bool:
+    def _is_over(self, state: tenacity.RetryCallState, started: float, call: Call) -> bool:
         """Return whether the attempt that has just failed was the last."""
         # a wait that would end too late is not begun
         end = time.monotonic() + state.upcoming_sleep
         is_last = state.attempt_number >= self.attempts or end - started > self.total_timeout
         # not at the first, as a gateway that has just started may answer anything once
-        return is_last or (state.attempt_number > 1 and self.gives_up(_error_of(state)))
+        return is_last or (state.attempt_number > 1 and self.gives_up(_error_of(state), call))
 
     def wait_after(self, error: TransientError, failed: int, limited: int = 0) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1.
@@ -236,6 +231,8 @@ class Health:
     failure_limit: int = 20
     answered: int = 0
     """Calls that were answered."""
+    answered_forms: set[str] = field(default_factory=set)
+    """Their forms, see `_form`."""
     up_at: float = -math.inf
     """When the newest of them began (`time.monotonic`): a server that went down may still answer
     the calls in flight."""
@@ -244,8 +241,10 @@ class Health:
     outage: asyncio.Task[bool] | None = None
     """Waits for a server that is down to come back; returns whether it was down."""
 
-    def finds_no_model(self, error: BaseException) -> bool:
-        """Return whether an error shows that the address has no model: it only sends pages."""
+    def finds_no_model(self, error: BaseException, call: Call) -> bool:
+        """Return whether an error shows that the address, or the path of a call, has no model."""
+        if isinstance(error, PathNotFound):
+            return _form(call.request) not in self.answered_forms
         return isinstance(error, PageAnswered) and not self.answered
 
 
@@ -283,7 +282,7 @@ class HealthModel(Wrapper):
                     isinstance(error, RequestRefused) and error.refusal is not None
                 ):
                     raise
-                if self.health.finds_no_model(error):
+                if health.finds_no_model(error, call):
                     raise ModelNotFound(str(error)) from error
                 if isinstance(error, FatalModelError) and not isinstance(error, OUTAGE):
                     raise await self._own_refusal(error, call, answered_before) from error
@@ -299,6 +298,7 @@ class HealthModel(Wrapper):
                 outages += 1 if was_down else MAX_OUTAGES
             else:
                 health.answered += 1
+                health.answered_forms.add(_form(call.request))
                 health.up_at = max(health.up_at, began)
                 health.consecutive_failures = 0
                 return answer
@@ -383,6 +383,13 @@ class HealthModel(Wrapper):
 
 def _kind(error: ModelError) -> str:
     return type(error).__name__
+
+
+def _form(request: AnyRequest) -> str:
+    """Return the form of a request, which decides its path below the base address."""
+    if isinstance(request, DecisionRequest):
+        return "questions"
+    return "chat" if request.messages else "prompt"
 
 
 def probe_like(call: Call) -> Call:
