@@ -21,7 +21,13 @@ from textassay.runtime.batches.batch import (
     loop_time,
 )
 from textassay.runtime.batches.dialect import FileUnread
-from textassay.runtime.errors import NothingListening, RateLimited, ServerFailed, TransientError
+from textassay.runtime.errors import (
+    NothingListening,
+    PathNotFound,
+    RateLimited,
+    ServerFailed,
+    TransientError,
+)
 from textassay.runtime.model import Response
 
 GROWING = [0.1 * 1.5**n for n in range(16)]
@@ -83,6 +89,8 @@ def test_a_batch_without_room_is_given_up_unless_one_of_ours_is_running(
     [
         (NothingListening("refused"), False, PollPolicy.first_answer),
         (NothingListening("refused"), True, 300.0),
+        (PathNotFound("404"), False, PollPolicy.first_answer),
+        (PathNotFound("404"), True, 300.0),
         (ServerFailed("503"), False, 300.0),
     ],
 )

@@ -49,6 +49,7 @@ from textassay.runtime.errors import (
     ModelError,
     ModelNotFound,
     NothingListening,
+    PathNotFound,
     RateLimited,
     RequestRefused,
     TimedOut,
@@ -613,8 +614,8 @@ class PollPolicy:
     outage: float = 300.0
     """Time for which a provider may fail every call."""
     first_answer: float = 10.0
-    """The same if nothing listens and the provider has not answered in this session: then its
-    address is probably wrong.
+    """The same if nothing listens or the path is unknown, and the provider has not answered in this
+    session: then its address is probably wrong.
     """
     pause: float = 300.0
     """Longest time between two attempts, even if the provider asks for more."""
@@ -685,7 +686,7 @@ class Polling:
     def outage(self, error: TransientError, since: float) -> float:
         """Wait for a provider that fails; its first failed call began at `since`."""
         longest = self._policy.outage
-        if isinstance(error, NothingListening) and not self._provider.has_answered:
+        if isinstance(error, (NothingListening, PathNotFound)) and not self._provider.has_answered:
             longest = min(longest, self._policy.first_answer)
         if self._waiting_time("outage", since) > longest:
             raise error
