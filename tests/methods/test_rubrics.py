@@ -135,6 +135,16 @@ async def test_only_what_an_answer_leaves_out_is_asked_for_again() -> None:
     assert LINE.findall(model.requests[1].text) == [("1", "Names the hotline")]
 
 
+async def test_answers_under_unknown_numbers_are_asked_for_again() -> None:
+    """Their reasons may sound as if the judge declined."""
+    answer = '{"number": 7, "quote": "", "answer": "no", "reason": "I cannot find it in the text."}'
+    replies = iter([answer, '{"number": 1, "quote": "", "answer": "no"}'])
+    model = ScriptedModel(lambda request: next(replies))
+    example = EXAMPLE.model_copy(update={"rubric": Example(output="", rubric=["a"]).rubric})
+    score = await judged(model, example, calls="joint")
+    assert (score.value, score.usage.calls) == (0.0, 2)
+
+
 @pytest.mark.parametrize(
     ("text", "verdicts"),
     [

@@ -218,7 +218,8 @@ def read_several(sample: Sample, questions: Sequence[Aspect]) -> list[QuotedAnsw
     answers: dict[int, list[QuotedAnswer]] = {}
     for number, fields in _iter_numbered([part.value for part in find_json(sample.text)], 0):
         at = number or int(len(questions) == 1)
-        if 1 <= at <= len(questions) and (read := _read(fields, questions[at - 1])).verdict:
+        # one with a number too high answers no question, but shows that the judge does not decline
+        if at and (read := _read(fields, questions[min(at, len(questions)) - 1])).verdict:
             answers.setdefault(at, []).append(read)
     problem = "NoAnswerFound" if answers else _unread(sample)
     return [
