@@ -461,6 +461,9 @@ SEVERAL_ASPECTS = [
     "Style-wise it is a two. Coherence is a four. Fluency is a five.",
     "Coherence: 4\nFluency: 5\nStyle: 2\n(weights 0.5 / 0.3 / 0.2, total 3.9)",
     "1. Fluency - 5: no slips.\n2. Coherence - 4: one jump.\n3. Style - 2: dull.",
+    "On style I have complaints: two adjectives a noun. 2. On coherence, one jump. 4.",
+    "Style: Dull.\nScore: 2\n\nCoherence: It jumps once.\nScore: 4",
+    "Style is a weak point. I score that 2. As for coherence, it jumps once. I score that 4.",
 ]
 NUMBERS_BEHIND = [
     "4. It has 5 parts. Section 2.1 is missing. Three readers in 5 would be lost.",
@@ -477,6 +480,10 @@ OTHER_WORDS = [
     "I would have to rate its coherence as a 4.", "Even if the end is weak, it gets a 4.",
     "If a 5 is perfect, this is a 4.", "All things considered: 4.", "That calls for a 4.",
     "Its coherence merits no more than a 4.", "So, coherence: four (4) out of five (5).",
+    "If you twisted my arm, I'd say four.", "Neither dull nor bright: I'd say 4.",
+    "It ends well, which makes it a 4.", "Four marks out of five only.", "Points: 4/5",
+    "{{Reason}} It has 3 parts.\n{{Score}} 4",
+    "4, and if I had another text like it I would be glad.",
     "Near the top of the scale: **4**.", "{{Score}}: 4", "Final grade: <<4>>",
     "It ends well. (Result) 4", "> **Score: 4/5**\n\nIt has 3 parts.", "~~5~~ **4**",
 ]  # fmt: skip
@@ -538,6 +545,17 @@ NOT_RATED = {
         "There are 2 parts that I liked and 1 that I did not.",
     ],
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ("I'd say sixty-five.", 65.0), ("Ninety out of a hundred.", 90.0),
+        ("Seven point five would be my number.", 7.5), ("Score: twenty", 20.0),
+    ],
+)  # fmt: skip
+def test_numbers_in_words_are_read_up_to_a_hundred(answer, value):
+    assert getattr(parse_rating(answer, scale=(0.0, 100.0)), "value", None) == value
 
 
 @pytest.mark.parametrize("answers", NOT_RATED.values(), ids=NOT_RATED)

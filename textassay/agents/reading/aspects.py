@@ -89,7 +89,8 @@ def _name_pattern(own: str) -> re.Pattern[str]:
 def without_other_aspects(plain: str, own: str) -> str:
     """Return the text without the ratings of other aspects beside the asked one.
 
-    Covers pairs (`Fluency: 4, Style: 3`), lines, rows of a table, and sections.
+    Covers pairs (`Fluency: 4, Style: 3`), rows of a table, and sections under headings; the grammar
+    gives other numbers their owners.
     """
     if not own:
         return plain

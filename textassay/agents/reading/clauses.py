@@ -75,8 +75,7 @@ class _Place(NamedTuple):
         name, _, value = clause.rpartition(":")
         is_apart = len(name.split()) > 4 or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
-        is_whole = len(nearest) > 1 and (JUDGE.search(nearest[-1]) or _GIVES.search(nearest[-1]))
-        return nearest[-1] if is_whole else " and ".join(nearest)
+        return nearest[-1] if JUDGE.search(nearest[-1]) else " and ".join(nearest)
 
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")

@@ -138,7 +138,8 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         return
     compares = _COMPARISON.search(plain) is not None
     sentences = list(sentences_of(plain, own))
-    topics = [sentence.topic if own else "" for sentence in sentences]
+    is_one = not own or len(sentences) == 1
+    topics = [""] * len(sentences) if is_one else [sentence.topic for sentence in sentences]
     topic = ""
     for sentence, named in zip(sentences, topics, strict=True):
         topic = topic if named == "same" else named
@@ -151,13 +152,13 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
                 texts = _LETTERED.findall(lead.text) if compares else []
                 if texts and not any(map(sentence.names_aspect, texts)):
                     lead = lead._replace(owner="other")
-                if lead.owner in ("unnamed", "rating") and "aspect" in topics and topic == "other":
-                    lead = lead._replace(owner=topic)
+                if topic == "other" and "aspect" in topics and lead.owner in ("unnamed", "rating"):
+                    lead = lead._replace(owner="other")
                 found.append((statement, lead))
         is_single = len({number.value for number, lead in found if lead.owner != "other"}) == 1
         for statement, lead in found:
-            if lead.owner in ("unnamed", "rating") and topic == "aspect" and is_single:
-                lead = lead._replace(owner=topic)
+            if topic == "aspect" and is_single and lead.owner in ("unnamed", "rating"):
+                lead = lead._replace(owner="aspect")
             rank = _rank_of(sentence, statement, lead, is_single, compares)
             yield RankedNumber(statement, rank, lead.owner, sentence.text)
 

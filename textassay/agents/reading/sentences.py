@@ -82,6 +82,8 @@ class Sentence(NamedTuple):
             return "aspect"
         if QUALITY_NAME.search(name) or (not label and opening["about"]):
             return "other"
+        if _EXPLANATION.match(self.text) or _PART_NAME.fullmatch(name):
+            return "same"
         if _names_rating(name):
             is_apart = begins_line and self.plain[: self.start].endswith("\n\n")
             return "" if is_apart else "same"
@@ -218,6 +220,12 @@ _TOPIC = lazy_pattern(
     r"|with\srespect\sto)\s)?"
     r"(?:(?:its|the)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
+)
+
+# parts of what is said of one aspect
+_PART_NAME = lazy_pattern(
+    r"(?i)(?:key\s)?(?:strengths?|weakness(?:es)?|pros?|cons?|summary|details?|observations?|issues?"
+    r"|errors?|problems?|positives?|negatives?|suggestions?|improvements?|examples?|reasons?)"
 )
 
 
