@@ -408,7 +408,7 @@ class DecidingModel(Wrapper):
         """Return whether a question has too many options, and learn how many are allowed."""
         quoted, place = _quoted(error), _refused_place(error, len(questions))
         # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
-        # a limit of characters or tokens is none of options
+        # a limit of characters or tokens does not limit the number of options
         is_length = re.search(r"(?i)\b(string|characters?|tokens?)\b", quoted)
         words = set() if is_length else _find_limited("options|choices|levels|criteria", quoted)
         numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
