@@ -33,15 +33,24 @@ def planted(rows, sources, seed=0):
 @given(
     arrays(float, 30, elements=st.integers(0, 9).map(float)),
     arrays(float, 30, elements=st.integers(1, 5).map(float)),
+    arrays(float, 30, elements=st.integers(1, 9).map(lambda texts: 1 / texts)),
 )
-def test_isotonic_keeps_the_order_of_all_scores_on_the_raters_scale(x, y):
+def test_isotonic_keeps_the_order_of_all_scores_on_the_raters_scale(x, y, weights):
     """So a rank correlation cannot fall."""
-    slope = float((x - x.mean()) @ (y - y.mean()))
+    slope = float(weights * (x - np.average(x, weights=weights)) @ y)
     assume(abs(slope) > 1e-6)
-    values = fit_isotonic(x, y, np.ones(30), Scales((0, 9), (1, 5))).predict(np.arange(10.0))
+    values = fit_isotonic(x, y, weights, Scales((0, 9), (1, 5))).predict(np.arange(10.0))
     assert (np.diff(values) * np.sign(slope) > 0).all()
     assert values.min() >= 1
     assert values.max() <= 5
+
+
+def test_equal_ratings_are_one_block_though_rounding_separates_their_means():
+    """With such weights the weighted mean of 3 is 3.0000000000000004."""
+    ratings, weights = np.array([1.0, 3, 3, 3, 3, 5]), np.array([1, 1, 1, 1, 1 / 5, 1])
+    fitted = fit_isotonic(np.arange(6.0), ratings, weights, Scales((0, 5), (1, 5)))
+    assert len(fitted.scores) == 3
+    assert (np.diff(fitted.predict(np.arange(6.0))) > 0.1).all()
 
 
 def test_isotonic_by_hand():

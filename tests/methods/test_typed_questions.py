@@ -626,7 +626,7 @@ async def test_a_dry_run_settles_nothing_for_the_run_after_it() -> None:
     assert [(score.value, score.how) for score in run.scores] == [(1.0, "sampled")]
 
 
-def json_judge(lacks: str = "", **abilities: Any) -> ScriptedModel:
+def json_judge(lacks: str = "", name: str = "scripted", **abilities: Any) -> ScriptedModel:
     """A chat model that gives the last answer to each question in one JSON object."""
 
     def write(request: Request) -> str:
@@ -635,7 +635,7 @@ def json_judge(lacks: str = "", **abilities: Any) -> ScriptedModel:
         return json.dumps({q: one["enum"][-1] for q, one in asked.items() if q != lacks})
 
     able = {"logprobs": False, "choices": False, "json_schema": True, "thinks": False}
-    return ScriptedModel(write, capabilities=Capabilities(**{**able, **abilities}))
+    return ScriptedModel(write, name=name, capabilities=Capabilities(**{**able, **abilities}))
 
 
 async def typed_scores(model: ScriptedModel, method: str, **options: Any) -> list[Score]:
@@ -672,6 +672,15 @@ async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
     given = {"profile": "typed", **options}
     known = traits_of(build(method, model, task="summarization", options=given)).signatures
     assert {score.signature for score in scored} <= set(known)
+
+
+@pytest.mark.parametrize("roles", [("juror1", "juror2"), ("juror", "juror7")])
+async def test_every_juror_answers_all_questions_of_a_text_in_one_json_object(roles):
+    models = {role: json_judge(name=role) for role in roles}
+    built = build("jury", models, task="summarization", options={"profile": "typed"})
+    scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    assert [score.value for score in scores] == [5, 5, 5, 5]
+    assert [len(model.requests) for model in models.values()] == [1, 1]
 
 
 async def test_a_question_that_a_json_object_leaves_out_is_invalid_and_the_others_count():

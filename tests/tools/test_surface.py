@@ -416,6 +416,12 @@ async def test_rouge_measures_languages_with_accents_and_names_in_other_scripts(
     assert (await Rouge().score(Example(id="x", output=text, references=[text]))).value == 1
 
 
+@pytest.mark.parametrize("text", ["c0ffee" * 50_000, "a_" * 150_000, "a-" * 150_000])
+async def test_rouge_reads_a_long_word_once(text):
+    """Read from each of its letters, such a word would take minutes."""
+    assert (await Rouge().score(Example(id="x", output=text, references=[text]))).value == 1
+
+
 async def test_a_reference_in_another_script_is_left_out():
     """The output shares its year with the Chinese one, and nothing else."""
     references = ["2024年球队赢得了冠军。", "In 2024 sales fell."]

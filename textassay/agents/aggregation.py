@@ -399,7 +399,7 @@ def _sum(rubric: Sequence[Criterion], met: Sequence[float | None]) -> Json:
     ]
     earned = sum(number * known for number, known in counted)
     possible = sum(number for number, _ in counted if number > 0)
-    text = f"{earned:.4g} of {possible:g} points"
+    text = f"{round(earned, 2):g} of {possible:g} points"
     if any(known not in (0, 1) for _, known in counted):
         likely = sum(number for number, known in counted if known > 0.5)
         text += f" expected; {likely:g} with those that are likely met"

@@ -163,7 +163,8 @@ def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats, scales: Scale
     # the sign of the slope sets the direction: fitting both and choosing the better one would find
     # a monotone trend in noise
     pooled = isotonic_regression(sums / counts, weights=counts, increasing=line.slope >= 0)
-    starts = pooled.blocks[:-1]
+    # neighboring blocks of equal ratings are one
+    starts = np.flatnonzero(np.append(True, ~np.isclose(np.diff(pooled.x), 0)))
     centers = np.add.reduceat(counts * levels, starts) / np.add.reduceat(counts, starts)
     outer = [0, -1]
     ends = np.sort(np.append(levels, scales.judge or ()))[outer]

@@ -149,7 +149,9 @@ def _is_latin(text: str) -> bool:
     """
     # letters of Thai, Khmer, Japanese, Chinese and the like, which put no blank between words
     alone = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    address = r"[A-Za-z][\w-]*(?:[.@:/]+[A-Za-z0-9][!-~]*)+"
+    letter = rf"[^\W{alone}]"  # or a digit
+    # from the beginning of a word, so that a long one (a hash) is not read from each of its letters
+    address = rf"(?<!{letter})(?<!-)[A-Za-z](?:{letter}|-)*+(?:[.@:/]+[A-Za-z0-9][!-~]*)+"
     words = re.findall(rf"{address}|[{alone}]|[^\W\d_{alone}]+", text)
     return 2 * sum(not set(ascii_letters).isdisjoint(word) for word in words) >= len(words)
 

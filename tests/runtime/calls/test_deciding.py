@@ -26,7 +26,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.base import NO_USAGE, Usage
 from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.calls.call import Call, Wrapper
-from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
+from textassay.runtime.calls.deciding import DecidingModel, TypedJudge, decider, possible_ways
 from textassay.runtime.errors import (
     BudgetReached,
     CapabilityError,
@@ -288,6 +288,20 @@ async def test_a_limit_of_options_is_learned_from_a_refusal_and_leaves_the_other
     assert len(server.requests) == 3  # what is known is not sent again
 
 
+async def test_a_limit_of_the_length_of_options_is_not_learned_as_their_number():
+    says = (
+        "Invalid 'questions[{place}].{field}[2].name': string too long. Expected a string with"
+        " maximum length 7, but got a string with length 8 instead."
+    )
+    server = Decisions(most_options=5, says=says)
+    async with serve_decisions(server) as address, connected(OTHER, address) as model:
+        with pytest.raises(RequestRefused, match="string too long"):
+            await model.decide(about("It rained.", (TWELVE,)))
+        server.most_options = 0
+        response = await model.decide(about("It rained.", (TWELVE,)))
+    assert response.answers[0].outcome == "scored"
+
+
 async def test_an_overloaded_server_is_asked_again():
     server = Decisions(unavailable=1)
     async with serve_decisions(server) as address, connected(JEV, address) as model:
@@ -419,6 +433,38 @@ async def test_one_json_answer_serves_all_questions_where_that_is_allowed():
     assert asked.n == 20
     assert asked.json_schema is not None
     assert asked.json_schema["properties"]["q2"]["enum"] == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (["Yes", "b", 3], ["yes", "b", "3"]),
+        ([True, "B.", "3"], ["yes", "b", "3"]),
+        ([False, "**C**", "1"], ["no", "c", "1"]),
+        (["maybe", True, 2.5], [None, None, None]),
+        ([1, ["A"], {"answer": 3}], [None, None, None]),
+        ([None, "A or B", "2 or 3"], [None, None, None]),
+    ],
+)
+async def test_a_json_answer_counts_if_it_is_one_of_the_answers(values, options):
+    """A model without schemas writes capitals, marks, true and numbers."""
+    written = json.dumps(dict(zip(("q1", "q2", "q3"), values, strict=True)))
+    model = TypedJudge(chat(lambda _: written))
+    response = await model.decide(about("It rained.", KINDS))
+    given = [answer.likeliest if answer.probabilities else None for answer in response.answers]
+    assert given == options
+
+
+async def test_a_number_between_two_levels_is_neither_of_them():
+    response = await decider(chat(lambda _: "2.5", thinks=False)).decide(about("Rain.", KINDS[2:]))
+    assert response.answers[0].outcome == "invalid"
+
+
+async def test_a_warning_says_that_one_json_answer_takes_the_place_of_probabilities(caplog):
+    model = ScriptedModel(lambda _: '{"q1": "yes"}', choices=lambda _: NoLogprobs("never"))
+    response = await TypedJudge(model).decide(about("It rained.", (FINE,)))
+    assert response.answers[0].likeliest == "yes"
+    assert "one JSON answer to all questions takes the place of log-prob" in caplog.text
 
 
 async def test_a_model_that_thinks_writes_fewer_answers():

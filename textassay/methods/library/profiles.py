@@ -131,12 +131,16 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
 
 
 def with_typed_judge(models: Models, role: str) -> Models:
-    """Return the models with a judge that gets typed questions, as a decision model does."""
-    judge = model_or_none(models, role)
-    if not judge or judge.capabilities.only_decides:
-        return models
-    others = models if isinstance(models, Mapping) else {"": models}
-    return {**others, role: TypedJudge(judge)}
+    """Return the models with a judge that gets typed questions, as a decision model does.
+
+    The judges of a jury have numbered roles, such as `juror1`.
+    """
+    by_role = dict(models) if isinstance(models, Mapping) else {"": models}
+    judges = {name: one for name, one in by_role.items() if name.rstrip("0123456789") == role}
+    if not judges and "" in by_role:
+        judges = {role: by_role[""]}
+    typed = {n: TypedJudge(one) for n, one in judges.items() if not one.capabilities.only_decides}
+    return by_role | typed
 
 
 def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:

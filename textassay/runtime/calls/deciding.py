@@ -125,6 +125,8 @@ class LogprobsOrSamples:
     first answer decides, so that no mean mixes two measures.
     """
 
+    _takes = "samples take"
+
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
         self._decided: How | Literal[""] = ""
@@ -173,9 +175,10 @@ class LogprobsOrSamples:
                 ) from error
             if not self._decided:
                 self.refuse()
-                name = self.model.name
                 _log.warning(
-                    "samples take the place of log-probabilities: %s sends no usable ones", name
+                    "%s the place of log-probabilities: %s sends no usable ones",
+                    self._takes,
+                    self.model.name,
                 )
             return None
         if self._decided == "sampled":  # by another answer meanwhile
@@ -216,6 +219,8 @@ class LogprobsOrSamples:
 
 class _LogprobsOrObject(LogprobsOrSamples):
     """Reads one JSON answer to all questions if a model sends no log-probabilities."""
+
+    _takes = "one JSON answer to all questions takes"
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
         return 1
@@ -403,7 +408,9 @@ class DecidingModel(Wrapper):
         """Return whether a question has too many options, and learn how many are allowed."""
         quoted, place = _quoted(error), _refused_place(error, len(questions))
         # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
-        words = _find_limited("options|choices|levels|criteria", quoted)
+        # a limit of characters or tokens does not limit the number of options
+        is_length = re.search(r"(?i)\b(string|characters?|tokens?)\b", quoted)
+        words = set() if is_length else _find_limited("options|choices|levels|criteria", quoted)
         numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"

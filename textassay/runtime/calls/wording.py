@@ -176,8 +176,8 @@ class WordedRequest:
         objects = list(map(_object_in, samples))
         answers = []
         for name, one in self._named.items():
-            places = {label: at for at, label in enumerate(one.forms)}
-            votes = [places.get(str(given.get(name))) for given in objects]
+            places = {label.casefold(): at for at, label in enumerate(one.forms)}
+            votes = [places.get(_as_label(given.get(name))) for given in objects]
             answers.append(one.read_votes(votes, samples))
         return answers
 
@@ -210,7 +210,8 @@ def _read_written(question: Question, labels: Sequence[str], sample: Sample) -> 
     by_text = {label.casefold(): place for place, label in enumerate(labels)}
     any_label = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
     # a letter may be a word, such as an article, so only a mark may follow it
-    end = r"\b" if question.kind == "yes_no" else r"[*\s]*($|[).:,;\n])"
+    # and 4.5 is no 4
+    end = r"\b" if question.kind == "yes_no" else r"[*\s]*($|[).:,;\n](?!\d))"
     found = re.match(rf"\W*({any_label}){end}", sample.text, re.I)
     return None if found is None else by_text[found[1].casefold()]
 
@@ -222,6 +223,13 @@ def _object_in(sample: Sample) -> Json:
     except ValueError:
         return {}
     return given if isinstance(given, dict) else {}
+
+
+def _as_label(value: object) -> str:
+    """Return an answer of a JSON object as a label; a model without schemas may write true."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value).strip(" .*").casefold()
 
 
 def _labels(question: Question) -> tuple[str, ...]:
