@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.fitting.made_texts import rows_of, write
-from textassay import evaluate_sync, fit_sync
+from textassay import Fit, evaluate_sync, fit_sync
 from textassay.cli.progress import show_steps
 from textassay.learning import group_codes, split_rows
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -51,9 +51,41 @@ def test_the_command_makes_an_evaluator_that_scores_without_a_model(data, tmp_pa
     assert textassay("resume", run, *quiet).code == 0
     one = evaluate_sync(rows_of(4), method=str(out), aspects=["charm"])
     assert {s.aspect for s in one} == {"charm"}
-    assert sorted(p.name for p in out.iterdir()) == ["evaluator.json", "report.json", "report.txt"]
+    files = ["evaluator.json", "held_out.jsonl", "report.json", "report.txt"]
+    assert sorted(path.name for path in out.iterdir()) == files
     done = textassay("fit", data, "--out", out, "--features", "*")
     assert (done.code, "already contains an evaluator" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("split", [{}, HALF])
+def test_the_scores_of_held_out_rows_are_kept_and_give_the_reported_agreement(split, tmp_path):
+    rows = {row["id"]: row for row in rows_of()}
+    found = learn(list(rows.values()), tmp_path / "ev", **split)
+    lines = [json.loads(line) for line in (tmp_path / "ev/held_out.jsonl").read_text().splitlines()]
+    for aspect, one in found.report["held_out"]["aspects"].items():
+        own = [line for line in lines if line["aspect"] == aspect]
+        assert len({line["id"] for line in own}) == len(own) == one["n"]
+        assert (len(own) < len(rows)) == bool(split)
+        human = np.array([rows[line["id"]]["human"][aspect] for line in own])
+        ratings, folds = (
+            np.array([line["evidence"][0][name] for line in own]).T for name in ("ratings", "folds")
+        )
+        assert ratings.mean(axis=0) == pytest.approx([line["value"] for line in own])
+        r = [
+            sum(np.corrcoef(x[k == i], human[k == i])[0, 1] * (k == i).mean() for i in set(k))
+            for x, k in zip(ratings, folds, strict=True)
+        ]
+        assert np.mean(r) == pytest.approx(one["agreement"]["evaluator"]["pearson"])
+    data = write(tmp_path / "data.jsonl", rows.values())
+    done = textassay("agreement", tmp_path / "ev/held_out.jsonl", data, "--json")
+    assert {row["n"] for row in json.loads(done.out)["rows"]} == {len(lines) / 2}
+    again = Fit.load(tmp_path / "ev")
+    again.save(tmp_path / "copy")
+    copy, kept = ((tmp_path / name / "held_out.jsonl").read_bytes() for name in ("copy", "ev"))
+    assert copy == kept
+    # an evaluator of an earlier version
+    (tmp_path / "ev/held_out.jsonl").unlink()
+    assert Fit.load(tmp_path / "ev").predictions == []
 
 
 def test_a_live_line_shows_what_is_being_done(monkeypatch):

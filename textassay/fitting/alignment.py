@@ -27,7 +27,7 @@ from textassay.agents.prompt_template import Task
 from textassay.evaluation.opening import models_in_batches, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
-from textassay.fitting.held_out import build_report
+from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import (
     Choice,
     FeatureTable,
@@ -347,9 +347,10 @@ class Alignment(ABC):
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         # rows without any usable rating are known only after the judge has answered
         made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
+        unseen = Unseen.held_out(aligned.choice, parts)
         report = build_report(
             aligned.choice,
-            Unseen.held_out(aligned.choice, parts),
+            unseen,
             parts,
             self.fitter,
             request,
@@ -380,7 +381,8 @@ class Alignment(ABC):
             options=self.judging.model_dump(mode="json"),
             made={**made, "growth": self.growth, **self._author()},
         )
-        return Fit(evaluator, report, unscored=self.unscored)
+        predictions = list(held_out_scores(unseen))
+        return Fit(evaluator, report, unscored=self.unscored, predictions=predictions)
 
     def _note_saved_progress(self, error: DataError, out: Path) -> None:
         """Add to a learning error that the paid ratings are kept, and what to change."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.fitting.held_out import build_report
+from textassay.fitting.held_out import build_report, held_out_scores
 from textassay.fitting.learn import (
     AspectScales,
     Choice,
@@ -70,7 +70,7 @@ class RecordedFit:
             choice, unseen, parts if request.holds_out else split(parts.train, request), fitter,
             request, made={"kind": "recorded", **made}, watch=watch,
         )  # fmt: skip
-        return Fit(evaluator, report)
+        return Fit(evaluator, report, predictions=list(held_out_scores(unseen)))
 
     def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:
         """Return the evaluator that is saved and the rows on which it is measured."""

@@ -31,7 +31,7 @@ from itertools import combinations, compress
 
 import numpy as np
 
-from textassay.agreement.correlation import COEFFICIENTS, pair_up, pearson
+from textassay.agreement.correlation import COEFFICIENTS, number_or_none, pair_up, pearson
 from textassay.agreement.intervals import (
     coefficient_interval,
     independent_errors,
@@ -161,6 +161,25 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     if unseen.rows.label_sets:
         content["labels"] = share_of_labels(predicted[0][EVALUATOR], unseen.rows).as_dict()
     return content
+
+
+def held_out_scores(unseen: Unseen) -> Iterator[Json]:
+    """Yield the evaluator's scores of the rows that it is measured on, as lines of a file.
+
+    The value is the mean over the repeats, each of which is one of its `ratings`, with the fold in
+    which the row was held out; null if a repeat could not predict the row.
+    """
+    repeats = range(len(unseen.repeats))
+    scores = np.array([unseen.by_evaluator(repeat) for repeat in repeats])
+    for at, id_ in enumerate(unseen.rows.ids):
+        folds = [
+            next((number for number, fold in enumerate(own, 1) if fold.inside[at]), None)
+            for own in unseen.repeats
+        ]
+        for aspect, own in zip(unseen.rows.aspects, scores[:, at].T, strict=True):
+            known = {"ratings": list(map(number_or_none, own)), "folds": folds}
+            value = number_or_none(own.mean())
+            yield {"id": id_, "aspect": aspect, "value": value, "evidence": [known]}
 
 
 def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:

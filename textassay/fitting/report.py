@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
 """Most rows of a list for each aspect or evaluator."""
-REPORT = "report.json"
+REPORT, HELD_OUT = "report.json", "held_out.jsonl"
 
 
 def provenance(
@@ -405,6 +405,10 @@ class Fit(Displayed):
     """The evaluator folder, which `save` sets; `None` if it was not saved."""
     unscored: Mapping[str, int] = field(default_factory=dict)
     """Unusable ratings of the model, by outcome; they count as gaps."""
+    predictions: Sequence[Json] = ()
+    """What the report measures: the scores of held-out rows, by aggregators learned without them;
+    `held_out.jsonl` of the folder.
+    """
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Fit:
@@ -415,12 +419,16 @@ class Fit(Displayed):
             RunFolderError: Its report cannot be read, or is not a report.
         """
         evaluator, file = load(Path(folder)), Path(folder) / REPORT
+        predictions = Path(folder) / HELD_OUT  # evaluators of earlier versions have none
         try:
             report = json.loads(file.read_bytes())
+            lines = predictions.read_text("utf-8").splitlines() if predictions.exists() else ()
+            scores = list(map(json.loads, lines))
         except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{file} cannot be read: {error}") from error
         try:
-            found = cls(evaluator, report, Path(folder), dict(report.get("unscored", {})))
+            unscored = dict(report.get("unscored", {}))
+            found = cls(evaluator, report, Path(folder), unscored, scores)
             # the report has no digest and many parts: it is valid if it can be shown
             repr(found), found.text
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -476,9 +484,12 @@ class Fit(Displayed):
             StorageError: The folder cannot be written.
         """
         folder = Path(folder)
+        lines = "".join(json.dumps(one) + "\n" for one in self.predictions)
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.document)
+            if lines:
+                write_text(folder / HELD_OUT, lines)
             write_text(folder / "report.txt", self.text)
             save(self.evaluator, folder)
         self.folder = folder

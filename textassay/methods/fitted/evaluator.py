@@ -4,6 +4,7 @@ An evaluator is an aggregator and, if a model judges, a tree, prompts and a mode
 
     evaluator.json   everything needed to apply it, with a digest
     report.json      its training and its agreement with people (report.txt: as text)
+    held_out.jsonl   the scores of held-out rows, on which that agreement is measured
 
 No pickle: trees are LightGBM's text, the rest is JSON.
 
