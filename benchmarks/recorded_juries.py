@@ -1,5 +1,8 @@
 """Write recorded judges as files of scores and data: the tables of juries in docs/appendix.md.
 
+Prints SummEval's juries by size: the mean r of all of them, that of each one's best member for
+every aspect, and how often a jury has a higher r than it.
+
 python -m benchmarks.recorded_juries FOLDER --data DATA
 """
 
@@ -9,9 +12,12 @@ import argparse
 import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from textassay.agreement import pearson
 
 Row = dict[str, Any]
 CRITERIA = tuple(f"{one}/criteria/best" for one in ("gpt-5.4", "gpt-5.4-mini", "claude-sonnet-4.6"))
@@ -37,7 +43,9 @@ def write(data: Path, out: Path) -> None:
     _llm_bar(read("llmbar/strategies.jsonl.gz"), read("llmbar/llmbar.jsonl.gz"), save)
     for name in ("wax", "lgbteen", "mtbench"):
         _labels(name, read(f"alttest/{name}.jsonl.gz"), save)
-    save("summeval-six", _jury(read("alttest/summeval.jsonl.gz")))
+    six = _jury(read("alttest/summeval.jsonl.gz"))
+    save("summeval-six", six)
+    _print_sizes(six)
     # the 12 systems that GPT-4 and GPT-3.5 judged
     rows = [row for row in read("summeval/summeval.jsonl.gz") if row.get("annotators")]
     rows = _rated_on(rows, SUMMEVAL)
@@ -64,6 +72,28 @@ def _score(id_: str, aspect: str, samples: Iterable[float | None]) -> Row:
     ratings = [one for one in samples if one is not None]
     value = fmean(ratings) if ratings else None
     return {"id": id_, "aspect": aspect, "value": value, "evidence": [{"ratings": ratings}]}
+
+
+def _print_sizes(rows: list[Row]) -> None:
+    """Print the agreement of all juries of each size."""
+    names = sorted({name.rpartition("/")[0] for name in rows[0]["metrics"]})
+    human = {one: [fmean(row["annotators"][one]) for row in rows] for one in SUMMEVAL}
+
+    def by_aspect(jury: Iterable[str]) -> list[float]:
+        return [
+            pearson([sum(row["metrics"][f"{one}/{aspect}"] for one in jury) for row in rows], own)
+            or 0.0
+            for aspect, own in human.items()
+        ]
+
+    alone = {name: by_aspect([name]) for name in names}
+    for size in range(2, len(names) + 1):
+        juries = list(combinations(names, size))
+        rs = [r for jury in juries for r in by_aspect(jury)]
+        best = [r for jury in juries for r in map(max, *(alone[name] for name in jury))]
+        above = fmean(map(float.__gt__, rs, best))
+        print(f"{size} jurors: r {fmean(rs):.3f}, best member {fmean(best):.3f}, above it"
+              f" {above:.0%}")  # fmt: skip
 
 
 def _jury(rows: Iterable[Row], jurors: tuple[str, ...] = ("",)) -> list[Row]:

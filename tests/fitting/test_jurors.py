@@ -239,3 +239,39 @@ def test_a_jury_whose_members_all_fall_as_quality_rises_is_worth_nothing():
     ]
     assert [one.gain for one in worths(table_of(rows), fitter_for(1, 5))] == [0.0, 0.0]
     assert juries(table_of(rows), fitter_for(1, 5))[-1].r is None
+
+
+def test_the_best_jury_of_a_size_is_chosen_on_other_sources():
+    """Of jurors that know nothing the best would look good on the rows that it is chosen on."""
+    rng = np.random.default_rng(3)
+    rows = [
+        {"id": f"r{n}", "output": "-", "group": f"g{n // 2}",
+         "human": {"fluency": float(rng.integers(1, 6))},
+         "metrics": {f"{juror}/fluency": float(rng.random()) for juror in "abcdef"}}
+        for n in range(80)
+    ]  # fmt: skip
+    rs = {one.name: one.r for one in juries(table_of(rows), fitter_for(1, 5))}
+    names = [f"best {size}, chosen on other sources" for size in (2, 3, 4, 5)]
+    assert [name for name in rs if name.startswith("best ")] == names
+    assert max(rs[name] for name in names) < 0.1 < next(iter(rs.values()))
+    # two good jurors of four, with other means than the others
+    for row in rows:
+        said = row["metrics"] = {"a/fluency": rng.normal(5), "b/fluency": rng.normal(5)}
+        for juror in "cd":
+            said[f"{juror}/fluency"] = row["human"]["fluency"] + rng.normal()
+    rs = {one.name: one.r for one in juries(table_of(rows), fitter_for(1, 5))}
+    human = [row["human"]["fluency"] for row in rows]
+    both = [row["metrics"]["c/fluency"] + row["metrics"]["d/fluency"] for row in rows]
+    assert rs[names[0]] == pytest.approx(np.corrcoef(both, human)[0, 1])
+
+
+def test_the_chosen_jury_of_pairs_keeps_its_ties():
+    pairs = [
+        {"id": f"p{n}", "output": "a", "output_b": "b", "human": {"fluency": float(n % 4 == 0)},
+         "metrics": {"good/fluency": float(n % 4 == 0), "same/fluency": float(n % 4 == 0),
+                     "against/fluency": float(n % 4 > 0)}}
+        for n in range(100)
+    ]  # fmt: skip
+    found = juries(table_of(pairs), fitter_for(0, 1), {row["id"] for row in pairs})
+    right = {one.name: one.right.value for one in found}
+    assert right["best 2, chosen on other sources"] == pytest.approx(1.0)

@@ -75,8 +75,9 @@ def test_votes_are_counted_with_ties_shared_and_confusion_tables_learn_what_a_ju
     right = by_hand(people, scores)
     alone = {row["juror"]: row["right"] for row in found["rows"]}
     assert alone == pytest.approx({name: right([name]) for name in ("good", "confused", "guess")})
-    best, vote, learned = found["juries"]
+    best, vote, best_two, learned = found["juries"]
     assert (best["name"], vote["name"]) == ("good alone", "vote")
+    assert best_two["name"] == "best 2, chosen on other sources"
     assert best["right"]["value"] == pytest.approx(right(["good"]))
     assert vote["right"]["value"] == pytest.approx(right(["good", "confused", "guess"]))
     over = vote["right"]["value"] - best["right"]["value"]

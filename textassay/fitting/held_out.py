@@ -172,10 +172,7 @@ def held_out_scores(unseen: Unseen) -> Iterator[Json]:
     repeats = range(len(unseen.repeats))
     scores = np.array([unseen.by_evaluator(repeat) for repeat in repeats])
     for at, id_ in enumerate(unseen.rows.ids):
-        folds = [
-            next((number for number, fold in enumerate(own, 1) if fold.inside[at]), None)
-            for own in unseen.repeats
-        ]
+        folds = [k for own in unseen.repeats for k, one in enumerate(own, 1) if one.inside[at]]
         for aspect, own in zip(unseen.rows.aspects, scores[:, at].T, strict=True):
             known = {"ratings": list(map(number_or_none, own)), "folds": folds}
             value = number_or_none(own.mean())

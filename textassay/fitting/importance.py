@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import compress
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -420,7 +420,8 @@ def juries(
 ) -> tuple[JuryAgreement, ...]:
     """Return the agreement of the best juror, of means of all, and of learned weights with people.
 
-    Weights are not negative, and learned from other sources (cross-fitted). `pairs` are the ids of
+    Weights are not negative, and learned from other sources (cross-fitted). Of 3 to 8 jurors, the
+    best jury of each size is shown as well, chosen on other sources. `pairs` are the ids of
     comparisons of two texts. If judges have several prompts (jurors `JUDGE/PROMPT`), the mean of
     each judge's mean is added, in which a judge with many prompts has no more weight than others.
     """
@@ -437,6 +438,11 @@ def juries(
         prompts.setdefault(name.split("/")[0], []).append(name)
     # the label with the highest mean of 0 and 1 is the one with most votes
     ways = {f"{best} alone": alone[best], "vote" if table.label_sets else "plain mean": plain}
+    for size in range(2, len(members)) if len(members) <= 8 else ():
+        some = [_means(table, own) for own in combinations(members, size)]
+        ways[f"best {size}, chosen on other sources"] = _chosen_elsewhere(
+            some, table, fitter, pairs
+        )
     if 1 < len(prompts) < len(members):
         ways["mean by judge, then over judges"] = np.mean(
             [_means(table, own) for own in prompts.values()], axis=0
@@ -453,6 +459,28 @@ def juries(
         JuryAgreement(name, _mean_r(one, table), _share_right(one, table, pairs), over[name])
         for name, one in ways.items()
     )
+
+
+def _chosen_elsewhere(
+    juries: Sequence[Floats], table: FeatureTable, fitter: Fitter, pairs: Set[str]
+) -> Floats:
+    """Return, for each source, the scores of the jury that is best on the other folds' sources."""
+    if not (pairs or table.label_sets):
+        # folds may choose juries with other means, which would lower r over all folds
+        masked = list(map(np.ma.masked_invalid, juries))
+        juries = [((x - x.mean(axis=0)) / x.std(axis=0)).filled(np.nan) for x in masked]
+    chosen = np.full(table.human.shape, np.nan)
+    for inside in fold_masks(table.groups, FOLDS, seed=fitter.seed):
+        others = table.rows(~inside)
+        worth = np.array([_worth(one[~inside], others, pairs) for one in juries], float)
+        chosen[inside] = juries[int(np.argmax(np.nan_to_num(worth, nan=-1.0)))][inside]
+    return chosen
+
+
+def _worth(scores: Floats, table: FeatureTable, pairs: Set[str]) -> float | None:
+    """Return the share of right choices, or r if people made none; `None` if undefined."""
+    right, _ = _right(scores, table, pairs)
+    return float(right.mean()) if len(right) else _mean_r(scores, table)
 
 
 def _means(table: FeatureTable, members: Collection[str]) -> Floats:
