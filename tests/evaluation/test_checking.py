@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textassay import evaluate
-from textassay.evaluation.engine import validated_score
+from textassay.evaluation.engine import validate_score
 from textassay.evaluation.run import Run
 from textassay.runtime.base import ScoreError, Usage
 from textassay.runtime.graph import Graph, Node, each
@@ -132,7 +132,7 @@ async def test_what_reads_as_a_score_is_kept_as_it_reads(tmp_path):
 @pytest.mark.parametrize("update", [{"id": "another"}, {"aspect": "another"}])
 def test_a_score_of_something_else_is_refused(update):
     """It would overwrite that score on resuming and in reports."""
-    found = validated_score(SCORED.model_copy(update=update), "x", "wit")
+    found = validate_score(SCORED.model_copy(update=update), "x", "wit")
     assert isinstance(found, Failure)
     assert found.type == "WrongExample"
 
@@ -163,7 +163,7 @@ FIELDS = sorted(Score.model_fields.keys() - {"id", "aspect", "started", "seconds
 def test_every_score_is_either_refused_or_reads_as_it_is(score, data):
     names = data.draw(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=2, unique=True))
     update = {name: data.draw(MESSAGES.get(name, JUNK) | JUNK, name) for name in names}
-    kept = validated_score(score.model_copy(update=update), "x", "wit")
+    kept = validate_score(score.model_copy(update=update), "x", "wit")
     if isinstance(kept, Failure):
         assert (kept.type, kept.message != "") == ("InvalidScore", True)
     else:
