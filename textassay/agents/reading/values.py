@@ -107,15 +107,15 @@ _COUNTS = lazy_pattern(
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<![#\n])#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?i)(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
-    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
-    r"|\b(?:out\sof|ze|von|sur|из)\s"
-    r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
+    r"|(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
-    r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
-    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s)\Z"
+    r"|(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
+    r"|(?:all|both|these|those|of\sthe|the\sother)\s))\Z"
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -136,7 +136,7 @@ _DEFINES = lazy_pattern(
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
-_LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
+_LIST_MARK = lazy_pattern(r"[ \t]{0,8}(?:[-•*][ \t])?[(]?")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
 _CLOSING = lazy_pattern(r"[)\]\"”]*")
@@ -210,8 +210,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):
         return False
     if (
-        _LIST_MARK.search(before)
-        and _ITEM.match(text, match.end())
+        _ITEM.match(text, match.end())
+        and _LIST_MARK.fullmatch(before, before.rfind("\n") + 1)
         and (form == "letters" or match[0].isdigit())
     ):
         # `4. It reads well.` is no item if nothing stands before it and no other one follows
