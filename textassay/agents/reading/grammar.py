@@ -138,7 +138,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
         return
     compares = _COMPARISON.search(f"\n{plain.lower()}") is not None
     sentences = list(sentences_of(plain, own))
-    is_one = not own or len(sentences) == 1
+    is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     topics = [""] * len(sentences) if is_one else [sentence.topic for sentence in sentences]
     topic = ""
     for sentence, named in zip(sentences, topics, strict=True):

@@ -77,7 +77,7 @@ _BLOCK = lazy_pattern(
 _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 # In lower case, and `\W` in place of `\b`, so that a search only stops between words.
 _WITHDRAWN = lazy_pattern(
-    r"\W(?:(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"\W(?:(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
     r"|i\s(?:must\s|have\sto\s)?abstain\b|(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
     r"|(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b)"
 )

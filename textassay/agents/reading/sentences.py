@@ -34,11 +34,14 @@ from textassay.lazy import lazy_pattern
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 """Signs around a number that opens or closes a sentence."""
 
+# a sentence's last sign, and what is between it and the next one
 _BREAK = lazy_pattern(
-    r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?=\w++\s?[:：])(?={REASONS})"
+    r"[.!?;。！？；।\n \t](?:(?<=[。！？；।])|(?<=\n)\n*"
+    r"|(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
+    r"[\"'”’)\]]{0,2}[ \t]+"
+    rf"|(?<=[ \t])(?:[ \t]{{0,2}}(?=\w++\s?[:：])(?={REASONS})"
     # Style: 4 | Depth: 3
-    r"|[ \t]\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])"
+    r"|\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])))"
 )
 # Reason: ...   Comment: ...
 _EXPLANATION = lazy_pattern(rf"\W*+(?=\w++\s?[:：])(?:{REASONS}|(?i:{NOUN})\s?[:：])")
@@ -104,7 +107,7 @@ def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
     """Yield the sentences of a text; `own` is the pattern of the aspect's name."""
     bounds, at = list[tuple[int, int]](), 0
     for match in _BREAK.finditer(plain):
-        bounds.append((at, match.start()))
+        bounds.append((at, match.start() + (not match[0][0].isspace())))
         at = match.end()
     bounds.append((at, len(plain)))
     bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]

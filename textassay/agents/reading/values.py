@@ -104,10 +104,10 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
+# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4, in lower case
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
     r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?"
     r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
@@ -192,9 +192,10 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if match.groupdict().get("glyphs"):
         return True
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
-    # its words are shorter than 40 characters
-    is_numbered = _NUMBERED.search(before, len(before) - 40) is not None
-    if is_numbered or (not is_mark and _COUNTS.match(text, end)):
+    # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
+    is_named = before.endswith(": ") and before[-3:-2].isalpha()
+    lead = "" if is_named else before.lower()
+    if _NUMBERED.search(lead, len(lead) - 40) or (not is_mark and _COUNTS.match(text, end)):
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
