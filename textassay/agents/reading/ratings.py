@@ -320,7 +320,7 @@ def _settled(
     if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
         return NoRating("Contradictory", "several lines of the answer are different ratings")
     # `[[9]], [[5]]`, of two texts
-    if len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
+    if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
         return NoRating("Contradictory", "the answer marks more than one rating")
     if other:
         return NoRating(

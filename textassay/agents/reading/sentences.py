@@ -18,7 +18,7 @@ from textassay.agents.reading.values import (
     is_bare,
     is_quoted,
     ranges_of,
-    value_pattern,
+    values_in,
 )
 from textassay.agents.reading.words import (
     FOREIGN,
@@ -148,7 +148,7 @@ def reports_below(text: str) -> bool:
 def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
-    found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
+    found = values_in(plain, sentence.start, sentence.end, form)
     if not found or text.rstrip(" \"”').").endswith(("?", "？")):
         return []
     if _EXAMPLE.search(f"\n{sentence.above}\n{text}".lower()) or reports_below(sentence.above):

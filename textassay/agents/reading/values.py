@@ -64,6 +64,18 @@ def value_pattern(form: RatingForm) -> re.Pattern[str]:
     return re.compile(rf"(?i){_VALUES[form]}")
 
 
+# before a value of an answer in ASCII and lower case
+_BEFORE_VALUE = lazy_pattern(rf"\W(?:\d|{'|'.join(NUMBER_WORDS)})")
+
+
+def values_in(plain: str, start: int, end: int, form: RatingForm) -> list[re.Match[str]]:
+    """Return the values in a part of an answer."""
+    part = plain[start:end]
+    if form != "letters" and part.isascii() and not _BEFORE_VALUE.search(f"\n{part.lower()}"):
+        return []
+    return list(value_pattern(form).finditer(plain, start, end))
+
+
 def statement_of(match: re.Match[str], low: float) -> Statement:
     """Return the statement of a matched value."""
     held = match.groupdict()
