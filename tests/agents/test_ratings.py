@@ -517,6 +517,14 @@ def test_a_field_without_a_number_is_not_a_rating(key, held, note, prose):
     assert isinstance(found, NoRating), (answer, found)
 
 
+@pytest.mark.parametrize("rating", ["\nCoherence: 4", " Its coherence is a 4.\n# Style\n3"])
+def test_an_answer_behind_a_long_thought_is_read_in_linear_time(rating):
+    def read(thought):
+        parse_rating(f"<think>{thought}</think>{rating}", scale=FIVE, aspect="coherence")
+
+    assert grows_linearly(read, "so ", 200)
+
+
 def test_a_very_long_answer_is_read_at_its_end():
     answer = "Score: 2\n" + "It says little. " * 10_000 + "\nRating: 4"
     found = parse_rating(answer, scale=FIVE)

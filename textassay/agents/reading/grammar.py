@@ -118,8 +118,8 @@ _COMPARED = (
     "(?:summary|text|response|output|answer|reply|translation|story|essay|completion|candidate"
     "|submission|caption|code|solution|assistant|model)"
 )
-# Response 1 is better than Response 2
-_COMPARISON = lazy_pattern(rf"(?i)\b({_COMPARED})\s(?:1|2|a|b)\b[^\n]{{0,160}}\b\1\s(?:1|2|a|b)\b")
+# response 1 is better than response 2, in lower case
+_COMPARISON = lazy_pattern(rf"\W({_COMPARED})\s[12ab]\b[^\n]{{0,160}}\b\1\s[12ab]\b")
 
 
 _LETTERED = lazy_pattern(rf"(?i:\b{_COMPARED})\s(?:[A-D]|\d)\b")
@@ -136,9 +136,9 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     """
     if _EXAMPLES.match(plain):
         return
-    compares = _COMPARISON.search(plain) is not None
+    compares = _COMPARISON.search(f"\n{plain.lower()}") is not None
     sentences = list(sentences_of(plain, own))
-    is_one = not own or len(sentences) == 1
+    is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
     topics = [""] * len(sentences) if is_one else [sentence.topic for sentence in sentences]
     topic = ""
     for sentence, named in zip(sentences, topics, strict=True):

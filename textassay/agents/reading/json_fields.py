@@ -18,7 +18,7 @@ from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
 from textassay.agents.reading.scales import is_scale, numbers_of
-from textassay.agents.reading.sentences import REPORTS_BELOW
+from textassay.agents.reading.sentences import reports_below
 from textassay.agents.reading.values import (
     WINDOW,
     RatingForm,
@@ -278,7 +278,7 @@ def _is_answer(plain: str, start: int, own: str) -> bool:
     line = plain.rfind("\n", 0, start) + 1
     before = plain[line:start].strip()[-WINDOW:]
     above = plain[max(0, line - WINDOW) : line]
-    if _EXAMPLE_BELOW.search(above) or REPORTS_BELOW.search(above):
+    if _EXAMPLE_BELOW.search(above) or reports_below(above):
         return False
     if before.lower() in ("", "json") or _ANNOUNCED.search(before):
         return True

@@ -177,6 +177,8 @@ def plain_text(text: str) -> str:
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
         return _TAG.sub(lambda match: _as_name(match, written), text)
+    if text.isascii() and not any(sign in text for sign in "*_`~\\"):
+        return text
     return _MARKUP.sub(_blanked, text)
 
 

@@ -75,10 +75,11 @@ _BLOCK = lazy_pattern(
     r"(?m)^[ \t]*(?:[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”]|\"{3}\n[^\"]{1,2000}\"{3})[ \t]*$"
 )
 _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
+# In lower case, and `\W` in place of `\b`, so that a search only stops between words.
 _WITHDRAWN = lazy_pattern(
-    r"(?i)\b(?:(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
-    r"|\bi\s(?:must\s|have\sto\s)?abstain\b|\b(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
-    r"|\b(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b"
+    r"\W(?:(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"|i\s(?:must\s|have\sto\s)?abstain\b|(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
+    r"|(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b)"
 )
 
 
@@ -151,12 +152,14 @@ def _parse(
         start = text.index(digits)
         if scale[0] <= int(digits) <= scale[1]:
             return Rating(float(digits), (start, start + len(digits)))
-    text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
-    if _WITHDRAWN.search(text):
+    if "<think" in text:
+        text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
+    if _WITHDRAWN.search(f"\n{text.lower()}"):
         return NoRating("NoScoreFound", "the answer takes its rating back")
     own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
-    if (rest := _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)).strip():
-        whole = rest
+    if '"' in whole or "“" in whole:
+        rest = _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)
+        whole = rest if rest.strip() else whole
     fields = read_json_fields(whole, scale, form, own, labels)
     if isinstance(fields, NoRating):
         return fields
@@ -317,7 +320,7 @@ def _settled(
     if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
         return NoRating("Contradictory", "several lines of the answer are different ratings")
     # `[[9]], [[5]]`, of two texts
-    if len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
+    if "[[" in plain and len(set(re.findall(r"\[\[\s?(\w{1,4}(?:\.\d)?)\s?\]\]", plain))) > 1:
         return NoRating("Contradictory", "the answer marks more than one rating")
     if other:
         return NoRating(

@@ -59,7 +59,10 @@ _SCALES = (
     (("分制",), rf"(?P<numbers>{NUMBER})分制"),
     (("点満点",), rf"(?P<numbers>{NUMBER})点?満点(?:中|で)?"),
     (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
-    (("on", "using"), rf",?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
+    (
+        ("on", "using"),
+        rf"(?=[,\sou]),?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])",
+    ),
     # on a 1-5 scale, on a 10-point scale
     (
         ("scale", "range"),
@@ -115,7 +118,7 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
     `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
     """
     lower = plain.lower()
-    patterns = [p for words, p in _SCALE_WORDING if any(word in lower for word in words)]
+    patterns = [p for words, p in _SCALE_WORDING if any(map(lower.__contains__, words))]
     if "(" in plain or "[" in plain:
         patterns.append(_beside_name(own))
     for pattern in patterns:

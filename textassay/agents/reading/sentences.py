@@ -18,7 +18,7 @@ from textassay.agents.reading.values import (
     is_bare,
     is_quoted,
     ranges_of,
-    value_pattern,
+    values_in,
 )
 from textassay.agents.reading.words import (
     FOREIGN,
@@ -34,14 +34,17 @@ from textassay.lazy import lazy_pattern
 SIGNS = " \t\n*#-•>.:→=([\"'“”)]|!`"
 """Signs around a number that opens or closes a sentence."""
 
+# a sentence's last sign, and what is between it and the next one
 _BREAK = lazy_pattern(
-    r"(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
-    rf"[\"'”’)\]]{{0,2}}[ \t]+|(?<=[。！？；।])|\n+|[ \t]{{1,3}}(?={REASONS})"
+    r"[.!?;。！？；।\n \t](?:(?<=[。！？；।])|(?<=\n)\n*"
+    r"|(?<=[.!?;])(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bno\.)(?<!\bca\.)(?<!\bapprox\.)"
+    r"[\"'”’)\]]{0,2}[ \t]+"
+    rf"|(?<=[ \t])(?:[ \t]{{0,2}}(?=\w++\s?[:：])(?={REASONS})"
     # Style: 4 | Depth: 3
-    r"|[ \t]\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])"
+    r"|\|[ \t](?=[^\W\d_][^|\n]{0,40}[:→])))"
 )
 # Reason: ...   Comment: ...
-_EXPLANATION = lazy_pattern(rf"\W*(?:{REASONS}|(?i:{NOUN})\s?[:：])")
+_EXPLANATION = lazy_pattern(rf"\W*+(?=\w++\s?[:：])(?:{REASONS}|(?i:{NOUN})\s?[:：])")
 
 
 class Sentence(NamedTuple):
@@ -104,7 +107,7 @@ def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
     """Yield the sentences of a text; `own` is the pattern of the aspect's name."""
     bounds, at = list[tuple[int, int]](), 0
     for match in _BREAK.finditer(plain):
-        bounds.append((at, match.start()))
+        bounds.append((at, match.start() + (not match[0][0].isspace())))
         at = match.end()
     bounds.append((at, len(plain)))
     bounds = [(start, end) for start, end in bounds if plain[start:end].strip()]
@@ -126,24 +129,29 @@ def sentences_of(plain: str, own: str) -> Iterator[Sentence]:
         )
 
 
-# Here is an example of the output:
+# here is an example of the output:
 _EXAMPLE = lazy_pattern(
-    r"(?i)(?:\b(?:example|sample|template|format|schema)\b|(?m:^)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
+    r"\W(?:(?:example|sample|template|format|schema)\b|(?<=\n)\W*e\.g\.)[^.!?\n]{0,60}[:：]"
 )
-# The text contains the following lines:
-REPORTS_BELOW = lazy_pattern(
-    rf"(?i)\b(?:{TEXTS}|line)\s(?:says|reads|contains|includes)(?:(?:\s[\w ]{{1,40}})?:|\s?\Z)"
+# the text contains the following lines:
+_REPORTS_BELOW = lazy_pattern(
+    rf"\W(?:{TEXTS}|line)\s(?:says|reads|contains|includes)(?:(?:\s[\w ]{{1,40}})?:|\s?\Z)"
     r"\s{0,20}(?:json\s{0,20})?\Z"
 )
+
+
+def reports_below(text: str) -> bool:
+    """Return whether a text ends by saying that the judged text says what follows."""
+    return not text.endswith(".") and _REPORTS_BELOW.search(f"\n{text.lower()}") is not None
 
 
 def values_of(sentence: Sentence, form: RatingForm) -> list[re.Match[str]]:
     """Return the numbers of a sentence that may be ratings of the asked aspect."""
     plain, text = sentence.plain, sentence.text
-    found = list(value_pattern(form).finditer(plain, sentence.start, sentence.end))
+    found = values_in(plain, sentence.start, sentence.end, form)
     if not found or text.rstrip(" \"”').").endswith(("?", "？")):
         return []
-    if _EXAMPLE.search(f"{sentence.above}\n{text}") or REPORTS_BELOW.search(sentence.above):
+    if _EXAMPLE.search(f"\n{sentence.above}\n{text}".lower()) or reports_below(sentence.above):
         return []
     ranges = ranges_of(plain, found)
     return [
@@ -180,9 +188,10 @@ def _is_quotation(sentence: Sentence, match: re.Match[str]) -> bool:
 
 # - Fluency (1-5): 4
 _LABEL = lazy_pattern(
-    r"[ \t]*(?:[-•+|*→>]|#{1,6}|\(?\d{1,2}[.)])?[ \t]*"
-    r"(?P<name>[^\W\d_][^\n:：=|→.!?]{0,48}?)[ \t]*"
-    r"(?:\([^()\n]{0,30}\)[ \t]*)?(?:[:：=|→]|[-=]>|[–—-](?=\s))[ \t|*\"“\[(]*"
+    r"[ \t]*+(?:(?:[-•+|*→>]|#{1,6}|\(?\d{1,2}[.)])[ \t]*+)?"
+    # a sign or a bracket comes before the end of a sentence
+    r"(?=[^\n:：=|→.!?(–—-]*+[:：=|→(–—-])(?P<name>[^\W\d_][^\n:：=|→.!?]{0,48}?)[ \t]*+"
+    r"(?:\([^()\n]{0,30}\)[ \t]*+)?(?:[:：=|→]|[-=]>|[–—-](?=\s))[ \t|*\"“\[(]*"
 )
 # Tone (4/5): warm
 _LABEL_OF_BRACKETS = lazy_pattern(r"[ \t\W]*(?P<name>[^\W\d_][^\n:.!?()]{0,48}?)[ \t]*\(")
@@ -209,16 +218,16 @@ _ADVERBIAL = lazy_pattern(
     r"(?i)(?:all|in|on\s(?:balance|the\swhole)|taken|to\ssum|near|right|somewhere|that|this|it|there"
     r"|giving|just|still)\b.*"
 )
-# Bewertung   Kohärenznote   puntuación   得分
-RATING_ELSEWHERE = lazy_pattern(rf"(?i){FOREIGN}(?!{LETTER})")
+# bewertung   kohärenznote   puntuación   得分, in lower case
+RATING_ELSEWHERE = lazy_pattern(rf"{FOREIGN}(?!{LETTER})")
 JUDGE = lazy_pattern(JUDGES)
 QUALITY_NAME = lazy_pattern(rf"(?i)\b{QUALITY}\b")
 # As for its clarity, ...   Clarity is another matter
 _TOPIC = lazy_pattern(
-    r"(?i)\W*(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|in\sterms\sof|turning\sto"
+    r"(?i)\W*+(?P<about>(?:as\s(?:for|to|regards)|regarding|concerning|in\sterms\sof|turning\sto"
     r"|on(?!\s(?:(?:re)?reflection|balance|re-?reading|second|closer|the\s(?:whole|other|one)))"
     r"|with\srespect\sto)\s)?"
-    r"(?:(?:its|the)\s)?(?P<name>(?:\w+[\s-]){0,2}\w+)"
+    r"(?:(?:its|the)\s)?(?P<name>(?:\w++[\s-]){0,2}\w++)"
     r"(?:\s(?:first|next|now|then))?(?:\s?[:,;–—(?]|\s(?:is|comes|was|gets|merits|deserves|i|we|it|there)\b)"
 )
 
@@ -260,7 +269,7 @@ def _name_of(sentence: Sentence, match: re.Match[str]) -> str:
 
 def _names_rating(name: str) -> bool:
     # in this order, for few answers need the pattern of all languages, which compiles slowly
-    return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(name))
+    return bool(_RATING_NAME.fullmatch(name) or RATING_ELSEWHERE.search(name.lower()))
 
 
 def _is_form_of(name: str, own: str) -> bool:

@@ -64,6 +64,18 @@ def value_pattern(form: RatingForm) -> re.Pattern[str]:
     return re.compile(rf"(?i){_VALUES[form]}")
 
 
+# before a value of an answer in ASCII and lower case
+_BEFORE_VALUE = lazy_pattern(rf"\W(?:\d|{'|'.join(NUMBER_WORDS)})")
+
+
+def values_in(plain: str, start: int, end: int, form: RatingForm) -> list[re.Match[str]]:
+    """Return the values in a part of an answer."""
+    part = plain[start:end]
+    if form != "letters" and part.isascii() and not _BEFORE_VALUE.search(f"\n{part.lower()}"):
+        return []
+    return list(value_pattern(form).finditer(plain, start, end))
+
+
 def statement_of(match: re.Match[str], low: float) -> Statement:
     """Return the statement of a matched value."""
     held = match.groupdict()
@@ -104,18 +116,18 @@ _COUNTS = lazy_pattern(
     r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
-# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4
+# sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4, in lower case
 _NUMBERED = lazy_pattern(
     # signs: $4   #4   v_4   >4
-    r"(?i)(?:(?<![#\n])#\s?|\b(?:there\s(?:are|is|were)|found)\s|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
+    r"(?:(?<![#\n])#\s?|[$€£§¶№/_+×÷^~@\\½¼¾]\s?|[½¼¾]\sof\s|(?<![=-])(?<!>>)[<>≤≥]\s?|[^\W\d_]-|:\d"
     # the second of two: 3-4   3 goals to 4   5 - 4;  x = 4   the top 4
-    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?|\btop\s"
-    r"|\b(?:out\sof|ze|von|sur|из)\s"
-    r"|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"|\d\s?[:到至~～–-]\s?|\d\s\w+\sto\s|\d\s?[-–+×÷*]\s|(?<!\w)[a-z]\s?[=<>≤]\s?"
+    r"|\b(?:(?:there\s(?:are|is|were)|found|top|out\sof|ze|von|sur|из)\s"
+    r"|(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|number|no\.?|reference|year|week|month|round|stage|phase|footnote|season|age|aged|grade)s?\s?"
-    r"|\b(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
-    r"|\b(?:all|both|these|those|of\sthe|the\sother)\s)\Z"
+    r"|(?<!this\s)(?<!the\s)(?:document|passage|summary|response|output|text)\s"
+    r"|(?:all|both|these|those|of\sthe|the\sother)\s))\Z"
 )
 # Halo 3, May 2
 _PROPER = lazy_pattern(r"[a-z’'] [A-Z][\w’'-]+ \Z")
@@ -136,7 +148,7 @@ _DEFINES = lazy_pattern(
 )
 # [4] It reads well
 _MARK_END = lazy_pattern(r"[\])]{1,2}\s(?=[A-Z])")
-_LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
+_LIST_MARK = lazy_pattern(r"[ \t]{0,8}(?:[-•*][ \t])?[(]?")
 _ITEM = lazy_pattern(r"[.)]\s+\S")
 _LATER_ITEM = lazy_pattern(r"\n\s*\(?[2-9][.)]\s|[:=]\s?\d")
 _CLOSING = lazy_pattern(r"[)\]\"”]*")
@@ -192,9 +204,10 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if match.groupdict().get("glyphs"):
         return True
     is_mark = before.strip() in ("[", "(", "[[") and _MARK_END.match(text, match.end())
-    # its words are shorter than 40 characters
-    is_numbered = _NUMBERED.search(before, len(before) - 40) is not None
-    if is_numbered or (not is_mark and _COUNTS.match(text, end)):
+    # behind a name and a colon nothing numbers, and the words are shorter than 40 characters
+    is_named = before.endswith(": ") and before[-3:-2].isalpha()
+    lead = "" if is_named else before.lower()
+    if _NUMBERED.search(lead, len(lead) - 40) or (not is_mark and _COUNTS.match(text, end)):
         return False
     if not match["top"] and (_PROPER.search(before) or re.fullmatch(r"[12]\d{3}", match[0])):
         return False
@@ -210,8 +223,8 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm) -> bool:
     if before.endswith("[") and not before.endswith("[[") and text.startswith(":", end):
         return False
     if (
-        _LIST_MARK.search(before)
-        and _ITEM.match(text, match.end())
+        _ITEM.match(text, match.end())
+        and _LIST_MARK.fullmatch(before, before.rfind("\n") + 1)
         and (form == "letters" or match[0].isdigit())
     ):
         # `4. It reads well.` is no item if nothing stands before it and no other one follows

@@ -173,11 +173,11 @@ of a scale, or a count."""
 
 JUDGES = (
     # a small `i` is a word of other languages
-    r"(?<!\w)(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
+    r"(?<!\w)(?:(?:I|i(?=['’]|\s(?:would|rate|give|gave|think|say|guess|assign|score|find|believe|see"
     r"|settle|land|judge|put|go|am|have|will|must|do|can)\b))(?!\w)"
-    r"|(?i:(?<!\w)(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
-    r"|(?<!\w)(?:j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte)"
-    r"|我|私|저는|나는|打|给|評価)"
+    r"|(?i:(?:we|let['’]?s|let\sme|my|mine|me|ich|je|yo|eu|io|ik|я|tôi|मैं|jag|jeg)(?!\w)"
+    r"|j['’]|ставлю|даю|doy|otorgo|hodnotím|oceniam|puanım|vergebe|gebe|bewerte))"
+    r"|我|私|저는|나는|打|给|評価"
 )
 """Judges who speak of themselves."""
 GIVING = any_of(
