@@ -19,7 +19,7 @@ class Reading:
 
     data: tuple[str, ...] = ()
     """Arguments of `textassay check`; empty if the data are in memory."""
-    rooms: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     """Arguments of other commands; empty if they cannot read the data."""
     has_systems: bool = False
     options: tuple[str, ...] = ()
@@ -32,10 +32,10 @@ def commands_for(row: VerdictRow, reading: Reading) -> tuple[str, ...]:
 
 
 def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
-    if reading.rooms:
+    if reading.arguments:
         for use, verdict in row.uses.items():
             if (command := _of(use, verdict.answer, row, reading)) is not None:
-                yield _typed(command[0], *reading.rooms, *command[1:])
+                yield _typed(command[0], *reading.arguments, *command[1:])
     if reading.data:
         yield _typed("check", *reading.data, *reading.options, "--html", "check.html")
 
