@@ -486,7 +486,7 @@ def rogan_gladen(
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value
-    # delta method: the derivative of (positive + specificity - 1) / youden by each of its three parts
+    # delta method: the derivative of (positive + specificity - 1) / youden by each of the three
     influence = (
         positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
