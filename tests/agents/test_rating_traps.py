@@ -197,8 +197,9 @@ TRAPS = {
     ],
     "labels with another noun": [
         "The style score: 4", "Score for style: 4", "Score required: 4", "Score based on style: 4",
-        "Level reached: 4", "Answers given: 4", "Aspect: clarity\nScore: 3",
-        "Puan ortalaması: 4", "Max poäng: 5",
+        "Level reached: 4", "Answers given: 4", "Rating: 4 (clarity)", "Aspect: clarity\nScore: 3",
+        "## Disfluency\nScore: 3", "## Non-fluency\nScore: 3", "Puan ortalaması: 4", "Max poäng: 5",
+        "4 (clarity)", "I give it a 4 (clarity).", "Score: 4/5 (the coherence)",
     ],
     "tables, parts and steps without one rating": [
         "| Judge | Fluency |\n|---|---|\n| A | 2 |\n| B | 3 |", "Text,Errors\nFluency,4",

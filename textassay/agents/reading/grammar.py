@@ -139,6 +139,9 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     compares = _COMPARISON.search(f"\n{plain.lower()}") is not None
     sentences = list(sentences_of(plain, own))
     is_one = len(sentences) == 1 or not own or not re.search(own, plain, re.IGNORECASE)
+    # ## Disfluency, of fluency
+    if not is_one and re.search(rf"(?im)^\W*(?:non|un|in|dis)-?{own}\W*$", plain):
+        return
     topics = [""] * len(sentences) if is_one else [sentence.topic for sentence in sentences]
     topic = ""
     for sentence, named in zip(sentences, topics, strict=True):

@@ -238,8 +238,15 @@ _PART_NAME = lazy_pattern(
 )
 
 
+# Rating: 4 (clarity)
+_QUALITY_BEHIND = lazy_pattern(rf"(?i)\s?\((?:the\s)?{QUALITY}\)")
+
+
 def is_value_of_other(sentence: Sentence, match: re.Match[str]) -> bool:
     """Return whether a number is the value of a name that is not the rating's: `Style: 4`."""
+    behind = sentence.own and _QUALITY_BEHIND.match(sentence.plain, match.end())
+    if behind and not sentence.names_aspect(behind[0]):
+        return True
     name = _name_of(sentence, match) if sentence.start == sentence.line else ""
     if not name or sentence.names_aspect(name) or _is_form_of(name, sentence.own):
         return False
