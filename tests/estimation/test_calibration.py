@@ -162,7 +162,9 @@ def test_ratings_count_as_many_rows_as_they_represent(method):
     at = np.arange(1.0, 6.0)
     one = learn_map(scores, ratings, groups, scales=SCALES, weights=weights, method=method)
     two = learn_map(scores[twice], ratings[twice], groups[twice], scales=SCALES, method=method)
-    assert one.map.predict(at) == pytest.approx(two.map.predict(at), abs=0.03)
+    # the rating that is added at each end of the isotonic curve has the rows' mean weight
+    near = 0.03 if method == "isotonic" else 0.02
+    assert one.map.predict(at) == pytest.approx(two.map.predict(at), abs=near)
     plain = learn_map(scores, ratings, groups, scales=SCALES, method=method)
     assert one.map.predict(at) != pytest.approx(plain.map.predict(at), abs=0.05)
 
