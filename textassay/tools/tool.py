@@ -377,7 +377,8 @@ class ToolScorer(AsyncResource):
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._one(tool, example)) for tool in self.tools]
-        except* TextassayError as several:
+        except ExceptionGroup as several:
+            # not by `except*`, which wraps the error in a group again in Python 3.11.2
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
