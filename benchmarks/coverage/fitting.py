@@ -185,7 +185,7 @@ def designs(data: Path | None) -> Iterator[Design]:
         yield Design("fit", f"{kind} features, {count} ratings, {how}", run, 0.2, (0.93, 1.0))
     for kind, count in product(FEATURE_DRAWS, (20, 50, 100)):
         run = partial(few_ratings, count, with_new(FEATURE_DRAWS[kind]), aggregator="auto")
-        yield Design("fit auto", f"{kind} features, {count} ratings", run, 0.1, (0.93, 1.0))
+        yield Design("fit auto", f"{kind} features, {count} ratings", run, 0.2, (0.93, 1.0))
     for sources, texts in ((100, 16), (40, 8)):
         run = partial(by_row, sources, texts)
         yield Design("fit --split row", f"{sources} sources of {texts}", run, 0.4)

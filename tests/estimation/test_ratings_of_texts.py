@@ -184,3 +184,33 @@ def test_groups_go_before_sources():
         for i in range(16)
     ]
     assert set(sources_by_id(Examples(rows)).values()) == {"g0", "g1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "count"),
+    [
+        ({"source": "When was it?"}, {"source": "Where was it?"}, 4),
+        ({"context": ["It was in May."]}, {"context": ["It was in June."]}, 4),
+        ({"context": ["It was in May."]}, {"context": ["It was in May.", "It rained."]}, 4),
+        ({"source": "When?", "context": ["In May."]}, {"source": "When?", "context": ["May."]}, 4),
+        ({"source": "Was it in Zürich?"}, {"source": "Was  it in\nZu\u0308rich?\r\n"}, 0),
+        ({"source": "When?", "context": ["In May."]}, {"source": "When?"}, 0),
+        ({"source": "When was it?"}, {}, 0),
+    ],
+)
+async def test_ratings_of_a_text_with_another_source_are_used_and_counted(
+    tmp_path, before, now, count
+):
+    """They belong to the judged text; whether the source matters depends on the aspect."""
+    run = await judged(tmp_path, week(1, **now))
+    ratings = rated([*week(1, **before)[:4], *week(1, **now)[4:]])
+    unrated = [{**row, "id": f"u{row['id']}"} for row in week(1, **before)]
+    table = agreement_table(run.folder, [*ratings, *unrated])
+    assert (table.rows[0].agreement.n, table.other_texts) == (12, ())
+    assert table.as_dict().get("other_sources", 0) == count
+    [columns] = join_columns(read_judged(run.folder), People(ratings, judged=run.judged))
+    assert columns.other_sources == count
+    for notes in (columns.notes(), [note for one in table.tables() for note in one.notes]):
+        said = [note for note in notes if "another source" in note.text]
+        assert [note.text.split()[0] for note in said] == ["4"] * bool(count)
+        assert all(note.warning for note in said)

@@ -21,6 +21,7 @@ from textassay.agreement.correlation import Floats, Level
 from textassay.agreement.raters import rating_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import (
+    material_digests,
     may_be_one_text,
     source_digest,
     source_names,
@@ -61,6 +62,8 @@ class Joined:
     """Scored ids that are not in the data."""
     without_text: int
     """Rated rows without a text, which belong to the score with their id."""
+    other_sources: int
+    """Rated rows whose text was judged with another source, or other passages."""
 
 
 def join(
@@ -91,6 +94,7 @@ def join(
         tuple(pair_names(scores, people.aspects, aspect_map)),
         len(scored.difference(people.ids).difference(people.other_texts)),
         people.count_without_text(texts),
+        people.count_other_sources(),
     )
 
 
@@ -260,6 +264,8 @@ class People:
         texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
         other_texts: Ids of rows that were left out because another text was judged under that id.
         annotators: Single ratings of each row by aspect, length n.
+        of_other_source: Whether each row's source or passages differ from those that the judge saw
+            under its id, as far as both are known, length n.
         paired: Whether each row is a pair of texts, length n.
         by: The field that divides the data into subsets; `None` without subsets.
         subsets: Each row's value of that field, length n.
@@ -281,7 +287,7 @@ class People:
             criteria: Whether to add a row for each criterion of a rubric.
             by: Field that names the subset of each row.
             judged: Data that a run judged: rows without a source, such as a table of ratings by id,
-                have the source of the text with their id.
+                have the source of the text with their id. Rows with another source are marked.
         """
         self.ids: list[str] = []
         self.systems: list[str | None] = []
@@ -293,6 +299,7 @@ class People:
         self.paired: list[bool] = []
         self.subsets: list[str | None] = []
         self.by = by
+        self._materials: list[tuple[str, str]] = []  # digests of source and passages
         self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
@@ -319,6 +326,15 @@ class People:
             known = sources_by_id(judged)
             named = {id_: name or known.get(id_) for id_, name in named.items()}
         self.groups = [named[example] for example in self._examples]
+        shown = (
+            {}
+            if examples.is_same_file(judged)
+            else {one.id: material_digests(one) for one in judged}
+        )
+        self.of_other_source = [
+            not all(map(may_be_one_text, own, shown.get(example, own)))
+            for example, own in zip(self._examples, self._materials, strict=True)
+        ]
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
@@ -365,12 +381,18 @@ class People:
             for example, text, human, single in rows
         )
 
+    def count_other_sources(self) -> int:
+        """Return the number of rated rows whose text was judged with another source."""
+        rows = zip(self.of_other_source, self._human, self.annotators, strict=True)
+        return sum(other and bool(human or single) for other, human, single in rows)
+
     def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
         self.ids.append(id_)
         self._examples.append(example.id)
         self.systems.append(example.system)
         self.words.append(len(example.output.split()))
         self.texts.append(text_digest(example))
+        self._materials.append(material_digests(example))
         self._human.append(human)
         self.annotators.append(annotators)
         self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
@@ -545,12 +567,12 @@ def _refuse_other_data(scored: Collection[str], people: People) -> None:
 
 
 def join_notes(
-    other_texts: Collection[str], without_text: int = 0, unknown: int = 0
+    other_texts: Collection[str], without_text: int = 0, unknown: int = 0, other_sources: int = 0
 ) -> Iterator[Note]:
     """Yield the number of rows left out because another text was judged under their ids.
 
-    Also yield notes on rated rows without a text, which may belong to any text, and on scores
-    without a row.
+    Also yield notes on rated rows without a text, which may belong to any text, on rows whose text
+    was judged with another source, and on scores without a row.
     """
     if without_text:
         yield Note(
@@ -561,6 +583,13 @@ def join_notes(
         yield Note(
             f"{len(other_texts)} rows of the data have other texts than were judged under their ids"
             f" ({some_ids(other_texts)}); they and their ratings were left out",
+            warning=True,
+        )
+    if other_sources:
+        yield Note(
+            f"{other_sources} rated rows have the judged text with another source or other passages"
+            " than the judge saw: their ratings are used, and say nothing where an aspect compares"
+            " the text with these",
             warning=True,
         )
     if unknown:

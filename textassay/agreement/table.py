@@ -198,6 +198,8 @@ class AgreementTable(Displayed):
     """Ids of examples that were left out because another text was judged under that id."""
     without_text: int = 0
     """Rated examples without a text, which belong to the score with their id."""
+    other_sources: int = 0
+    """Rated examples whose text was judged with another source; their ratings are used."""
     choices: tuple[ChoiceRow, ...] = ()
     """How often a score puts people's best text first, one row per pairing: in pairs of texts, and
     in groups if their level was requested."""
@@ -214,12 +216,14 @@ class AgreementTable(Displayed):
         """Return `{"rows": [...]}` as JSON values.
 
         `labels`, `sets`, `choices`, `samples`, `raters` and `subsets` are added if there are any,
-        and `other_texts`, the number of rows that were left out; rows of labels also have their
-        measures.
+        and `other_texts`, the number of rows that were left out, and `other_sources`; rows of
+        labels also have their measures.
         """
         found: dict[str, Any] = {"rows": _flat_rows([r.as_dict() for r in self.rows], self.labels)}
         if self.other_texts:
             found["other_texts"] = len(self.other_texts)
+        if self.other_sources:
+            found["other_sources"] = self.other_sources
         parts = {
             "labels": self.labels, "sets": self.sets, "choices": self.choices,
             "samples": self.samples, "raters": self.raters,
@@ -257,7 +261,9 @@ class AgreementTable(Displayed):
 
     def _notes(self) -> Iterator[Note]:
         """Yield the rows left out, the meaning of `2 (-1)` groups, and missing intervals."""
-        yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
+        yield from join_notes(
+            self.other_texts, self.without_text, self.unknown_ids, self.other_sources
+        )
         yield from self.outside
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
@@ -550,7 +556,7 @@ def agreement_table(
     )  # fmt: skip
     whole = replace(
         measured.table(), unknown_ids=joined.unknown, other_texts=people.other_texts,
-        without_text=joined.without_text,
+        without_text=joined.without_text, other_sources=joined.other_sources,
     )  # fmt: skip
     if threshold is not None and not any(row.threshold for row in whole.labels):
         raise _nothing_to_cut(joined.pairs)

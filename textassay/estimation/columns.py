@@ -193,6 +193,8 @@ class Columns:
     """
     without_text: int = 0
     """Rated rows without a text, which belong to the score with their id."""
+    other_sources: int = 0
+    """Rated rows whose text was judged with another source; their ratings are used."""
     rater_names: tuple[str, ...] = ()
     """Names of the columns of `raters`; their numbers if the data have no names."""
     labels: tuple[str, ...] = ()
@@ -224,7 +226,7 @@ class Columns:
 
     def notes(self) -> Iterator[Note]:
         """Yield notes on scores and rows without a counterpart."""
-        yield from join_notes(self.other_texts, self.without_text, self.unknown)
+        yield from join_notes(self.other_texts, self.without_text, self.unknown, self.other_sources)
         if self.unjudged:
             text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
             yield Note(text, warning=True)
@@ -305,6 +307,7 @@ def join_columns(
                 unknown=joined.unknown,
                 other_texts=people.other_texts,
                 without_text=joined.without_text,
+                other_sources=joined.other_sources,
                 rater_names=people.rater_names(human),
                 labels=judged.labels if judged.is_nominal else (),
                 levels=levels,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.agreement.joined import People, outside_subsets, subset_names
+from textassay.agreement.joined import People, join_notes, outside_subsets, subset_names
 from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import can_compare, compare_runs, of_ids
@@ -384,6 +384,8 @@ def _rated_by_both(
         if unrated := [name for name in by_text if name not in rated_names]:
             without = ", ".join(unrated)
             notes.append(Note(f"{without}: no ratings in the data, so agreement is not compared"))
+    if found:
+        notes += join_notes((), other_sources=found.count_other_sources())
     return found, notes
 
 

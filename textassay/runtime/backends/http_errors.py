@@ -326,8 +326,8 @@ def _of_status(
         # redirects are never followed
         target = quote(headers.get("location", "elsewhere"), secrets)
         return PathNotFound(f"{where} redirects to {target}; give the final address as api_base=")
-    # 405 and 501: sites of files alone take no POST
-    if status in (404, 405, 501) or (status == 400 and FAULTS["model"].search(both)):
+    # 405 and 501: sites of files alone take no POST; 410: what was here is gone
+    if status in (404, 405, 410, 501) or (status == 400 and FAULTS["model"].search(both)):
         # 404 page not found (Traefik, Ollama)   no Route matched with those values (Kong)
         name = re.escape(sent.get("model") or "model")
         names_model = status == 400 or (
@@ -354,8 +354,9 @@ def _of_status(
         return RequestRefused(message)
     # Clients of OpenAI and Anthropic repeat 409 and 425: a model that is being loaded, a request
     # that came too early. Proxies answer 499 if the connection to the model was closed, and servers
-    # of Hugging Face and SageMaker 424 if the model failed behind them.
-    if status >= 500 or status in (409, 424, 425, 499):
+    # of Hugging Face and SageMaker 424 if the model failed behind them. 412, 421 and 423 (locked)
+    # speak of the server's state, and of no text either.
+    if status >= 500 or status in (409, 412, 421, 423, 424, 425, 499):
         return ServerFailed(message, status=status, retry_after=wait)
     refused.is_vague = status in (400, 422)
     return refused

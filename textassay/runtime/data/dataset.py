@@ -234,6 +234,12 @@ class Examples:
     def __str__(self) -> str:
         return self.name
 
+    def is_same_file(self, other: object) -> bool:
+        """Return whether both were opened by the path of one file."""
+        paths = (self._source, getattr(other, "_source", None))
+        one, two = (isinstance(path, str | os.PathLike) and Path(path).resolve() for path in paths)
+        return bool(one) and one == two
+
     @property
     def labels(self) -> LabelReader:
         """The reader of labels among ratings and metrics."""

@@ -26,12 +26,7 @@ def text_digest(example: Example) -> str:
     for message in example.messages:
         parts += [message.content, *(f"{call.name} {call.arguments}" for call in message.calls)]
     # NUL is not white space, so it remains between the parts
-    text = " ".join(" \0 ".join(parts).split())
-    if not text.strip("\0 "):
-        return ""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    return _digest(text)
+    return _digest_words(" \0 ".join(parts))
 
 
 def may_be_one_text(digest: str, other: str) -> bool:
@@ -46,6 +41,21 @@ def source_digest(example: Example) -> str | None:
     """Return 16 hex digits of the source text; `None` for an example without one."""
     source = example.source
     return _digest(source) if source and source.strip() else None
+
+
+def material_digests(example: Example) -> tuple[str, str]:
+    """Return digests of the source and of the passages of a text; empty without one.
+
+    White space and Unicode forms are normalized as in `text_digest`.
+    """
+    return _digest_words(example.source or ""), _digest_words(example.context or "")
+
+
+def _digest_words(text: str) -> str:
+    text = " ".join(text.split())
+    if not text.strip("\0 "):
+        return ""
+    return _digest(text if text.isascii() else unicodedata.normalize("NFC", text))
 
 
 def _digest(text: str) -> str:
