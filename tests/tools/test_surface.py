@@ -392,7 +392,14 @@ UNRELATED = {
 @pytest.mark.parametrize(
     "shared",
     [
-        *("2024", "iPhone 15", "www.my-shop.co.uk", "https://example.org/a/b?c=d", ""),
+        *(
+            "2024",
+            "iPhone 15",
+            "Apple iPhone 15 Pro Max",
+            "www.my-shop.co.uk",
+            "https://example.org/a/b?c=d",
+            "",
+        ),
         *("info@my-shop.example.org", "github.com/org/some-repo/issues"),
     ],
 )

@@ -299,7 +299,7 @@ def test_a_broken_character_in_an_answer_is_replaced(broken):
     assert set(read["content"].removeprefix("Rating: 4 ")) == {"\ufffd"}
 
 
-@pytest.mark.parametrize("status", [404, 405, 501])
+@pytest.mark.parametrize("status", [404, 405, 410, 501])
 def test_a_site_without_a_model_stops_the_run(status):
     """nginx answers a POST to files with 405, Python's http.server with 501."""
     error = read(status, "<html><title>Not here</title></html>")
@@ -319,7 +319,7 @@ def test_a_page_refuses_no_parameter():
     assert error.refusal is None
 
 
-@pytest.mark.parametrize("status", [409, 424, 425, 499])
+@pytest.mark.parametrize("status", [409, 412, 421, 423, 424, 425, 499])
 def test_statuses_that_mean_not_now_are_asked_again(status):
     error = read(status, {"error": {"message": "the model is being loaded"}})
     assert isinstance(error, errors.ServerFailed)
