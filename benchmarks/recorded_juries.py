@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -139,11 +139,12 @@ def _llm_bar(
     """Save, of natural and adversarial pairs, juries of models and of prompts, and GPT-4 by prompt.
 
     A choice that flips with the order of the texts, or cannot be read, is .5. The files `-orders`
-    have a row for each order.
+    have a row for each combination of the orders in which jurors may have read the texts.
     """
     by_prompt: dict[str, dict[str, dict[str, Row]]] = {}
     for row in strategies:
-        verdict = next(one for one in row["results"] if isinstance(one, dict))
+        # the last one: where both orders disagree, `Swap` asks once more
+        verdict = next(one for one in reversed(row["results"]) if isinstance(one, dict))
         orders = {key: verdict[key] for key in ("swap = False", "swap = True")}
         id_ = f"{row['set'].split('/')[-1]}-{row['index']:03}"
         by_prompt.setdefault(id_, {})[f"{row['model']}/{row['strategy']}"] = orders
@@ -157,23 +158,20 @@ def _llm_bar(
             for row in rows
         ]  # fmt: skip
         save(f"llmbar-{name}-pairs", pairs)
-        save(f"llmbar-{name}", _choices(pairs, models, FOUR))
-        for own, answers, jurors in (
-            ("GPT-4-PaLM2", models, ("GPT-4", "PaLM2")),
-            ("ChatGPT-PaLM2", models, ("ChatGPT", "PaLM2")),
-            (
-                "prompts",
-                prompts,
-                [one for one in prompts[rows[0]["id"]] if one.startswith("GPT-4")],
-            ),
+        of_gpt4 = [one for one in prompts[rows[0]["id"]] if one.startswith("GPT-4")]
+        save(f"llmbar-{name}-prompts", _choices(pairs, prompts, of_gpt4))
+        for own, jurors in (
+            ("", FOUR),
+            ("-GPT-4-PaLM2", ("GPT-4", "PaLM2")),
+            ("-ChatGPT-PaLM2", ("ChatGPT", "PaLM2")),
         ):
-            save(f"llmbar-{name}-{own}", _choices(pairs, answers, jurors))
+            save(f"llmbar-{name}{own}", _choices(pairs, models, jurors))
             in_order = (
                 {**one, "id": f"{one['id']} {at}", "group": one["id"]}
-                for at in (0, 1)
-                for one in _choices(pairs, answers, jurors, slice(at, at + 1))
+                for at, orders in enumerate(product((0, 1), repeat=len(jurors)))
+                for one in _choices(pairs, models, jurors, orders)
             )
-            save(f"llmbar-{name}-{own}-orders", in_order)
+            save(f"llmbar-{name}{own}-orders", in_order)
         for prompt in ("Vanilla", "Vanilla_NoRules", "Metrics_Reference", "CoT"):
             save(f"llmbar-{name}-{prompt}", (
                 {"id": id_, "aspect": "better", "value": _mean_of(own[f"GPT-4/{prompt}"].values())}
@@ -184,13 +182,18 @@ def _llm_bar(
 def _choices(
     pairs: Iterable[Row],
     answers: Mapping[str, Mapping[str, Mapping[str, Row]]],
-    jurors: Iterable[str],
-    orders: slice = slice(None),
+    jurors: Sequence[str],
+    orders: Sequence[int] = (),
 ) -> list[Row]:
-    """Return the pairs with each juror's choice, the mean of these orders."""
+    """Return the pairs with each juror's choice in its order, or the mean of both orders."""
+
+    def choice(id_: str, at: int) -> float:
+        both = [*answers[id_][jurors[at]].values()]
+        return _mean_of([both[orders[at]]] if orders else both)
+
     return [
-        one | {"metrics": {f"{name}/better": _mean_of([*answers[one["id"]][name].values()][orders])
-                           for name in jurors}}
+        one | {"metrics": {f"{name}/better": choice(one["id"], at)
+                           for at, name in enumerate(jurors)}}
         for one in pairs
     ]  # fmt: skip
 
