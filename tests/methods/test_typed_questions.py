@@ -639,7 +639,8 @@ def json_judge(lacks: str = "", name: str = "scripted", **abilities: Any) -> Scr
 
 
 async def typed_scores(model: ScriptedModel, method: str, **options: Any) -> list[Score]:
-    built = build(method, model, task="summarization", options={"profile": "typed", **options})
+    given = options if method == "decide" else {"profile": "typed", **options}
+    built = build(method, model, task="summarization", options=given)
     return list(await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects)))
 
 
@@ -669,9 +670,55 @@ async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
     if value is not None:
         assert {score.value for score in scored} == {value}
     assert all("|joint|" in score.signature for score in scored)
-    given = {"profile": "typed", **options}
+    given = options if method == "decide" else {"profile": "typed", **options}
     known = traits_of(build(method, model, task="summarization", options=given)).signatures
     assert {score.signature for score in scored} <= set(known)
+
+
+async def test_decide_needs_no_option_for_one_json_object_and_profile_none_asks_for_samples():
+    [score, *_] = await typed_scores(json_judge(), "decide")
+    assert (score.how, score.samples, score.spread, score.evidence) == ("text", 1, None, ())
+    assert "|how:text|n:1|temp:0|joint|" in score.signature
+    model = ScriptedModel(lambda _: "4", capabilities=json_judge().capabilities)
+    [sampled, *_] = await typed_scores(model, "decide", profile="none")
+    assert (sampled.how, sampled.samples, sampled.value) == ("sampled", 20, 4)
+    assert len(model.requests) == 4
+    assert not any("joint" in score.signature for score in [sampled])
+
+
+async def test_decide_asks_a_model_that_chats_and_decides_for_decisions():
+    """So do other methods, with the profile; the model's own answers need no words."""
+    for method in ("decide", "llm-score"):
+        model = ScriptedModel(
+            lambda _: "never",
+            decide=lambda r: [{n: float(n == q.names[-1]) for n in q.names} for q in r.questions],
+        )
+        scores = await typed_scores(model, method)
+        assert {(score.how, score.value) for score in scores} == {("decision", 5)}
+        assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "outcomes"),
+    [
+        ("I can't help with rating this.", ["abstained"] * 4),
+        ('{"error": "I cannot assist with that request."}', ["abstained"] * 4),
+        ("null", ["abstained"] * 4),
+        ('{"q1": null, "q2": "4", "q3": "refused", "q4": "N/A"}',
+         ["abstained", "scored", "abstained", "abstained"]),
+        ('{"q1": "I\'m sorry, I cannot rate this.", "q2": "Declined.", "q3": "4"}',
+         ["abstained", "abstained", "scored", "invalid"]),
+        ('{"q1": "not applicable", "q2": "no idea", "q3": "", "q4": []}',
+         ["abstained", "invalid", "invalid", "invalid"]),
+        ("The text refuses to say more.", ["invalid"] * 4),
+    ],
+)  # fmt: skip
+async def test_a_refusal_in_words_or_of_a_question_in_the_object_is_abstained(written, outcomes):
+    able = json_judge().capabilities
+    scores = await typed_scores(ScriptedModel(lambda _: written, capabilities=able), "decide")
+    assert [score.outcome for score in scores] == outcomes
+    types = {score.error.type for score in scores if score.outcome == "abstained"}
+    assert types <= {"Declined"}  # as from a judge that writes
 
 
 @pytest.mark.parametrize("roles", [("juror1", "juror2"), ("juror", "juror7")])

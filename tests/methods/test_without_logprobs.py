@@ -276,11 +276,12 @@ def test_p_yes_is_the_share_of_yes_among_usable_answers(answers):
         return await YesNoAggregator("m|how:auto|v")(example, task.aspects[0], asked, replies)
 
     found = asyncio.run(judged())
+    declined = {answer for answer in answers if answer in UNUSABLE} == {UNUSABLE[1]}
     answers = [answer for answer in answers if answer not in UNUSABLE]
     yes, usable = sum("yes" in answer.casefold() for answer in answers), len(answers)
     assert found.how == "sampled"
     if 2 * usable < SAMPLES:
-        assert (found.value, found.outcome) == (None, "invalid")
+        assert (found.value, found.outcome) == (None, "abstained" if declined else "invalid")
     else:
         assert (found.value, found.samples) == (pytest.approx(yes / usable), usable)
         assert found.spread == pytest.approx(math.sqrt(found.value * (1 - found.value)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from benchmarks.planted_judges import texts
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun
 from textassay.stress.verdicts import gate
@@ -130,3 +133,50 @@ async def test_a_model_that_favors_the_first_option_of_a_choice_is_found(judge, 
     found = await verdicts(judge, str(path))
     assert found["label-order"] == {verdict}
     assert set(found) == {"repeat", "label-order"}  # a single question has no order
+
+
+def placed(prompt: str) -> dict[str, tuple[int, str]]:
+    """Return place and text of each question in the prompt of all, by its name."""
+    found = re.findall(r"(?ms)^(q\d+): (.*?)$", prompt)
+    return {name: (place, words) for place, (name, words) in enumerate(found)}
+
+
+def in_json(lean_to: Any) -> ScriptedModel:
+    """A chat model that rates all questions in one object, by their places and words."""
+
+    def write(request: Any) -> str:
+        prompt = request.messages[-1].content
+        rated = {}
+        for name, (place, words) in placed(prompt).items():
+            levels = request.json_schema["properties"][name]["enum"]
+            level = lean_to(prompt.split("q1:")[0], words, place, len(levels))
+            rated[name] = levels[round(level * (len(levels) - 1))]
+        return json.dumps(rated)
+
+    able = Capabilities(logprobs=False, choices=False, json_schema=True, thinks=False)
+    return ScriptedModel(write, capabilities=able)
+
+
+@pytest.mark.parametrize("method", ["decide", "llm-score", "hd-eval"])
+@pytest.mark.parametrize(
+    ("lean_to", "failing"),
+    [
+        (lambda text, words, place, count: lean(text, words), set()),
+        (lambda text, words, place, count: 0.5 * lean(text, words) + 0.5 * (place == 0),
+         {"alone", "question-order"}),
+    ],
+)  # fmt: skip
+async def test_the_order_and_number_of_questions_in_one_json_object_are_tested(
+    method, lean_to, failing
+):
+    options = {} if method == "decide" else {"profile": "typed"}
+    request = RunRequest(
+        method=method, task="summarization", options=options, settings=Settings(cache=False)
+    )
+    plan = StressPlan(request=request, tests=("position",))
+    result = await StressRun(plan, examples=texts(24), models={"": in_json(lean_to)}).run()
+    assert {row.test for row in result.rows} == {"repeat", "question-order", "alone"}
+    failed = {row.test for row in result.rows if "fails" in row.verdict}
+    assert failed == failing
+    if not failing:
+        assert {row.verdict for row in result.rows} == {"holds"}

@@ -25,9 +25,10 @@ from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_fields import rating_of_field
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.labels import is_whole, points_of
-from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED
 from textassay.runtime.base import NO_USAGE, Json, Message, ScoreError, Usage
 from textassay.runtime.calls.sharing import chain_requests
+from textassay.runtime.declining import declines
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Function, Sample, thought_note

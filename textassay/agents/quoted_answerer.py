@@ -20,8 +20,9 @@ from textassay.agents.reading.json_in_prose import (
     normalize_key,
     object_schema,
 )
-from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED, declines
+from textassay.agents.reading.outcomes import DECLINED, MAX_QUOTED
 from textassay.runtime.base import NO_USAGE, Json, Message, Usage
+from textassay.runtime.declining import declines
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Sample, thought_note
 

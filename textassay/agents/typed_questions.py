@@ -281,12 +281,14 @@ class QuestionScorer:
         if answer.problem:
             same = aspect_fields(aspect, how=how, signature=signature)
             return unanswered(answer, **same, **about)
-        shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
-        about["evidence"] = (*shares, *notes)
+        if how != "text":  # one answer has neither probabilities nor a spread
+            shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
+            about["evidence"] = (*shares, *notes)
         if not aspect.labels:
             low, high = aspect.scale
             about["value"] = min(max(answer.mean_on(aspect.scale), low), high)
-            about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
+            if how != "text":
+                about["spread"] = answer.spread * (high - low) / (len(answer.probabilities) - 1)
         elif aspect.is_nominal:  # their numbers have no mean
             about["value"] = float(list(answer.probabilities).index(answer.likeliest))
         else:

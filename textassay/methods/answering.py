@@ -14,9 +14,10 @@ from textassay.agents.aggregation import EMPTY, UNIT, common_fields
 from textassay.agents.ask import refuse_filtered, remind_of, score_answer
 from textassay.agents.prompt_template import as_noun
 from textassay.agents.questions import Answerer, YesNoScorer, fill_placeholders
-from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
+from textassay.agents.reading.outcomes import DECLINED, NoRating
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions, SamplingOptions
+from textassay.runtime.declining import declines
 from textassay.runtime.graph import Node
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Sample

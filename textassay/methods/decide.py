@@ -6,6 +6,7 @@ from functools import cached_property
 
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import ScoringMethod
+from textassay.methods.library.profiles import AUTO, TYPED
 
 
 class Decide(ScoringMethod):
@@ -16,13 +17,15 @@ class Decide(ScoringMethod):
     3. A rating's score is the mean over its levels, weighted by their probabilities (the
        expectation of G-Eval, arXiv 2303.16634, section 2.3), a label's the likeliest one.
 
-    A decision model sends the probabilities. Any other model gets each question as a prompt: its
-    token probabilities are read, or the shares of sampled answers if it sends none.
+    A decision model sends the probabilities. The token probabilities of any other model are read,
+    question by question. If it sends none, it answers all questions in one JSON object; with
+    profile=none it gets each question by itself, and the shares of sampled answers are read.
     """
 
     name = "decide"
     prompt = "typed_rating"
     labels_prompt = "typed_label"
+    typed_profiles = (AUTO, TYPED)
 
     @cached_property
     def scorer(self) -> QuestionScorer:

@@ -146,6 +146,8 @@ class PromptMethod(TaskMethod, ABC):
     """Prompt file for aspects that have labels in place of a scale; may be empty."""
     asks_yes_or_no: ClassVar[bool] = False
     """Whether it asks a yes/no question, so that P(yes) is the second label's probability."""
+    typed_profiles: ClassVar[tuple[str, ...]] = (profiles.TYPED,)
+    """Profiles with which a chat model gets all questions about a text together."""
     no_decisions: ClassVar[str] = ""
     """Why a decision model cannot be its judge, and what to use instead; empty if it can."""
     shows_references: ClassVar[bool] = True
@@ -186,7 +188,8 @@ class PromptMethod(TaskMethod, ABC):
         Raises:
             ConfigurationError: Options, profile, models and task do not fit together.
         """
-        if options and options.profile == profiles.TYPED:
+        options = options or self.Options()
+        if options.profile in self.typed_profiles:
             models = profiles.with_typed_judge(models, self.judge)
         self.models, self._task, self.tools = models, task.with_members(), tuple(tools)
         self._asks: list[Ask] = []
@@ -195,9 +198,9 @@ class PromptMethod(TaskMethod, ABC):
             why = "asked with profile=typed" if answers_in_words(judge) else "a decision model"
             raise ConfigurationError(f"{judge.name!r} is {why}: {self.no_decisions}")
         # before the profile's defaults are filled in, since only the user's options are refused
-        self.user_set = frozenset(options.model_fields_set if options else ())
+        self.user_set = frozenset(options.model_fields_set)
         self.options, self.profile = profiles.apply_profile(
-            options or self.Options(), self.name, models, self._task, self.judge
+            options, self.name, models, self._task, self.judge
         )
         self._refuse_labels()
         self._refuse_references()

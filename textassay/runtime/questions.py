@@ -170,8 +170,8 @@ class DecisionRequest(Message, defer_build=True):
     draw: int = Field(default=0, ge=0)
     """Number of the repeat among otherwise equal requests."""
     joint: bool = False
-    """Whether a chat model without log-probabilities may answer all questions in one JSON object:
-    cheaper, but its answers depend on each other. Has no effect on decision models.
+    """Whether a chat model without log-probabilities answers all questions in one JSON object, at
+    temperature 0: cheaper, but the answers depend on each other. Has no effect on decision models.
     """
     truncatable: str = ""
     """Name of the text that may be cut at its end if it does not fit a local model with
@@ -226,9 +226,9 @@ class DecisionRequest(Message, defer_build=True):
 class Way(Message):
     """How answers were obtained; part of the signature of their scores."""
 
-    how: Literal["decision", "logprob", "sampled"]
+    how: Literal["decision", "logprob", "sampled", "text"]
     """`decision`: probabilities as a decision model sent them; `logprob`: token probabilities of
-    the options; `sampled`: shares of written answers."""
+    the options; `sampled`: shares of written answers; `text`: one written answer."""
     samples: Count = 0
     """Number of requested written answers; 0 if probabilities are read."""
     joint: bool = False
@@ -348,7 +348,7 @@ def invalid_answer(kind: str, message: str) -> QuestionAnswer:
 
 def refused_answer(message: str) -> QuestionAnswer:
     """Return the answer to a question that the model refuses."""
-    return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
+    return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Declined", message=message))
 
 
 def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:

@@ -132,6 +132,8 @@ AskTyped = Callable[[DecisionRequest], Awaitable[DecisionResponse]]
 class TypedOrder(FreshSamples):
     """Asks typed questions in another way."""
 
+    changes_questions = True
+
     def __init__(
         self,
         wrapped: Model,

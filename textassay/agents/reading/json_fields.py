@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
-from textassay.agents.reading.outcomes import DECLINED, NoRating, declines
+from textassay.agents.reading.outcomes import DECLINED, NoRating
 from textassay.agents.reading.scales import is_scale, numbers_of
 from textassay.agents.reading.sentences import reports_below
 from textassay.agents.reading.values import (
@@ -28,6 +28,7 @@ from textassay.agents.reading.values import (
 )
 from textassay.agents.reading.words import NOUN, any_of
 from textassay.lazy import lazy_pattern
+from textassay.runtime.declining import declines
 
 
 class JsonField(NamedTuple):

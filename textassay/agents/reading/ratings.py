@@ -24,7 +24,7 @@ from textassay.agents.reading.notation import (
     without_enumeration,
     write_as_numbers,
 )
-from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating, declines
+from textassay.agents.reading.outcomes import DECLINED, NoRating, Rating
 from textassay.agents.reading.scales import scale_in_words, without_scales
 from textassay.agents.reading.values import (
     WINDOW,
@@ -34,6 +34,7 @@ from textassay.agents.reading.values import (
 )
 from textassay.agents.reading.words import NOUN, TEXTS
 from textassay.lazy import lazy_pattern
+from textassay.runtime.declining import declines
 
 MAX_ANSWER = 40_000
 """Characters of a longer answer that are read, at its end."""

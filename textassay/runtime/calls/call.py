@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from textassay.runtime.base import Message
 from textassay.runtime.concurrency import gather
@@ -178,6 +178,9 @@ class ModelProxy:
 
 class Wrapper(ModelProxy):
     """Base of wrappers around a model: override `around`, or nothing to forward all calls."""
+
+    changes_questions: ClassVar[bool] = False
+    """Whether it must see typed questions before they are put into words for a chat model."""
 
     def __init__(self, wrapped: Model) -> None:
         super().__init__(wrapped)

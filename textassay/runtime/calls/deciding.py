@@ -54,6 +54,8 @@ from textassay.runtime.questions import (
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
 """Written answers in place of probabilities (G-Eval, section 2.3); fewer if the model thinks, as a
 thought costs more than fifty short answers."""
+IN_ONE_OBJECT = Way(how="text", samples=1, joint=True, words=WORDS)
+"""One written answer to all questions."""
 TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
 an answer."""
@@ -69,18 +71,19 @@ def decider(model: Model) -> DecidingModel:
 def possible_ways(model: Model) -> tuple[Way, ...]:
     """Return the ways in which a model may answer typed questions, before the first answer."""
     able = model.capabilities
+    if able.decide and not answers_in_words(model):
+        return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
     if isinstance(model, TypedJudge):
         reads = Way(how="logprob", words=WORDS)
-        jointly = Way(how="sampled", samples=1, joint=True, words=WORDS)
-        return (jointly,) if able.choices is False else (reads, jointly)
-    if able.decide:
-        return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
+        return (IN_ONE_OBJECT,) if able.choices is False else (reads, IN_ONE_OBJECT)
     return ways_in_words(model, WORDS)
 
 
 def answers_in_words(model: Model) -> bool:
-    """Return whether a model can be asked in words: all but decision models."""
-    return not model.capabilities.only_decides or isinstance(model, TypedJudge)
+    """Return whether a model is asked in words: all but decision models."""
+    if isinstance(model, TypedJudge):
+        return not model.wrapped.capabilities.decide
+    return not model.capabilities.only_decides
 
 
 def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
@@ -90,13 +93,10 @@ def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
         model: The model.
         words: Digest of the words of the question, unless signatures have it elsewhere.
     """
-    sampled = [
-        Way(how="sampled", samples=n, joint=joint, words=words)
-        for joint in (False, True)
-        for n in (SAMPLES, SAMPLES_OF_THINKING)
-    ]
+    samples = (SAMPLES, SAMPLES_OF_THINKING)
+    sampled = tuple(Way(how="sampled", samples=n, words=words) for n in samples)
     reads = Way(how="logprob", words=words)
-    return tuple(sampled) if model.capabilities.choices is False else (reads, *sampled)
+    return sampled if model.capabilities.choices is False else (reads, *sampled)
 
 
 def describe(model: Model) -> str:
@@ -125,6 +125,7 @@ class LogprobsOrSamples:
     first answer decides, so that no mean mixes two measures.
     """
 
+    _written: How = "sampled"
     _takes = "samples take"
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
@@ -144,7 +145,7 @@ class LogprobsOrSamples:
     @property
     def how(self) -> How:
         """How answers are read, by present knowledge."""
-        return "sampled" if self.reads_logprobs is False else "logprob"
+        return self._written if self.reads_logprobs is False else "logprob"
 
     def refuse(self) -> None:
         """Read samples from now on."""
@@ -208,24 +209,22 @@ class LogprobsOrSamples:
         if able:
             return f"reads log-probabilities of {name}"
         if able is False:
-            return f"reads {self._written()}, as {name} sends no log-probabilities"
+            return f"reads {self._count()}, as {name} sends no log-probabilities"
         thinks = self.model.capabilities.thinks is None
-        written = self._written(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
+        written = self._count(f" ({SAMPLES_OF_THINKING} if it thinks)" * thinks)
         return f"reads log-probabilities if {name} sends usable ones, else {written}"
 
-    def _written(self, note: str = "") -> str:
+    def _count(self, note: str = "") -> str:
         return f"{self.most_samples} samples{note} of each answer"
 
 
 class _LogprobsOrObject(LogprobsOrSamples):
     """Reads one JSON answer to all questions if a model sends no log-probabilities."""
 
+    _written: How = "text"
     _takes = "one JSON answer to all questions takes"
 
-    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        return 1
-
-    def _written(self, note: str = "") -> str:
+    def _count(self, note: str = "") -> str:
         return "one JSON answer to all questions"
 
 
@@ -428,7 +427,7 @@ class DecidingModel(Wrapper):
         first, *rest = worded.wordings
         known = await self.reading.first(lambda: self._scored(first))
         if known is None and request.joint:
-            return await self._by_objects(worded)
+            return await self._by_object(worded)
         responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
         responses = [known, *responses] if known else responses
         return combine_answers([one.answers[0] for one in responses], responses)
@@ -489,29 +488,23 @@ class DecidingModel(Wrapper):
         shows = Request(**prompt, **sampling, max_tokens=TOKENS_TO_SHOW)
         return await self.reading.samples(lambda: self._send(shows, wording.posting))
 
-    async def _by_objects(self, worded: WordedRequest) -> DecisionResponse:
-        """Answer all questions by JSON objects."""
-        first, count = worded.wordings[0], len(worded.wordings)
-        n = await self._count_samples(first)
-        # a single answer is the likeliest one, and not one that was drawn at random
-        sampling = {**first.sampling, "temperature": 0.0} if n == 1 else first.sampling
+    async def _by_object(self, worded: WordedRequest) -> DecisionResponse:
+        """Answer all questions by one JSON object, which has the likeliest answer to each."""
         request = Request(
             **self._prompt_of(worded),
-            **sampling,
-            n=n,
-            max_tokens=MAX_TOKENS * count,
+            draw=worded.request.draw,
+            max_tokens=MAX_TOKENS * (len(worded.wordings) + 1),
             json_schema=worded.schema,
         )
-        written = await self._written(request, worded.posting)
-        way = Way(how="sampled", samples=n, joint=True, words=first.digest)
-        return _response(worded.read_samples(written.samples), written, way)
+        written = cast(Response, await self._send(request, worded.posting))
+        return _response(worded.read(written.samples[0]), written, IN_ONE_OBJECT)
 
 
 class TypedJudge(DecidingModel):
     """A chat model that is asked like a decision model: all questions about a text together.
 
     It answers by token probabilities if it sends them, and otherwise by one JSON object with the
-    answers to all questions, at temperature 0.
+    answers to all questions. A model that also answers typed questions by itself is asked for them.
     """
 
     def __init__(self, wrapped: Model) -> None:
@@ -521,12 +514,16 @@ class TypedJudge(DecidingModel):
     @property
     def capabilities(self) -> Capabilities:
         """The abilities of a decision model."""
-        able = {"decide": True, "writes": False, "independent_questions": False}
-        return self.wrapped.capabilities.model_copy(update=able)
+        return self.wrapped.capabilities.model_copy(update={"decide": True, "writes": False})
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer in words, all questions together."""
-        return await self._in_words(request.model_copy(update={"joint": True}))
+        """Answer all questions together."""
+        if not answers_in_words(self):
+            return await super().decide(request)
+        request = request.model_copy(update={"joint": True})
+        if any(isinstance(one, Wrapper) and one.changes_questions for one in layers(self.wrapped)):
+            return cast(DecisionResponse, await self._ask(Call(request)))
+        return await self._in_words(request)
 
 
 def _call(request: Request | ChoicesRequest, posting: Posting) -> Call:

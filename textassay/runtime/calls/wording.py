@@ -16,8 +16,15 @@ from typing import Any, NamedTuple
 
 from textassay.runtime.base import Json
 from textassay.runtime.calls.call import PLAIN, Posting
+from textassay.runtime.declining import declines
 from textassay.runtime.model import ChatMessage, ChoicesResponse, Sample, thought_note
-from textassay.runtime.questions import DecisionRequest, Question, QuestionAnswer, invalid_answer
+from textassay.runtime.questions import (
+    DecisionRequest,
+    Question,
+    QuestionAnswer,
+    invalid_answer,
+    refused_answer,
+)
 
 MIN_MASS = 0.1
 """Least total probability of the reported options if another option is not reported.
@@ -78,19 +85,30 @@ class QuestionWording(NamedTuple):
 
     def read_samples(self, samples: Sequence[Sample]) -> QuestionAnswer:
         """Return the options' shares of written answers."""
-        return self.read_votes([self.read(sample) for sample in samples], samples)
+        texts = [sample.text for sample in samples]
+        return self.read_votes([self.read(sample) for sample in samples], texts, samples)
 
-    def read_votes(self, votes: Sequence[int | None], samples: Sequence[Sample]) -> QuestionAnswer:
-        """Return the options' shares of votes, which are indexes, if most answers have one."""
+    def read_votes(
+        self, votes: Sequence[int | None], texts: Sequence[str], samples: Sequence[Sample]
+    ) -> QuestionAnswer:
+        """Return the options' shares of votes, if most answers have one.
+
+        Args:
+            votes: Index of the option that each answer names.
+            texts: The answers to this question.
+            samples: The answers that contain them.
+        """
         given = [vote for vote in votes if vote is not None]
         if 2 * len(given) < len(votes) or not given:
+            shown = repr(samples[0].text.strip()[:200])
+            pairs = zip(votes, texts, strict=True)
+            if all(declines(text) for vote, text in pairs if vote is None):
+                return refused_answer(f"the judge declined to answer: {shown}")
             cut = all(sample.finish_reason == "length" for sample in samples)
             return invalid_answer(
                 "NoAnswerFound",
                 f"{len(given)} of {len(votes)} written answers name {join_or(self.forms)}; the"
-                f" first says: {samples[0].text.strip()[:200]!r}"
-                + " (all were cut at max_tokens)"
-                * cut,
+                f" first says: {shown}" + " (all were cut at max_tokens)" * cut,
             )
         names = self.question.names
         shares = {name: given.count(at) / len(given) for at, name in enumerate(names)}
@@ -107,7 +125,7 @@ class WordedRequest:
     """Typed questions as prompts for a chat model: the material, and then one question, or all."""
 
     def __init__(self, request: DecisionRequest) -> None:
-        self._request = request
+        self.request = request
         number = _unused_number(text.text for text in request.texts)
         self._shared = "".join(
             f"{text.name.capitalize()}:\n<text-{number}>\n{text.text}\n</text-{number}>\n\n"
@@ -124,14 +142,14 @@ class WordedRequest:
             prompts=self._prompts(rest),
             forms={label: _spellings(label) for label in labels},
             read=partial(_read_written, question, labels),
-            sampling={"temperature": 1.0, "draw": self._request.draw},
+            sampling={"temperature": 1.0, "draw": self.request.draw},
             posting=self._posting(labels[0]),
             digest=WORDS,
         )
 
     def _prompts(self, rest: str) -> tuple[Mapping[str, Any], ...]:
         """Return the prompt as a chat, and as plain text for a model that takes no chat."""
-        request, text = self._request, self._shared + rest
+        request, text = self.request, self._shared + rest
         cut = next((t.text for t in request.texts if t.name == request.truncatable), None)
         fields: dict[str, Any] = {"truncatable": cut, "extra": request.extra}
         message = ChatMessage(role="user", content=text)
@@ -139,7 +157,7 @@ class WordedRequest:
         return {**fields, **chat}, {**fields, "prompt": f"{text}\n\nAnswer:"}
 
     def _posting(self, dry_run_answer: str) -> Posting:
-        shared = len(self._shared) if len(self._request.questions) > 1 else 0
+        shared = len(self._shared) if len(self.request.questions) > 1 else 0
         return Posting(dry_run_answer=dry_run_answer, shared_prefix=shared)
 
     @property
@@ -171,14 +189,17 @@ class WordedRequest:
         answers = {name: one.posting.dry_run_answer for name, one in self._named.items()}
         return self._posting(json.dumps(answers))
 
-    def read_samples(self, samples: Sequence[Sample]) -> list[QuestionAnswer]:
-        """Return the answers to all questions from JSON objects."""
-        objects = list(map(_object_in, samples))
+    def read(self, sample: Sample) -> list[QuestionAnswer]:
+        """Return the answers to all questions from one JSON object."""
+        given = _object_in(sample)
+        # words in place of the answers, such as a refusal, are about all questions
+        words = "" if given.keys() & self._named.keys() else sample.text
         answers = []
         for name, one in self._named.items():
             places = {label.casefold(): at for at, label in enumerate(one.forms)}
-            votes = [places.get(_as_label(given.get(name))) for given in objects]
-            answers.append(one.read_votes(votes, samples))
+            value = given.get(name, words)
+            text = value if isinstance(value, str) else json.dumps(value)
+            answers.append(one.read_votes([places.get(_as_label(value))], [text], [sample]))
         return answers
 
 
