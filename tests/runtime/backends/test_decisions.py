@@ -382,6 +382,12 @@ async def test_a_decision_model_writes_nothing():
         ("openai/gpt-6-luna", True),
         ("typesafe/jev-latest", False),
         ("perplexity/pplx-decider-v9", False),
+        ("typesafe/lynx-1", False),
+        ("strands_decider/a-deployment", False),
+        ("openrouter/typesafe/jev-1.13", False),
+        ("openrouter/cloudflare/clef", False),
+        ("hosted_vllm/bespokelabs/Bespoke-Nimble-9B", False),
+        ("databricks/databricks-typesafeai-jev-1-14-0", False),
     ],
 )
 def test_a_model_of_litellms_table_that_chats_too_is_not_a_decision_model(name, writes):
@@ -390,6 +396,46 @@ def test_a_model_of_litellms_table_that_chats_too_is_not_a_decision_model(name, 
     able = LiteLLMModel(name).capabilities
     assert (able.decide, able.writes, able.only_decides) == (True, writes, not writes)
     assert decides(name) == (not writes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["perplexity/sonar-ultra-9", "openrouter/openai/gpt-7", "hosted_vllm/judge", "openai/gpt-9",
+     "databricks/my-endpoint", "cloudflare/@cf/meta/llama-9", "anthropic/claude-9"],
+)  # fmt: skip
+def test_a_chat_model_that_litellms_table_lacks_is_no_decision_model(name):
+    """Even at a provider that answers typed questions with other models."""
+    load_litellm()
+    assert not LiteLLMModel(name).capabilities.decide
+    assert not decides(name)
+
+
+def test_only_the_maker_of_a_model_promises_that_its_questions_are_independent():
+    load_litellm()
+    able = [
+        LiteLLMModel(name).capabilities.independent_questions
+        for name in ("typesafe/jev-latest", "openrouter/typesafe/jev-1.13")
+    ]
+    assert able == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "reason"),
+    [
+        ("strands_decider/a-decider", "arn:aws:bedrock-agentcore:us-east-1:123456789012:runtime/d",
+         "an address of AWS, which takes signed requests only"),
+        ("strands_decider/a-decider", None, "needs the server's address: api_base="),
+        ("databricks/databricks-openjev-qwen35-4b", None, "needs the server's address"),
+        ("fireworks_ai/accounts/fireworks/routers/rune", None, "use systemone/accounts"),
+    ],
+)  # fmt: skip
+async def test_a_decision_model_that_cannot_be_asked_says_why(name, address, reason, monkeypatch):
+    for variable in ("STRANDS_DECIDER_API_BASE", "DATABRICKS_API_BASE"):
+        monkeypatch.delenv(variable, raising=False)
+    model = LiteLLMModel(name, api_base=address)
+    with pytest.raises(errors.ConfigurationError, match=reason):
+        await model.decide(ASKED)
+    await model.aclose()
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-6-luna", "typesafe/jev-latest"])

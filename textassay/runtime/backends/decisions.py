@@ -129,6 +129,11 @@ def family_of(api_base: str, model: str) -> Family:
     return next(by_address, None) or next(by_model, Family())
 
 
+def names_decision_model(model: str) -> bool:
+    """Return whether a name is of a provider's decision models; OpenAI's all chat as well."""
+    return any(re.search(f.models, model) for f in FAMILIES if f.name != "openai")
+
+
 def key_variables(family: Family, api_base: str) -> tuple[str, ...]:
     """Return the variables with the key of a provider; empty for any host but its own."""
     host = urlsplit(api_base).hostname or ""

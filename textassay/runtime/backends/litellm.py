@@ -25,6 +25,7 @@ from textassay.runtime.backends.decisions import (
     Family,
     WireForm,
     family_of,
+    names_decision_model,
 )
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
@@ -173,21 +174,30 @@ class LiteLLMModel(PostingModel):
 
     @property
     def _decides(self) -> bool:
-        """Whether the model answers typed questions, by the table or else by its name."""
-        if not hasattr(load_litellm(), "asystemone"):
+        """Whether the model answers typed questions: by the table, or else by its name."""
+        litellm, info = load_litellm(), self._model_info
+        if not hasattr(litellm, "asystemone"):
             return False
-        info = self._model_info
-        if info.get("mode") == "evaluation" or "/v1/decisions" in (
-            info.get("supported_endpoints") or ()
-        ):
-            return True
-        return not info and self._family.name == self.provider
+        if info:
+            endpoints = info.get("supported_endpoints") or ()
+            return info.get("mode") == "evaluation" or "/v1/decisions" in endpoints
+        if not self._decisions_config or not self._chat_config:  # a provider has one of them
+            return bool(self._decisions_config)
+        end = f"/{self.name.rpartition('/')[2]}"
+        listed = (row for name, row in litellm.model_cost.items() if name.endswith(end))
+        return names_decision_model(end[1:]) or any(
+            row.get("mode") == "evaluation" for row in listed
+        )
 
     @property
     def _family(self) -> Family:
-        """How the provider is asked about typed questions, by its name."""
+        """How the provider is asked about typed questions.
+
+        The promise that questions are independent is of the model's maker, for its own servers.
+        """
         model, provider = self._model_and_provider
-        return family_of(provider, model)
+        family = family_of(provider, model)
+        return family._replace(independent=family.independent and family.name == provider)
 
     @property
     def provider(self) -> str:
@@ -225,14 +235,25 @@ class LiteLLMModel(PostingModel):
     @functools.cached_property
     def _is_openai(self) -> bool:
         """Whether the API is in OpenAI's format, as far as litellm knows."""
-        litellm = load_litellm()
-        model, provider = self._model_and_provider
+        own = self._chat_config
+        return own is None or isinstance(own, load_litellm().OpenAIGPTConfig)
+
+    @functools.cached_property
+    def _chat_config(self) -> Any:
+        """How litellm asks the provider to chat; `None` if it does not, or as it asks OpenAI."""
+        return self._config_for("chat")
+
+    @functools.cached_property
+    def _decisions_config(self) -> Any:
+        """How litellm asks the provider typed questions; `None` if it does not."""
+        return self._config_for("decisions")
+
+    def _config_for(self, endpoint: str) -> Any:
+        litellm, (model, provider) = load_litellm(), self._model_and_provider
         if provider not in litellm.provider_list:
-            return True
-        own = litellm.ProviderConfigManager.get_provider_chat_config(
-            model=model, provider=litellm.LlmProviders(provider)
-        )
-        return own is None or isinstance(own, litellm.OpenAIGPTConfig)
+            return None
+        find = getattr(litellm.ProviderConfigManager, f"get_provider_{endpoint}_config")
+        return find(model=model, provider=litellm.LlmProviders(provider))
 
     @property
     def _takes_prompts(self) -> bool:
@@ -287,23 +308,22 @@ class LiteLLMModel(PostingModel):
 
     @functools.cached_property
     def _own_client(self) -> DecisionModel:
-        litellm, (model, provider) = load_litellm(), self._model_and_provider
+        model, provider = self._model_and_provider
         address, key = self._providers_own
-        config = provider in litellm.provider_list and (
-            litellm.ProviderConfigManager.get_provider_decisions_config(
-                model, litellm.LlmProviders(provider)
-            )
-        )
+        config = self._decisions_config
         if not config:
             raise ConfigurationError(
                 f"this version of litellm asks {provider} no typed questions; use systemone/{model}"
                 " with api_base="
             )
         base = config.resolve_api_base(self._address or address)
-        if not base or config.signs_with_aws(base):
+        if not base:
+            raise ConfigurationError(f"model {self.name!r} needs the server's address: api_base=")
+        if config.signs_with_aws(base):
             raise ConfigurationError(
-                f"model {self.name!r} needs api_base= with the address of a server that takes"
-                " requests without a signature"
+                f"model {self.name!r} is at an address of AWS, which takes signed requests only,"
+                " and typed questions are sent unsigned; serve it elsewhere, and give the address"
+                " with api_base="
             )
         model = config.canonical_model(model)
         # without the version in the address, too, which litellm adds
