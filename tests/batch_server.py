@@ -52,6 +52,8 @@ class Faults:
     """Looks at uploaded files, or batches made of them, at which they are not read yet."""
     unavailable: int = 0
     """Submissions that are answered with 503, of those that could be taken."""
+    lost: int = 0
+    """Submissions that a gateway answers with 404, of those that could be taken."""
     passing: Callable[[], None] | None = None
     """Called with every request, such as to have time pass."""
     most: int | None = None
@@ -116,6 +118,9 @@ class Batches(MockServer):
         if self.faults.unavailable:
             self.faults.unavailable -= 1
             return web.json_response({"error": {"message": "try later"}}, status=503)
+        if self.faults.lost:
+            self.faults.lost -= 1
+            raise web.HTTPNotFound
         if len(self.batches) == self.faults.most:
             error = {"error": {"message": "pay first", "code": "insufficient_quota"}}
             return web.json_response(error, status=402)

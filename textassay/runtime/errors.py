@@ -20,7 +20,7 @@
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |       |-- AnswerTooLong longer than `max_bytes` of its `Endpoint`
     |   |       `-- PageAnswered  a page or text in place of an answer
-    |   |           `-- PathNotFound  404 and the like from a gateway; a ModelNotFound, too
+    |   |           `-- PathNotFound  404 and the like that does not name the model
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
@@ -200,6 +200,14 @@ class PageAnswered(MalformedResponse):
     """A success without a model's answer, such as a page; two before any answer stop a run."""
 
 
+class PathNotFound(PageAnswered):
+    """404 and the like: a wrong address, or a gateway whose server restarts.
+
+    If no request of the same form was answered before, the second one becomes `ModelNotFound`,
+    which stops the run; otherwise a server that is down is waited for.
+    """
+
+
 OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 """Errors of servers that may be down."""
 
@@ -262,17 +270,7 @@ class AuthenticationFailed(FatalModelError):
 
 
 class ModelNotFound(FatalModelError):
-    """The server does not know the model, or the path under its base address."""
-
-
-class PathNotFound(PageAnswered, ModelNotFound):
-    """The address has no model, or a gateway has none behind it while a server restarts.
-
-    The second one stops a run unless a request of the same form was answered before; after that a
-    server that is down is waited for.
-    """
-
-    stops_run = False
+    """The server does not know the model, or has never answered at this path."""
 
 
 class ImagesRefused(FatalModelError):

@@ -410,7 +410,7 @@ async def test_a_redirect_is_refused_on_every_path(connect_any):
     async with serving(elsewhere) as other, serving(redirect) as url:
         model = connect_any(url)
         for _ in range(3):
-            with pytest.raises(errors.ModelNotFound, match=f"redirects to .{other}"):
+            with pytest.raises(errors.PathNotFound, match=f"redirects to .{other}"):
                 await model.generate(ASK)
     assert asked == []
 

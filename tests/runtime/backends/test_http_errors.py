@@ -303,7 +303,7 @@ def test_a_broken_character_in_an_answer_is_replaced(broken):
 def test_a_site_without_a_model_stops_the_run(status):
     """nginx answers a POST to files with 405, Python's http.server with 501."""
     error = read(status, "<html><title>Not here</title></html>")
-    assert isinstance(error, errors.ModelNotFound)
+    assert isinstance(error, errors.PathNotFound)
     assert "ends in /v1" in str(error)
 
 

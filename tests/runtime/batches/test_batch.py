@@ -438,6 +438,15 @@ async def test_a_batch_that_cannot_be_followed_stops_the_run(tmp_path, status):
         assert list(server.billed.values()) == [1, 1, 1]
 
 
+async def test_a_gateway_without_its_server_delays_a_submission(tmp_path):
+    """The path is unknown for a moment, and the batch stays the same."""
+    async with serve_batches() as server:
+        server.faults.lost = 1
+        shown = await session(tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in shown)
+        assert len(server.batches) == 1
+
+
 async def test_a_batch_that_the_provider_does_not_know_can_be_given_up(tmp_path):
     """Not by itself: with another key, a batch that runs is unknown, too."""
     async with serve_batches() as server:

@@ -23,7 +23,7 @@ from textassay.runtime.batches.model import open_dialect
 from textassay.runtime.errors import (
     AnswerTooLong,
     CapabilityError,
-    ModelNotFound,
+    PathNotFound,
     RequestRefused,
 )
 from textassay.runtime.model import ChatMessage, Function, Request, Sample
@@ -243,7 +243,7 @@ async def test_files_are_not_uploaded_to_where_a_server_leads(tmp_path: Path) ->
             raise web.HTTPTemporaryRedirect(f"{other}/files")
 
         async with listening(leading) as address, asking(address) as http:
-            with pytest.raises(ModelNotFound, match="redirects to"):
+            with pytest.raises(PathNotFound, match="redirects to"):
                 await http.upload("/files", tmp_path / "requests", {"purpose": "batch"})
     assert not asked
 

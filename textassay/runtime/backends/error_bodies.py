@@ -77,6 +77,24 @@ FAULTS = {
 }
 """Patterns of codes and messages, by the fault that they show; the first finds codes alone."""
 
+STATUSES = {
+    "quota": {400, 403, 429},
+    "images": {400, 404, 415, 422, 500},
+    # gateways pass a provider's refusal on with a status of success
+    "parameter": {200, 400, 403, 404, 416, 422},
+    # firewalls and filters refuse single texts
+    "filter": {400, 403, 422},
+    "key": {400},
+    "model": {400},
+    "context": {400, 413, 422},
+}
+"""Statuses of the answers that may show a fault; a refused parameter is found by its name."""
+
+
+def shows(fault: str, status: int, text: str) -> bool:
+    """Return whether an answer with this status shows one of `FAULTS`."""
+    return status in STATUSES[fault] and bool(FAULTS[fault].search(text))
+
 
 class ErrorBody(NamedTuple):
     """The content of an error body."""

@@ -23,7 +23,7 @@ import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import FAULTS, as_text, read_error
+from textassay.runtime.backends.error_bodies import FAULTS, STATUSES, as_text, read_error, shows
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -276,8 +276,7 @@ def from_status(
     """
     error = _of_status(status, headers, body, server, sent)
     if isinstance(error, FatalModelError):
-        # by these statuses firewalls and filters refuse single texts, which they quote
-        error.may_be_text = status in (400, 403, 422)
+        error.may_be_text = status in STATUSES["filter"]
     return error
 
 
@@ -305,9 +304,9 @@ def _of_status(
         # a server that says how long to wait means a rate limit
         wait is None and FAULTS["quota"].search(detail)
     )
-    if status == 402 or (status in (400, 403, 429) and says_empty):
+    if status == 402 or (status in STATUSES["quota"] and says_empty):
         return QuotaExhausted(message)
-    if status in (400, 404, 415, 422, 500) and FAULTS["images"].search(both):
+    if shows("images", status, both):
         return ImagesRefused(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
@@ -316,9 +315,9 @@ def _of_status(
     refused = request_refused(message, status, body, {} if page else sent)
     if refused.refusal:
         return refused
-    if status in (400, 403, 422) and FAULTS["filter"].search(both):
+    if shows("filter", status, both):
         return ContentRefused(message)
-    if status in (401, 403) or (status == 400 and FAULTS["key"].search(both)):
+    if status in (401, 403) or shows("key", status, both):
         return AuthenticationFailed(
             f"{message} (check the key: api_key_env= names the variable that holds it{key})"
         )
@@ -327,7 +326,7 @@ def _of_status(
         target = quote(headers.get("location", "elsewhere"), secrets)
         return PathNotFound(f"{where} redirects to {target}; give the final address as api_base=")
     # 405 and 501: sites of files alone take no POST; 410: what was here is gone
-    if status in (404, 405, 410, 501) or (status == 400 and FAULTS["model"].search(both)):
+    if status in (404, 405, 410, 501) or shows("model", status, both):
         # 404 page not found (Traefik, Ollama)   no Route matched with those values (Kong)
         name = re.escape(sent.get("model") or "model")
         names_model = status == 400 or (
@@ -346,7 +345,7 @@ def _of_status(
         return RateLimited(
             message, retry_after=limit_resets_after(headers) if wait is None else wait
         )
-    if status in (400, 413, 422) and FAULTS["context"].search(both):
+    if shows("context", status, both):
         return ContextTooLong(message)
     # A server raised it because of a field that it does not take: each retry would fail, too.
     bad_field = r"(?i)validation ?error|unexpected (keyword )?argument|json_?schema|response_format"

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from textassay.runtime.backends.error_bodies import FAULTS, ErrorBody, read_error
+from textassay.runtime.backends.error_bodies import FAULTS, STATUSES, ErrorBody, read_error
 from textassay.runtime.errors import Refusal
 from textassay.runtime.parameters import EFFORTS, Parameter, sent_parameters, snake_case
 
@@ -41,8 +41,7 @@ def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Ref
 
     Only parameters that were sent can be refused, and only values other than the sent one offered.
     """
-    # gateways pass a provider's refusal on with a status of success
-    if status not in (200, 400, 403, 404, 416, 422):
+    if status not in STATUSES["parameter"]:
         return None
     error = read_error(body)
     text = _normalize(error.message)

@@ -465,7 +465,7 @@ class Batch:
         """Ask for the status of the submitted batch."""
         try:
             status = await self._in_time(self._dialect.status(batch_id), 1)
-        except ModelNotFound as error:
+        except (ModelNotFound, PathNotFound) as error:
             # not asked again automatically: with another key it is only invisible
             tag, days = self.record.tag, (time.time() - self.record.since) / 86400
             raise BatchUnfinished(
@@ -685,10 +685,12 @@ class Polling:
 
     def outage(self, error: TransientError, since: float) -> float:
         """Wait for a provider that fails; its first failed call began at `since`."""
-        longest = self._policy.outage
-        if isinstance(error, (NothingListening, PathNotFound)) and not self._provider.has_answered:
+        longest, has_answered = self._policy.outage, self._provider.has_answered
+        if isinstance(error, (NothingListening, PathNotFound)) and not has_answered:
             longest = min(longest, self._policy.first_answer)
         if self._waiting_time("outage", since) > longest:
+            if isinstance(error, PathNotFound) and not has_answered:
+                raise ModelNotFound(str(error)) from error
             raise error
         self._provider.failed(error, longest)
         return self._pause("outage")

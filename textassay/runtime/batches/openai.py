@@ -41,6 +41,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
     ModelNotFound,
+    PathNotFound,
 )
 from textassay.runtime.model import Request, Response
 
@@ -158,7 +159,7 @@ class OpenAIDialect(Dialect):
             fields["file_name"] = file.name
         try:
             answer = await self._http.upload(self._server.upload_path, file, fields)
-        except ModelNotFound as error:
+        except (ModelNotFound, PathNotFound) as error:
             raise ModelNotFound(
                 f"{error}; if this server has no batch API, leave out batch=True"
             ) from error

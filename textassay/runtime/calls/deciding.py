@@ -392,30 +392,24 @@ class DecidingModel(Wrapper):
         if isinstance(error, ContextTooLong):
             self._found.most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
-        quoted = _quoted(error)
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        if not _find_limited("questions", quoted):
+        if not _limits("questions", error):
             return ()
-        most = max(
-            (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
-            default=half,
-        )
+        most = _said_limit(error, len(questions)) or half
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
     def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
-        """Return whether a question has too many options, and learn how many are allowed."""
-        quoted, place = _quoted(error), _refused_place(error, len(questions))
-        # Invalid 'questions[3].choices': array too long. Expected ... maximum length 208, ...
+        """Return whether a question has too many options, and learn the limit that is said."""
         # a limit of characters or tokens does not limit the number of options
-        is_length = re.search(r"(?i)\b(string|characters?|tokens?)\b", quoted)
-        words = set() if is_length else _find_limited("options|choices|levels|criteria", quoted)
-        numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=[\[./q])\d+", "", quoted))]
+        if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quoted(error)):
+            return False
+        place = _refused_place(error, len(questions))
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
-            other = {"levels"} if what == "options" else {"options", "choices"}
-            most = max((n for n in numbers if 1 < n < len(question.options)), default=0)
-            if most and not other >= words:
+            names = "levels|criteria" if what == "levels" else "options|choices|criteria"
+            most = _said_limit(error, len(question.options))
+            if most and _limits(names, error):
                 self._memory.learn_most(what, most)
                 return True
         return False
@@ -549,11 +543,21 @@ def _quoted(error: RequestRefused) -> str:
     return quoted[1] if quoted else ""
 
 
-def _find_limited(names: str, quoted: str) -> set[str]:
-    """Return which of some names a refusal has beside words about a largest number."""
-    limit = r"(?i)\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
-    found = re.findall(rf"(?i)\b(?:{names})\b", quoted) if re.search(limit, quoted) else []
-    return set(map(str.lower, found))
+_LIMIT = r"\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
+"""Words for a largest number."""
+
+
+def _limits(names: str, error: RequestRefused) -> bool:
+    """Return whether a refusal has one of some names, and words for a largest number."""
+    quoted = _quoted(error)
+    return bool(re.search(rf"(?i)\b(?:{names})\b", quoted) and re.search(f"(?i){_LIMIT}", quoted))
+
+
+def _said_limit(error: RequestRefused, sent: int) -> int:
+    """Return the largest number that a refusal allows in place of the one sent; 0 if not said."""
+    # Expected an array with maximum length 208, but got ...   at most 5 options   (max 5)
+    said = re.findall(rf"(?i){_LIMIT}\D{{0,40}}\b(\d+)", _quoted(error))
+    return max((n for n in map(int, said) if 0 < n < sent), default=0)
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:

@@ -16,6 +16,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     ModelError,
     NothingListening,
+    PathNotFound,
     RateLimited,
     TimedOut,
 )
@@ -77,7 +78,7 @@ class EndpointState:
         rest = min(60.0, 2.0 ** min(self._failed_in_a_row - 1, 30))
         self.cooldown_until = now + rest
         # reported once per outage, and not for a single error that may pass
-        is_certain = isinstance(error, (NothingListening, FatalModelError))
+        is_certain = isinstance(error, (NothingListening, PathNotFound, FatalModelError))
         is_down = is_certain or self._failed_in_a_row > 1
         is_new = is_down and not self._is_reported
         self._is_reported = self._is_reported or is_down

@@ -284,7 +284,7 @@ class HealthModel(Wrapper):
                     raise
                 if health.finds_no_model(error, call):
                     raise ModelNotFound(str(error)) from error
-                if isinstance(error, FatalModelError) and not isinstance(error, OUTAGE):
+                if isinstance(error, FatalModelError):
                     raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since
