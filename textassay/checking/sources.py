@@ -14,9 +14,10 @@ import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.labels import MAX_LABELS, mean_of_defined
+from textassay.checking.by_rater import spread_raters
 from textassay.checking.next_commands import Reading, reading_of
 from textassay.checking.pair import JudgedPair, PairScale
-from textassay.checking.roles import Roles, by_rater, find_roles
+from textassay.checking.roles import Roles, find_roles
 from textassay.checking.table_reader import (
     CellReader,
     RawTable,
@@ -76,7 +77,7 @@ def read_pairs(
         Path(data).is_dir() or Path(data).name == _SCORES or ratings is not None
     ):
         return _of_run(Path(data), ratings, judge, human)
-    table = by_rater(read_table(data))
+    table = spread_raters(read_table(data))
     columns = {
         name: read_cells(name, cells, table.decimal) for name, cells in table.columns.items()
     }

@@ -329,6 +329,11 @@ def are_grades(words: Iterable[str]) -> bool:
     )
 
 
+def are_names(cells: CellReader) -> bool:
+    """Return whether a column has words other than yes and no."""
+    return cells.kind == "words" and not polarity(map(str, set(cells.filled)))
+
+
 class WordSteps(NamedTuple):
     """Columns whose words became numbers, if they are steps of one scale."""
 

@@ -393,14 +393,14 @@ class DecidingModel(Wrapper):
             self._found.most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        if not _limits("questions", error):
+        if not _names_limit("questions", error):
             return ()
-        most = _said_limit(error, len(questions)) or half
+        most = _allowed_number(error, len(questions)) or half
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
     def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
-        """Return whether a question has too many options, and learn the limit that is said."""
+        """Return whether a question has too many options, and learn the limit that the server names."""
         # a limit of characters or tokens does not limit the number of options
         if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quoted(error)):
             return False
@@ -408,8 +408,8 @@ class DecidingModel(Wrapper):
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
             names = "levels|criteria" if what == "levels" else "options|choices|criteria"
-            most = _said_limit(error, len(question.options))
-            if most and _limits(names, error):
+            most = _allowed_number(error, len(question.options))
+            if most and _names_limit(names, error):
                 self._memory.learn_most(what, most)
                 return True
         return False
@@ -547,17 +547,17 @@ _LIMIT = r"\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|mo
 """Words for a largest number."""
 
 
-def _limits(names: str, error: RequestRefused) -> bool:
+def _names_limit(names: str, error: RequestRefused) -> bool:
     """Return whether a refusal has one of some names, and words for a largest number."""
     quoted = _quoted(error)
     return bool(re.search(rf"(?i)\b(?:{names})\b", quoted) and re.search(f"(?i){_LIMIT}", quoted))
 
 
-def _said_limit(error: RequestRefused, sent: int) -> int:
-    """Return the largest number that a refusal allows in place of the one sent; 0 if not said."""
+def _allowed_number(error: RequestRefused, sent: int) -> int:
+    """Return the largest number that a refusal allows in place of the one sent; 0 without."""
     # Expected an array with maximum length 208, but got ...   at most 5 options   (max 5)
-    said = re.findall(rf"(?i){_LIMIT}\D{{0,40}}\b(\d+)", _quoted(error))
-    return max((n for n in map(int, said) if 0 < n < sent), default=0)
+    allowed = re.findall(rf"(?i){_LIMIT}\D{{0,40}}\b(\d+)", _quoted(error))
+    return max((n for n in map(int, allowed) if 0 < n < sent), default=0)
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:
