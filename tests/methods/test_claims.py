@@ -104,7 +104,7 @@ async def test_a_tool_verifies_sentences_without_any_model():
     assert found.value == pytest.approx(sum(values) / 2)
     assert found.signature.startswith("method:claims|model:-|")
     for tools, more, problem in (
-        ([shared], {"pattern": "Is it so?"}, "pattern has no effect"),
+        ([shared], {"pattern": "Is it so?"}, r"pattern=Is it so\? has no effect"),
         (["chrf"], {}, "no probability of support"),
         (["coverage", "novelty"], {}, "one tool verifies"),
     ):

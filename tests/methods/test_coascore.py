@@ -246,7 +246,7 @@ async def test_json_answers_where_the_model_is_known_to_give_them():
         ({"variant": "best"}, "option variant"),
         ({"n_aspects": 5, "variant": "inter"}, r"n_aspects.*has no effect.*leave it out"),
         ({"n_aspects": 5, "aspects_file": "chains"}, r"n_aspects.*has no effect.*leave it out"),
-        ({"variant": "inter", "aspects_file": "x.toml"}, "leave aspects_file out"),
+        ({"variant": "inter", "aspects_file": "x.toml"}, "aspects_file=x.toml has no effect"),
         ({"aspects_file": "x.toml"}, r"file x\.toml does not exist"),
     ],
 )

@@ -277,14 +277,14 @@ async def test_a_direct_evaluator_that_fails_takes_down_its_own_aspect_only():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"direct": True}, "direct=true goes with fusion=avg"),
+        ({"direct": True}, "direct=True has no effect"),
         ({"fusion": "llmsel", "plan": "none"}, "cannot be combined with plan=none"),
         ({"form": "letters"}, "unknown option 'form'"),
         ({"ranges": {"rouge": [0, 1]}}, "'rouge', which is not among tools="),
         ({"ranges": {"nli": [0]}}, "option ranges"),
         ({"tools": ["nly"]}, "unknown tool 'nly'"),
         ({"fusion": "corrw"}, r"rated examples: .*'ratings': 'FILE'"),
-        ({"fusion": "avg", "ratings": "x.jsonl"}, "ratings=FILE goes with fusion=corrw"),
+        ({"fusion": "avg", "ratings": "x.jsonl"}, "ratings=x.jsonl has no effect: only fusion=corrw"),
     ],
 )
 async def test_options_that_do_not_fit_together_are_refused(options, problem):

@@ -208,10 +208,10 @@ def test_hd_eval_grows_nothing():
         ("decomp-eval", {"question_first": True}, "one order"),
         ("decomp-eval", {"ask": "chat"}, "knows no chat"),
         ("gptscore", {"instruction": True}, "no instruction"),
-        ("hd-eval", {"children": 3}, "refuses children"),
+        ("hd-eval", {"children": 3}, "children=3 has no effect: every criterion"),
         ("hd-eval", {"tree": "model"}, "refuses tree=model: .* leave tree out"),
-        ("fusion-eval", {"plan": "none"}, "a plan has no effect with fusion=avg"),
-        ("fusion-eval", {"plan": "auto"}, "a plan has no effect with fusion=avg"),
+        ("fusion-eval", {"plan": "none"}, r"plan=\w+ has no effect: fusion=avg"),
+        ("fusion-eval", {"plan": "auto"}, r"plan=\w+ has no effect: fusion=avg"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):

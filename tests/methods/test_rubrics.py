@@ -235,7 +235,7 @@ async def test_an_aspect_s_questions_are_asked_at_once_as_checkeval_does() -> No
 @pytest.mark.parametrize(
     ("options", "aspects", "problem"),
     [
-        ({"checklist": "rubric", "output": "questions"}, None, "output has no effect with"),
+        ({"checklist": "rubric", "output": "questions"}, None, "output=questions has no effect"),
         ({"checklist": "rubric"}, ["fluency", "overall"], "a rubric gives one score, and fluency"),
         ({"calls": "joint", "answers": "p-yes"}, None, "calls=joint needs written answers"),
     ],

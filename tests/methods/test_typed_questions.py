@@ -539,9 +539,9 @@ WRITERS = [
     ("llm-score-cot", {}, "no chain of thought"),
     ("gptscore", {}, "no log-probabilities"),
     ("decide", {"n": 3}, "n"),
-    ("llm-score", {"n": 3}, "leave out n=3"),
-    ("fusion-eval", {"n": 3, "plan": "none"}, "leave out n=3"),
-    ("llm-score", {"temperature": 0.5}, "leave out temperature=0.5"),
+    ("llm-score", {"n": 3}, "n=3 has no effect"),
+    ("fusion-eval", {"n": 3, "plan": "none"}, "n=3 has no effect"),
+    ("llm-score", {"temperature": 0.5}, "temperature=0.5 has no effect"),
 ]
 
 
@@ -755,7 +755,7 @@ async def test_a_profile_of_typed_questions_reads_log_probabilities_where_there_
 async def test_methods_and_options_that_need_written_answers_refuse_typed_questions():
     with pytest.raises(ConfigurationError, match="profile=typed"):
         build("gptscore", json_judge(), task="summarization", options={"profile": "typed"})
-    with pytest.raises(ConfigurationError, match="leave out n=3"):
+    with pytest.raises(ConfigurationError, match="n=3 has no effect"):
         build("llm-score", json_judge(), task="summarization", options={"profile": "typed", "n": 3})
 
 

@@ -381,21 +381,19 @@ def _as_evidence(
     criterion: Criterion, verdict: Score | Failure, own: bool | None, met: float | None, unmet: str
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
-    kept = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
-    evidence = (
-        answer_evidence(verdict, criterion.criterion, ())
-        | {"criterion": criterion.id, "met": own, "points": criterion.points}
-        | answer_evidence(verdict, criterion.criterion, kept)
-        | {"value": None if met is None else float(met)}
-    )
+    keys = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
+    evidence = answer_evidence(verdict, criterion.criterion, keys)
+    evidence |= {"criterion": criterion.id, "met": own, "points": criterion.points}
+    evidence |= {"value": None if met is None else float(met)}
     evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}
     return evidence | ({"prerequisites not met": unmet} if unmet else {})
 
 
 def _sum(rubric: Sequence[Criterion], met: Sequence[float | None]) -> Json:
     """Return the note on the sum of the points."""
+    points = [one.points for one in rubric]
     counted = [
-        (one.points, known) for one, known in zip(rubric, met, strict=True) if known is not None
+        (number, known) for number, known in zip(points, met, strict=True) if known is not None
     ]
     earned = sum(number * known for number, known in counted)
     possible = sum(number for number, _ in counted if number > 0)

@@ -27,7 +27,7 @@ from textassay.runtime.calls.call import Call, Posting, Wrapper, fill_up, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import Example, Failure, Score
-from textassay.runtime.model import Function, Model, Request, Response, Sample, thought_note
+from textassay.runtime.model import Model, Request, Response, Sample, thought_note
 from textassay.runtime.questions import Question
 from textassay.version import __version__
 
@@ -153,13 +153,8 @@ class Ask:
         read: Callable[[Sample], R],
         *,
         is_cut: Callable[[Sample, R], bool] = reached_limit,
-        n: int = 1,
-        repeat: int = 0,
-        max_tokens: int | None = None,
-        logprobs: int | None = None,
-        json_schema: Json | None = None,
-        functions: tuple[Function, ...] = (),
         dry_run_answer: str = "",
+        **request: Any,
     ) -> Parsed[R]:
         """Ask, and ask again with more tokens if every sample was cut off.
 
@@ -168,32 +163,19 @@ class Ask:
             read: Reads a sample; may raise.
             is_cut: Returns whether a sample needs more tokens, given its reading; by default if it
                 was cut off.
-            n: Number of samples.
-            repeat: Number of earlier equal requests, so that no cache answers it.
-            max_tokens: Longest answer in tokens; `self.max_tokens` by default.
-            logprobs: Alternatives to return with log-probabilities for every token.
-            json_schema: JSON schema that the answer must satisfy.
-            functions: Functions that the model may call in its answer.
             dry_run_answer: A well-formed answer of usual length.
+            request: Further fields of the `Request`, such as `n`; this agent's sampling and
+                `max_tokens` are the default.
         """
-        usage, limit = NO_USAGE, max_tokens or self.max_tokens
-        request = Request(
-            **self._request_fields(prompt),
-            n=n,
-            draw=repeat,
-            temperature=self.temperature,
-            max_tokens=limit,
-            seed=self.seed,
-            logprobs=logprobs,
-            json_schema=json_schema,
-            functions=functions,
-        )
+        usage, limit = NO_USAGE, request.pop("max_tokens", None) or self.max_tokens
+        sampling = {"temperature": self.temperature, "seed": self.seed, "max_tokens": limit}
+        asked = Request(**self._request_fields(prompt), **sampling, **request)
         posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
         # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
-            call = Call(request, posting)
+            call = Call(asked, posting)
             response = cast(Response, await send(call))
-            if len(response.samples) != n:
+            if len(response.samples) != asked.n:
                 response = await fill_up(response, send, call)
             samples = response.samples
             usage += response.usage
@@ -205,7 +187,7 @@ class Ask:
             if not cut or is_last or server_limit:
                 break
             limit *= 4
-            request = request.model_copy(update={"max_tokens": limit})
+            asked = asked.model_copy(update={"max_tokens": limit})
         truncated = response.truncated_tokens
         return Parsed(samples, parsed, usage, truncated, limit, cut, server_limit)
 

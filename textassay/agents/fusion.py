@@ -240,8 +240,6 @@ class ToolAverage:
     """Values that map to 0 and 1, by tool, for tools with an unbounded scale."""
     signature: str = ""
     """Signature of the fused scores."""
-    required: float = 0.5
-    """Share of the scorers that must have a value."""
 
     def __post_init__(self) -> None:
         for assistant in self.assistants:
@@ -289,19 +287,15 @@ class ToolAverage:
         if weights:
             for entry in entries:
                 entry["correlation"] = weights[entry["text"]]
-            named = zip((entry["text"] for entry in entries), parts, strict=True)
             # scorers without a correlation are not needed
             used = [
-                (reverse(part) if r < 0 else part, abs(r))
-                for name, part in named
-                if (r := weights[name])
-            ]
-            parts, own = [part for part, _ in used], [weight for _, weight in used]
-        on_unit, average = (
-            aspect.model_copy(update={"scale": UNIT}),
-            Average(self.signature, self.required),
-        )
-        return await average(example, on_unit, parts, own, entries)
+                (part, r) for one, part in zip(entries, parts, strict=True)
+                if (r := weights[one["text"]])
+            ]  # fmt: skip
+            parts = [reverse(part) if r < 0 else part for part, r in used]
+            own = [abs(r) for _, r in used]
+        on_unit = aspect.model_copy(update={"scale": UNIT})
+        return await Average(self.signature)(example, on_unit, parts, own, entries)
 
     def _map_tools(
         self, aspect: Aspect, assistance: list[Score], selection: Sequence[str] | None

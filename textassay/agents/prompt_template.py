@@ -449,21 +449,20 @@ class BoundPrompt:
 
     def render(self, example: Example, readings: list[dict[str, str]] | None = None) -> Prompt:
         """Return the prompt for an example; arguments and errors as of `PromptTemplate.render`."""
-        template = self._template
+        template, frame = self._template, None
         texts = template.texts_of(example)
         if readings:
             texts = [*texts, *readings]
-        if template.takes_plain_texts:
-            bare = plain_texts(example)
-            messages = template.chat(material=texts, bare=bare, **self._values)
-            return Prompt(messages, example.source, example.images)
-        # the key includes labels: an example without a source has a different prompt
-        frame = self._frame(tuple([text["label"] for text in texts]))
-        if not frame:  # the prompt changes its texts (by a filter): rendered for each example
-            messages = template.chat(material=texts, **self._values)
-            return Prompt(messages, example.source, example.images)
-        turns = frame.fill([text["text"] for text in texts])
-        return Prompt(_messages(template.prompt, turns), example.source, example.images)
+        if not template.takes_plain_texts:
+            # the key includes labels: an example without a source has a different prompt
+            frame = self._frame(tuple([text["label"] for text in texts]))
+        if frame:
+            messages = _messages(template.prompt, frame.fill([text["text"] for text in texts]))
+        else:  # the prompt has plain texts, or changes its texts (by a filter)
+            messages = template.render_messages(
+                plain_texts(example), material=texts, **self._values
+            )
+        return Prompt(messages, example.source, example.images)
 
 
 def _is_overall(aspect: Aspect) -> bool:

@@ -387,7 +387,7 @@ class Scorer:
         chats = [prompt.append_turn(text, REMINDER, **constants.reminder) for text in texts]
         # equal samples are requested again one by one, so that a cache does not answer both
         pairs = zip(chats, unread, strict=True)
-        calls = [ask(chat, read, repeat=at, **request) for chat, at in pairs]
+        calls = [ask(chat, read, draw=at, **request) for chat, at in pairs]
         for at, text, again in zip(unread, texts, await gather(calls), strict=True):
             usage += again.usage
             notes.append({"text": text[:MAX_QUOTED], "problem": "it was asked again"})

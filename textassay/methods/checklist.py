@@ -131,10 +131,7 @@ class Checklist(PromptMethod):
             # an aspect with two labels is one question, and its answer is the label
             return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
         if options.output == "questions":
-            raise ConfigurationError(
-                "output has no effect with options={'checklist': 'rubric'}:"
-                " criteria and points are in the data; leave it out"
-            )
+            self.refuse_unused("criteria and points of a rubric are in the data", "output")
         return {}, (_aspect_of_rubric(self._task),)
 
     def _make_ask(self) -> Ask:

@@ -214,30 +214,18 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        ineffective = {"verify", "pattern"} & self.user_set
-        if ineffective:
-            raise ConfigurationError(
-                f"{min(ineffective)} has no effect, since the tool {tool.name!r} verifies the"
-                " claims; leave it out"
-            )
+        self.refuse_unused(f"the tool {tool.name!r} verifies the claims", "pattern", "verify")
         return tool
 
     @property
     def _variants(self) -> tuple[object, ...]:
         """Further facts that change the scores."""
-        options = self.options
-        tools = tuple(tool.signature for tool in self.tools)
-        counted: tuple[object, ...] = (
-            options.gamma, options.split, *([options.evidence] if options.evidence else []),
-        )  # fmt: skip
+        options, task = self.options, self._task.digest
+        evidence = [options.evidence] if options.evidence else []
+        words = [tool.signature for tool in self.tools] or [options.pattern]
         profile = () if self.tools else self.profile.digest_parts
-        return (
-            *counted,
-            *(tools or (options.pattern,)),
-            options.prompt_layout,
-            self._task.digest,
-            *profile,
-        )
+        counted = (options.gamma, options.split, *evidence, *words)
+        return (*counted, options.prompt_layout, task, *profile)
 
     async def _verify_by_quotation(self, example: Example, claim: str) -> Score:
         """Return 1 for a claim that the judge supports with a quotation, and 0 otherwise.

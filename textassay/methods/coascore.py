@@ -61,13 +61,13 @@ class CoAScore(RatingMethod):
     def prepare(self) -> None:
         """Prepare the chains and the agent that rates them."""
         if self.options.variant == "inter":
-            if "aspects_file" in self.user_set and self.options.aspects_file:
-                raise ConfigurationError(
-                    "variant=inter takes the task's own aspects; leave aspects_file out"
-                )
+            self.refuse_unused(
+                "variant=inter takes the task's own aspects", "aspects_file", "n_aspects"
+            )
             # a file that a profile names is not used
             self.options = self.options.model_copy(update={"aspects_file": None})
-        self._refuse_unused_count()
+        elif file := self.options.aspects_file:
+            self.refuse_unused(f"the chains of {file} have the aspects that it lists", "n_aspects")
         self._chains: dict[str, Decomposition] = {}
         self._chains_digest = self._find_chains()
         self.joint = self._rater_of_chains()
@@ -91,19 +91,6 @@ class CoAScore(RatingMethod):
             Node("ratings", raters, example="input.example", chain=each("chain")),
             Node("scores", judge, **wires, ratings=each("ratings")),
         ]
-
-    def _refuse_unused_count(self) -> None:
-        """Refuse `n_aspects` for chains that the model does not write."""
-        if "n_aspects" not in self.user_set:
-            return
-        if self.options.variant == "inter":
-            chains = "variant=inter takes all other aspects of the task"
-        elif self.options.aspects_file:
-            chains = f"the chains of {self.options.aspects_file} have the aspects that it lists"
-        else:
-            return
-        option = f"options={{'n_aspects': {self.options.n_aspects}}}"
-        raise ConfigurationError(f"{option} has no effect: {chains}; leave it out")
 
     def _find_chains(self) -> str:
         """Read the known chains, or make the agent that names them; return a digest."""

@@ -26,7 +26,7 @@ from textassay.agents.fusion import (
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
-from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.judging import ALL_ASPECTS, PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans
 from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
@@ -154,11 +154,8 @@ class FusionEval(PromptMethod):
     def _check_fusion(self) -> None:
         """Refuse options without effect on the fusion."""
         options = self.options
-        # an option without effect is refused, or the report would name a setting that was not used
         if options.fusion == "llm" and options.direct:
-            raise ConfigurationError(
-                "direct=true goes with fusion=avg, llmsel or corrw; the judge rates directly anyway"
-            )
+            self.refuse_unused("with fusion=llm the judge rates directly anyway", "direct")
         if options.fusion == "llmsel" and options.plan == "none":
             raise ConfigurationError(
                 "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
@@ -170,13 +167,10 @@ class FusionEval(PromptMethod):
                 " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
-        if options.fusion in ("avg", "corrw") and "plan" in self.user_set:
-            raise ConfigurationError(
-                f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
-                " leave plan out, or use fusion=llmsel"
-            )
-        if options.ratings and options.fusion != "corrw":
-            raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
+        if options.fusion in ("avg", "corrw"):
+            self.refuse_unused(f"fusion={options.fusion} averages all tools", "plan")
+        if options.fusion != "corrw":
+            self.refuse_unused("only fusion=corrw learns from ratings", "ratings")
 
     def _check_tools(self) -> None:
         """Refuse a fusion without tools, and ranges of tools that are not used."""
@@ -212,28 +206,24 @@ class FusionEval(PromptMethod):
 
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
         """Return the node in which the judge fuses, the scores' signature and the digest."""
-        fuser = self._typed_fuser() if self.decides else self._writing_fuser()
-        judge = fuser.scorer if isinstance(fuser, TypedFuser) else fuser
-        wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
-        node = Node("scores", fuser, **wires, assistance="tools")
-        return [node], judge.signature, judge.prompt_digest
-
-    def _writing_fuser(self) -> LLMFuser:
         options = self.options
-        return LLMFuser(
-            self.ask(n=options.n, temperature=options.effective_temperature),
-            self.assistants,
-            method=self.name,
-            parse_retries=options.parse_retries,
-            max_tokens=options.max_tokens,
-            variant=self._plan_digest,
-        )
-
-    def _typed_fuser(self) -> TypedFuser:
-        tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
-        variant = f"{tools}|{self._plan_digest}"
-        scorer = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
-        return TypedFuser(scorer, self.assistants)
+        judge: QuestionScorer | LLMFuser
+        if self.decides:
+            tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
+            variant = f"{tools}|{self._plan_digest}"
+            judge = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
+            fuser: Any = TypedFuser(judge, self.assistants)
+        else:
+            fuser = judge = LLMFuser(
+                self.ask(n=options.n, temperature=options.effective_temperature),
+                self.assistants,
+                method=self.name,
+                parse_retries=options.parse_retries,
+                max_tokens=options.max_tokens,
+                variant=self._plan_digest,
+            )
+        node = Node("scores", fuser, **ALL_ASPECTS, **self._plan_wire, assistance="tools")
+        return [node], judge.signature, judge.prompt_digest
 
     def _averaging_nodes(self, tools: Node) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""

@@ -93,14 +93,10 @@ class HDEval(RatingMethod):
                 " out, or have another model grow one (model={'decomposer': NAME},"
                 " options={'depth': 2})"
             )
-        if self._growing:
-            return
-        for name in ("depth", "children"):
-            if name in self.user_set:
-                raise ConfigurationError(
-                    f"the profile {self.profile.name!r} refuses {name}: every criterion is already "
-                    f"in a tree, and the model adds none; leave {name} out"
-                )
+        if not self._growing:
+            added = f"a model of profile {self.profile.name!r} adds none"
+            why = f"every criterion is already in a tree, and {added}"
+            self.refuse_unused(why, "depth", "children")
 
     def nodes(self) -> list[Node]:
         """Rate every node of the tree, then average each branch, unless `output=nodes`."""

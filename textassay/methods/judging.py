@@ -86,25 +86,23 @@ def ask_to_write(
     return Ask(model, prompt, task, required=options.explicit_sampling, **fields)
 
 
-def refuse_written(
-    model: Model, options: PromptOptions, user_set: Collection[str], names: Iterable[str]
+def refuse_unused(
+    options: PromptOptions, user_set: Collection[str], names: Iterable[str], why: str
 ) -> None:
-    """Refuse options for written answers if the judge gets typed questions.
+    """Refuse options that the user gave and that have no effect.
 
-    Args:
-        model: The judge.
-        options: The options, with the defaults of the profile.
-        user_set: Names of the options that the user gave.
-        names: Options that have no effect on a decision model.
+    A report would show them as settings that were used.
     """
-    if not model.capabilities.only_decides:
-        return
     for name in names:
         if name in user_set:
             raise ConfigurationError(
-                f"{model.name!r} answers typed questions, and writes no other answers; leave out"
-                f" {name}={getattr(options, name)}"
+                f"{name}={getattr(options, name)} has no effect: {why}; leave it out"
             )
+
+
+def why_unwritten(model: Model) -> str:
+    """Return why options for written answers have no effect on a decision model."""
+    return f"{model.name!r} answers typed questions, and writes no other answers"
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
@@ -317,7 +315,12 @@ class PromptMethod(TaskMethod, ABC):
 
     def refuse_written(self, *names: str) -> None:
         """Refuse options for written answers if the judge is a decision model."""
-        refuse_written(model_for(self.models, self.judge), self.options, self.user_set, names)
+        if self.decides:
+            self.refuse_unused(why_unwritten(model_for(self.models, self.judge)), *names)
+
+    def refuse_unused(self, why: str, *names: str) -> None:
+        """Refuse options that the user gave and that have no effect, for this reason."""
+        refuse_unused(self.options, self.user_set, names, why)
 
     def require_writing(self, what: str, instead: str) -> None:
         """Refuse a judge whose profile says that it cannot write, see `require_generation`."""
@@ -496,7 +499,7 @@ class RatingMethod(ScoringMethod):
         model = model_for(models, "scorer")
         if model.capabilities.only_decides:
             names = ("n", "temperature", "seed", "form", "max_tokens")
-            refuse_written(model, options, options.model_fields_set, names)
+            refuse_unused(options, options.model_fields_set, names, why_unwritten(model))
             ask = Ask(model, options.prompt or "typed_rating", task)
             return QuestionScorer(ask, cls.name, variant=variant)
         profile = profiles.resolve(options.profile, models, "scorer")

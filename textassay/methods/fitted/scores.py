@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -32,7 +33,7 @@ from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.base import Json
-from textassay.runtime.concurrency import give_error, give_result
+from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node
@@ -389,29 +390,23 @@ class Batched(Generic[T, R]):
         Args:
             compute: Takes rows and returns one result for each, in order.
         """
-        self._compute = compute
-        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._compute, self._rows = compute, list[T]()
+        self._batches: SharedCalls[Sequence[R]] = SharedCalls()
 
     async def __call__(self, row: T) -> R:
         """Return the row's result, or raise what the function raised for its batch."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[R] = loop.create_future()
-        self._waiting.append((row, future))
-        if len(self._waiting) == 1:
-            # a turn of the event loop rather than a timer, so that a single row does not wait
-            loop.call_soon(self._flush_after, 0)
-        return await future
+        rows = self._rows
+        rows.append(row)
+        at = len(rows) - 1
+        results, _ = await self._batches.join(id(rows), partial(self._compute_all, rows))
+        return results[at]
 
-    def _flush_after(self, seen: int) -> None:
+    async def _compute_all(self, rows: list[T]) -> Sequence[R]:
         """Compute after a whole turn of the loop without a further row."""
-        if len(self._waiting) > seen:
-            asyncio.get_running_loop().call_soon(self._flush_after, len(self._waiting))
-            return
-        batch, self._waiting = self._waiting, []
-        try:
-            results = self._compute([row for row, _ in batch])
-        except Exception as error:
-            give_error((future for _, future in batch), error)
-            return
-        for (_, future), result in zip(batch, results, strict=True):
-            give_result([future], result)
+        seen = 0
+        while seen < len(rows):
+            seen = len(rows)
+            # a turn of the event loop rather than a timer, so that a single row does not wait
+            await asyncio.sleep(0)
+        self._rows = []
+        return self._compute(rows)
