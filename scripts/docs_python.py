@@ -5,10 +5,12 @@ Docstrings are in Google style; their sections become lists.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +21,7 @@ WIDTH = 80
 MAX_DEFAULT = 50
 """Characters of a default that is written out."""
 _SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|References|Example|Examples|Note):")
+_BODIES = (ast.ClassDef, ast.FunctionDef)
 _ENTRY = re.compile(r"(\*{0,2}[\w.]+)(?: \([^)]*\))?: (.*)")
 
 
@@ -45,8 +48,28 @@ def _names(module: ModuleType) -> list[str]:
             f"## {module.__name__}.{name}",
             f"```python\n{signature(name, value)}\n```",
             docstring(value),
+            _fields(value),
         ]
     return parts
+
+
+def _fields(value: Any) -> str:
+    """Return the public fields of a class that a string below them documents, as a list."""
+    if not inspect.isclass(value):
+        return ""
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(value))).body
+    fields = [
+        f"- `{ast.unparse(target).removeprefix('self.')}`: {_escaped(' '.join(text.split()))}"
+        for node in ast.walk(tree)
+        for one, below in pairwise(getattr(node, "body", ()) if isinstance(node, _BODIES) else ())
+        if isinstance(one, ast.Assign | ast.AnnAssign)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(text := below.value.value, str)
+        for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
+        if not ast.unparse(target).removeprefix("self.").startswith("_")
+    ]
+    return "\n".join(["**Fields**\n", *fields]) if fields else ""
 
 
 def signature(name: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from tests.fitting.made_texts import rows_of, write
 from textassay import Fit, evaluate_sync, fit_sync
 from textassay.cli.progress import show_steps
 from textassay.learning import group_codes, split_rows
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 
 HALF = {"train_fraction": 0.5}
@@ -83,9 +83,9 @@ def test_the_scores_of_held_out_rows_are_kept_and_give_the_reported_agreement(sp
     again.save(tmp_path / "copy")
     copy, kept = ((tmp_path / name / "held_out.jsonl").read_bytes() for name in ("copy", "ev"))
     assert copy == kept
-    # an evaluator of an earlier version
     (tmp_path / "ev/held_out.jsonl").unlink()
-    assert Fit.load(tmp_path / "ev").predictions == []
+    with pytest.raises(RunFolderError, match=r"held_out\.jsonl"):
+        Fit.load(tmp_path / "ev")
 
 
 def test_a_live_line_shows_what_is_being_done(monkeypatch):

@@ -113,7 +113,6 @@ async def test_a_question_is_not_evidence_unless_asked_for(
 
 @pytest.mark.parametrize("evidence", [None, "all"])
 async def test_a_question_is_not_evidence_beside_a_plain_context(evidence: str | None) -> None:
-    """The prompt is that of earlier versions, so that their answers are still found."""
     plain = RAG.model_copy(update={"context": "It was on Jan 15.", "passages": ()})
     model = judge(QUESTION)
     (score,) = await judged(model, plain, "claims", **({"evidence": evidence} if evidence else {}))

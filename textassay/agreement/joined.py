@@ -253,24 +253,7 @@ Annotators = dict[str, tuple[float | None, ...]]
 
 
 class People:
-    """Ids, systems, sources and human ratings of a data set, as columns.
-
-    Attributes:
-        ids: Id of each row, length n.
-        systems: Who made each row, length n.
-        groups: The source of each row, length n: its group, or else the source text that it shares
-            with other rows (`source_names`); `None` if the row is a source of its own.
-        words: Number of words of each output, length n.
-        texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
-        other_texts: Ids of rows that were left out because another text was judged under that id.
-        annotators: Single ratings of each row by aspect, length n.
-        of_other_source: Whether each row's source or passages differ from those that the judge saw
-            under its id, as far as both are known, length n.
-        paired: Whether each row is a pair of texts, length n.
-        by: The field that divides the data into subsets; `None` without subsets.
-        subsets: Each row's value of that field, length n.
-        aspects: All human aspects.
-    """
+    """Ids, systems, sources and human ratings of a data set, as columns of length n."""
 
     def __init__(
         self,
@@ -291,16 +274,28 @@ class People:
         """
         self.ids: list[str] = []
         self.systems: list[str | None] = []
+        """The author of each row."""
         self.groups: list[str | None] = []
+        """The source of each row: its group, or else the source text that it shares with other rows
+        (`source_names`); `None` if the row is a source of its own."""
         self.words: list[int] = []
+        """Number of words of each output."""
         self.texts: list[str] = []
+        """Digest of each text (`text_digest`); empty for a row without one."""
         self.other_texts: tuple[str, ...] = ()
+        """Ids of rows that were left out because another text was judged under that id."""
         self.annotators: list[Annotators] = []
+        """Single ratings of each row by aspect."""
         self.paired: list[bool] = []
-        self.subsets: list[str | None] = []
+        """Whether each row is a pair of texts."""
         self.by = by
-        self._materials: list[tuple[str, str]] = []  # digests of source and passages
-        self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
+        """The field that divides the data into subsets; `None` without subsets."""
+        self.subsets: list[str | None] = []
+        """Each row's value of that field."""
+        self._materials: list[tuple[str, str]] = []
+        """Digests of source and passages of each row."""
+        self._examples: list[str] = []
+        """Id of each row's example; the criteria of its rubric are rows as well."""
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
         examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
@@ -335,9 +330,12 @@ class People:
             not all(map(may_be_one_text, own, shown.get(example, own)))
             for example, own in zip(self._examples, self._materials, strict=True)
         ]
+        """Whether each row's source or passages differ from those that the judge saw under its id, as
+        far as both are known."""
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
+        """All human aspects."""
         # `annotate` writes the names into each row; names that change from row to row do not name a
         # column
         self._listed = next(iter(listed)) if len(listed) == 1 else ()

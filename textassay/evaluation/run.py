@@ -148,12 +148,14 @@ class Run(Displayed):
 
     With a run folder, scores are read from there on access, so that a large run does not stay in
     memory.
-
-    Attributes:
-        folder: The run folder; `None` for a run that wrote nothing.
-        progress: The last state of the session that made it.
-        labels: The label scales of aspects whose scores are labels.
     """
+
+    folder: Path | None
+    """The run folder; `None` for a run that wrote nothing."""
+    progress: Progress | None
+    """The last state of the session that made it."""
+    labels: LabelSets
+    """The label scales of aspects whose scores are labels."""
 
     def __init__(
         self,

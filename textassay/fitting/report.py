@@ -418,17 +418,17 @@ class Fit(Displayed):
             ConfigurationError: The folder has no evaluator, or one that was edited or is newer.
             RunFolderError: Its report cannot be read, or is not a report.
         """
-        evaluator, file = load(Path(folder)), Path(folder) / REPORT
-        predictions = Path(folder) / HELD_OUT  # evaluators of earlier versions have none
+        folder = Path(folder)
+        evaluator, file = load(folder), folder / HELD_OUT
         try:
+            scores = list(map(json.loads, file.read_text("utf-8").splitlines()))
+            file = folder / REPORT
             report = json.loads(file.read_bytes())
-            lines = predictions.read_text("utf-8").splitlines() if predictions.exists() else ()
-            scores = list(map(json.loads, lines))
         except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{file} cannot be read: {error}") from error
         try:
             unscored = dict(report.get("unscored", {}))
-            found = cls(evaluator, report, Path(folder), unscored, scores)
+            found = cls(evaluator, report, folder, unscored, scores)
             # the report has no digest and many parts: it is valid if it can be shown
             repr(found), found.text
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -488,8 +488,7 @@ class Fit(Displayed):
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.document)
-            if lines:
-                write_text(folder / HELD_OUT, lines)
+            write_text(folder / HELD_OUT, lines)
             write_text(folder / "report.txt", self.text)
             save(self.evaluator, folder)
         self.folder = folder

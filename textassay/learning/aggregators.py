@@ -99,14 +99,15 @@ class Aggregator:
             training. Predictions stay within.
         seed: Seed of everything random; equal data, seed and versions give equal predictions.
         threads: Threads that training may use; the result does not depend on it.
-
-    Attributes:
-        features_: Names of the features, in the order of the columns.
-        targets_: Names of the human aspects, in the order of the columns.
-        notes_: By aspect, how many rows were learned from and what was decided.
-        leaks_: Pairs of feature and aspect that correlate above .999: the feature probably contains
-            the ratings.
     """
+
+    features_: tuple[str, ...]
+    """Names of the features, in the order of the columns."""
+    targets_: tuple[str, ...]
+    """Names of the human aspects, in the order of the columns."""
+    leaks_: list[tuple[str, str]]
+    """Pairs of feature and aspect that correlate above .999: the feature probably contains the
+    ratings."""
 
     def __init__(
         self,

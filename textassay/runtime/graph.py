@@ -125,13 +125,7 @@ def constant(value: Any) -> Fixed:
 
 
 class Node:
-    """An agent with a name and a wire to each of its parameters.
-
-    Attributes:
-        name: Unique in its graph.
-        agent: The agent.
-        wires: The wire of each parameter, by parameter.
-    """
+    """An agent with a name and a wire to each of its parameters."""
 
     __slots__ = ("agent", "name", "wires")
 
@@ -326,33 +320,30 @@ class _NodeOutput(NamedTuple):
 
 
 class Wiring:
-    """The checked wiring of a graph.
-
-    Attributes:
-        steps: The nodes in topological order.
-        edges: Every wire but the constants, in the order given.
-        result: The output's index.
-        signature: The graph as an agent.
-    """
+    """The checked wiring of a graph."""
 
     def __init__(self, graph: str, input: Any, nodes: tuple[Node, ...], output: str) -> None:
         self._graph, self._nodes, self._output = graph, {node.name: node for node in nodes}, output
         self._check_names(nodes)
         order = self._order()
         self.edges = [edge for node in nodes for edge in self._edges(node)]
+        """Every wire but the constants, in the order given."""
         self._check_use(order)
         self._outputs = {INPUT: _NodeOutput(0, input)}
         # `_plan` looks up the types of the sources, so sources must be planned first.
         self.steps = [
             self._plan(self._nodes[name], index) for index, name in enumerate(order, start=1)
         ]
+        """The nodes in topological order."""
         for step in self.steps:
             step.consumers = [other for other in self.steps if step.index in other.waits_for]
         end = self._outputs[output]
         self.result = end.place
+        """The output's index."""
         self.signature = Signature(
             {INPUT: input}, frozenset({INPUT}), None, end.type, end.failure_depth
         )
+        """The graph as an agent."""
 
     def _error(self, text: str) -> GraphError:
         return GraphError(f"graph {self._graph!r}: {text}")
@@ -544,12 +535,6 @@ class Graph(Displayed):
     """Agents wired together.
 
     A graph is itself an agent from its input's type to its output's, so graphs nest.
-
-    Attributes:
-        name: Its name, for errors and drawings.
-        input: Type of the message a run is given.
-        nodes: The nodes as given.
-        output: Name of the node whose value is the result.
     """
 
     def __init__(self, name: str, *, input: Any, nodes: Iterable[Node], output: str) -> None:

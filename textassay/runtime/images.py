@@ -83,13 +83,11 @@ class ImageReader:
     """Finds the images of one example and numbers them; equal images have one number.
 
     Paths are relative to `folder`, by default the current one.
-
-    Attributes:
-        images: The images found so far.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.images: list[Image] = []
+        """The images found so far."""
         self._folder = folder or Path()
         self._by_name: dict[str, Image] = {}
         self._beside: deque[Image] = deque()

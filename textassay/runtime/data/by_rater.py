@@ -54,9 +54,6 @@ class ByRater(RowSource):
     """The rows of a table joined by id.
 
     Every aspect has one rating per rater, in order of appearance.
-
-    Attributes:
-        fields: The part of the field map that applies to the joined rows.
     """
 
     def __init__(
@@ -81,6 +78,7 @@ class ByRater(RowSource):
             for key, ours in fields.items()
             if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
         }
+        """The part of the field map that applies to the joined rows."""
 
     def rows(self) -> Iterator[Numbered]:
         """Yield one row per text, at the place of its first row."""

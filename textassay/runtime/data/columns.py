@@ -140,13 +140,7 @@ def is_inside(name: str) -> bool:
 
 
 class FieldReader:
-    """Makes examples of rows.
-
-    Attributes:
-        seen: Keys of the field map that occurred in a row so far.
-        unseen: Fields that judges do not see, and their number of rows; fields of messages are
-            called `messages[].NAME`.
-    """
+    """Makes examples of rows."""
 
     def __init__(
         self,
@@ -163,7 +157,10 @@ class FieldReader:
             if ours != RATER  # the column of raters, which `by_rater` reads
         }
         self.seen: set[str] = set()
+        """Keys of the field map that occurred in a row so far."""
         self.unseen: Counter[str] = Counter()
+        """Fields that judges do not see, and their number of rows; fields of messages are called
+        `messages[].NAME`."""
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()

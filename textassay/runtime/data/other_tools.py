@@ -707,15 +707,12 @@ MAX_SAMPLE = 64 * 2**20
 
 
 class Imported(NamedTuple):
-    """The content of a result file.
-
-    Attributes:
-        rows: Texts with their scores as `metrics`, in our format.
-        empty: Results without a text, such as failed calls, which are left out.
-    """
+    """The content of a result file."""
 
     rows: list[dict[str, Any]]
+    """Texts with their scores as `metrics`, in our format."""
     empty: int
+    """Number of results without a text, such as failed calls, which are left out."""
 
 
 def read_results(form: str, path: str | Path) -> Imported:

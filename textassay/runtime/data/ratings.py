@@ -43,13 +43,6 @@ class LabelReader:
     false are the labels of a known pair. Only if no label is a numeral, a number is the position of
     a label. All values of one name must be of one kind, since a 4 beside a yes would be on another
     scale. If several labels may apply, a list of labels becomes 0 or 1 for each label.
-
-    Attributes:
-        declared: The labels that were declared, by name.
-        categories: Words that are not declared labels, if these are read, by field (`human`, also
-            of single raters, or `metrics`) and name: in lower case and as written, in the order of
-            their numbers.
-        missing: Declared marks of missing values.
     """
 
     def __init__(
@@ -61,6 +54,7 @@ class LabelReader:
     ) -> None:
         self._declare_missing(missing)
         self.declared = dict(declared or {})
+        """The labels that were declared, by name."""
         self._words = {word.casefold() for scale in self.declared.values() for word in scale.names}
         self._sets = {name for name, scale in self.declared.items() if scale.multiple}
         # words for the labels of a name; names whose numbers are positions of labels; names with
@@ -70,9 +64,13 @@ class LabelReader:
         self._rated: dict[str, set[str]] = {}
         self._any_word = any_word
         self.categories: dict[tuple[str, str], dict[str, str]] = {}
+        """Words that are not declared labels, if these are read, by field (`human`, also of single
+        raters, or `metrics`) and name: in lower case and as written, in the order of their
+        numbers."""
 
     def _declare_missing(self, missing: Iterable[str]) -> None:
         self.missing = tuple(missing)
+        """Declared marks of missing values."""
         marks = {mark.strip().casefold() for mark in self.missing}
         self._codes = {number for mark in marks if (number := finite(mark)) is not None}
         self._marks = {mark for mark in marks if finite(mark) is None}

@@ -214,14 +214,12 @@ class RunSummary:
     """Counts and means over scores as they come; some 150 bytes per score if they are remembered.
 
     A later score of the same example and aspect replaces the earlier one, but both count as cost.
-
-    Attributes:
-        remember: Whether a later score can replace an earlier one. A first session, in which no
-            pair comes twice, need not remember any, and its memory stays nearly flat.
     """
 
     def __init__(self, *, remember: bool = True) -> None:
         self.remember = remember
+        """Whether a later score can replace an earlier one. A first session, in which no pair comes
+        twice, need not remember any, and its memory stays nearly flat."""
         self._last: dict[bytes, int | _Unscored] = {}
         """By pair: the index of its value in `_values`, or the reason why it has no value."""
         self._kinds: dict[_Unscored, _Unscored] = {}
