@@ -30,7 +30,7 @@ EACH: dict[str, tuple[str, ...]] = {
     "coverage": ("--draws", "200"),
     "memory": ("--samples", "1000000"),
 }
-"""Arguments by benchmark: as long as the noise of a machine asks for."""
+"""Arguments by benchmark: runs long enough to average out the noise of a machine."""
 
 
 def main(only: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""One arm of a benchmark as a process: does its work once and prints what it cost as one JSON line.
+"""One arm of a benchmark as a process: does its work once and prints its cost as one JSON line.
 
     python -m benchmarks.arms ARM DATA --api-base URL --concurrency 100 --out RUN [--cache DIR]
 
@@ -26,7 +26,7 @@ QUESTION = "Rate the coherence of the summary from 1 to 5. Answer with the numbe
 
 
 def prompts(data: Path) -> Iterator[str]:
-    """Yield one prompt an example, of about the length that the framework sends."""
+    """Yield one prompt per example, about as long as the framework's prompts."""
     with data.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
@@ -50,7 +50,7 @@ async def in_workers(data: Path, concurrency: int, ask: Callable[[str], Awaitabl
 
 
 async def bare_aiohttp(args: argparse.Namespace) -> int:
-    """Post and read, nothing else."""
+    """Post one prompt and read the answer."""
     import aiohttp
 
     connector = aiohttp.TCPConnector(limit=0)
@@ -128,7 +128,7 @@ IMPORTED_BY = {
         "textassay.runtime.backends.direct",
     ),
 }
-"""What each arm loads before the clock starts."""
+"""Modules that each arm imports before the clock starts."""
 
 
 async def measured(args: argparse.Namespace) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def main() -> None:
     hold_off_gc()
     for module in (*filter(None, [args.warm]), *IMPORTED_BY[args.arm]):
         __import__(module)
-    # every arm with the event loop and the garbage collector as the command line has them
+    # every arm has the event loop and the garbage collection of the command line
     print(json.dumps(run_async(measured(args))))
 
 

@@ -1,17 +1,17 @@
-"""How often `textassay check` says yes to a judge that deserves a no, and whether verdicts last.
+"""How often `textassay check` grants a use wrongly, and whether its verdicts are repeatable.
 
     python -m benchmarks.check_errors [--draws 100]              planted judges, a minute a hundred
     python -m benchmarks.check_errors --few [--draws 1000]       the same, tables of 10 to 28 rows
     python -m benchmarks.check_errors --recorded DATA [--splits 20]   recorded judges, halves
 
-Planted judges: data of a known world are drawn again and again, and a judge of a known kind rates
-them. Whether it deserves a yes follows from the world; some judges are exactly at a limit of a
-rule, where errors are most likely. A verdict is an error if it is yes (or yes with correction)
-where the judge deserves less.
+Planted judges: data sets are drawn from a known distribution, and a judge of a known kind rates
+them, so that it is known whether it deserves a yes; some judges are exactly at a limit of a rule,
+where errors are most likely. A verdict is an error if it is yes (or yes with correction) where the
+judge deserves less.
 
 Recorded judges: the verdict from a random half of the sources is compared with the verdict from
-the other half. It holds unless one of them claims what the other one's estimate denies: `yes` or
-`corrected` in one half and `no` in the other. `unknown` claims nothing.
+the other half. The two contradict each other if one is `yes` or `corrected` and the other is `no`;
+`unknown` contradicts nothing.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from textassay.runtime.errors import TextassayError
 
 Floats = np.ndarray[Any, Any]
 SIZES = ((30, 8), (100, 4), (400, 1))
-"""Sources, and texts of each."""
+"""Numbers of sources, and of texts per source."""
 FEW = ((10, 1), (12, 1), (16, 1), (20, 1), (28, 1))
-"""The same of tables that somebody rated in an hour."""
+"""The same for tables that a person rates in an hour."""
 SYSTEMS = 8
 _YES, _HELPED = ("yes",), ("yes", "corrected")
 
 
 @dataclass(frozen=True)
 class World:
-    """Texts with people's view of them, in standard units."""
+    """Texts with people's opinions of them, standardized."""
 
     quality: Floats
     groups: Floats
@@ -52,7 +52,7 @@ class World:
     rng: np.random.Generator
 
     def noise(self, shared: float = 0.5) -> Floats:
-        """Return errors of variance 1, of which a share is common to the texts of a source."""
+        """Return errors with variance 1, a share of which the texts of a source have in common."""
         own = self.rng.normal(size=len(self.groups))
         common = self.rng.normal(size=int(self.groups.max()) + 1)[self.groups]
         mixed: Floats = np.sqrt(1 - shared) * own + np.sqrt(shared) * common
@@ -81,12 +81,12 @@ def _standard(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Planted:
-    """A kind of judge, and what it deserves."""
+    """A kind of judge, and the verdicts that it deserves."""
 
     name: str
     label: bool
     judge: Callable[[World, Floats], Floats]
-    """From the world and people's ratings to scores."""
+    """Makes scores from the texts and people's ratings."""
     denied: tuple[Use, ...]
     """Uses for which it deserves no `yes`."""
     useless: tuple[Use, ...] = ()
@@ -98,12 +98,12 @@ def _numbers(shift: Callable[[World], Floats]) -> Callable[[World, Floats], Floa
 
 
 def _at(r: float) -> Callable[[World], Floats]:
-    # people's view is what the judge follows; the rest of its score is its own
+    # the judge follows people's opinions in part; the rest of its score is noise
     return lambda w: r * w.quality + np.sqrt(1 - r * r) * w.noise()
 
 
 def _flipped(miss: float, alarm: float) -> Callable[[World, Floats], Floats]:
-    """Return a judge that passes some failures and fails some passes, by whole sources in part."""
+    """Return a judge that errs on some failures and passes, in part on whole sources."""
 
     def judge(w: World, y: Floats) -> Floats:
         from statistics import NormalDist
@@ -117,7 +117,7 @@ def _flipped(miss: float, alarm: float) -> Callable[[World, Floats], Floats]:
 
 
 def _slips(share: float) -> Callable[[World, Floats], Floats]:
-    """Return people's ratings, of which a share is replaced by the ratings of another text."""
+    """Return people's ratings, a share of them replaced by the ratings of other texts."""
     return lambda w, y: np.where(w.rng.random(len(y)) < share, w.rng.permutation(y), y)
 
 
@@ -270,7 +270,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _of_labels(path: Path, name: str) -> Iterator[tuple[str, JudgedPair]]:
-    """Read categories that are coded as numbers, as words."""
+    """Return categories that are coded as numbers as words."""
     rows = _rows(path)
     table = [
         {f"rater {at}": None if one is None else f"label {one:g}"

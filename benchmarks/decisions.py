@@ -1,4 +1,4 @@
-"""Typed questions a second against a bare loop, through `systemone/`, with a cache and without.
+"""Typed questions per second through `systemone/`, with and without a cache, against a bare loop.
 
     python -m benchmarks.decisions [--texts 6000] [--rounds 3]
 
@@ -47,7 +47,7 @@ NODES = tuple(  # as many as the tree of summarization has
 IN_FLIGHT = 100
 ARMS = ("server", "bare", "ours", "hd-eval", "hd-eval-chat")
 LATENCY = 0.39
-"""Seconds that Jev takes, for one question as for 400."""
+"""Seconds that Jev takes, for one question or for 400."""
 ANSWER = {
     "type": "score",
     "score": 2.9,
@@ -209,7 +209,7 @@ def compare(texts: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measure and print, or be one of the processes."""
+    """Measure and print, or run as one of the processes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

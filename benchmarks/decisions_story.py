@@ -1,4 +1,4 @@
-"""Write the files that docs/estimation.md works on: scores.jsonl, rated.jsonl and all_rated.jsonl.
+"""Write the files of docs/estimation.md: scores.jsonl, rated.jsonl and all_rated.jsonl.
 
 python -m benchmarks.decisions_story FOLDER --data FOLDER_WITH_ALTTEST
 """

@@ -1,4 +1,4 @@
-"""Every method over all of SummEval and Topical-Chat, and what became of each score.
+"""Every method over all of SummEval and Topical-Chat, and the outcome of each score.
 
     python -m benchmarks.every_method [--data FOLDER] [--methods a,b] [--limit N] [--model MODEL
     --api-base URL]
@@ -35,12 +35,12 @@ DATA = {
     "dialogue": Path("topical_chat", "topical_chat.jsonl"),
 }
 FINISHED = (0, 1)
-"""Exit statuses of a run that came to its end, with and without a score for everything."""
+"""Exit statuses of a finished run, with and without missing scores."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run."""
+    """The outcome of one run."""
 
     examples: int
     aspects: int
@@ -48,7 +48,7 @@ class Outcome:
     outcomes: Counter[str]
     """Scores by outcome."""
     reasons: Counter[str]
-    """Unscored ones by type of their error."""
+    """Unscored results by type of error."""
     seconds: float
 
     def row(self, method: str, data: str) -> str:
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) -> Outcome:
-    """Judge a file by one method; every example must have a score or a reason for none per aspect.
+    """Judge a file by one method; every example must have a score, or a reason, for each aspect.
 
     Raises:
         RuntimeError: The run did not come to its end, or left something out.
@@ -121,7 +121,7 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
 
 
 def _is_whole(row: dict[str, Any]) -> bool:
-    """Return whether a score has either a value or a reason for none."""
+    """Return whether a score has either a value or a reason for its absence."""
     missing, scored, excused = (
         row["value"] is None,
         row["outcome"] == "scored",

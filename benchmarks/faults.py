@@ -2,8 +2,8 @@
 
     python -m benchmarks.faults [--samples 3000]
 
-Every sample must end scored or with a reason, exactly once, and no call may be tried more often
-than configured.
+Every sample must be scored, or have a reason why not, exactly once, and no call may be tried more
+often than configured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def main() -> None:
                 "--model", "direct/mock", "--api-base", url, "--out", folder / "run",
                 "--progress", "plain",
                 "--set", f"attempts={ATTEMPTS}", "--set", "timeout=2", "--set", "total_timeout=120",
-                # the last call alone, failing all its attempts, is an outage, and is asked again
+                # if the last call fails in all its attempts, this counts as an outage, and it is
+                # asked again
                 "--set", "outage_wait=0",
             ),
             cwd=ROOT,

@@ -4,11 +4,11 @@
 
 Writes 200 rows of a planted judge's and people's yes and no, runs `textassay check FILE` in a
 process of its own, and prints the seconds, the first line, the words of the README before its first
-command, and what has to be known beforehand. With `--judgekeeper` and `--promptfoo`, the commands
-of peers that are installed in environments of their own run on the same rows. promptfoo has no
-command for a judge's and people's columns: its provider `echo` says what the judge said, and an
-assertion compares that with people. `--install` also times `pip install` of the Python packages
-into new environments, from the index and the cache that pip has.
+command, and the concepts that a newcomer has to know beforehand. With `--judgekeeper` and
+`--promptfoo`, the commands of peers that are installed in environments of their own run on the same
+rows. promptfoo has no command for a judge's and people's columns: its provider `echo` repeats the
+judge's verdict, and an assertion compares it with people's. `--install` also times `pip install` of
+the Python packages into new environments, with pip's own index and cache.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ROOT = Path(__file__).parents[1]
 ROWS, YES, RIGHT = 200, 0.6, 0.85
 """Rows, people's share of yes, and the judge's share of people's verdicts."""
 RUNS = 3
-"""Runs of each command; the fastest counts, since other load only adds."""
+"""Runs of each command; the fastest counts, since other load can only add time."""
 
 
 @dataclass(frozen=True)
 class Minute:
-    """What one tool asks of a newcomer, and what it gives."""
+    """The effort that one tool takes, and its result."""
 
     tool: str
     typed: str
@@ -45,16 +45,16 @@ class Minute:
     exit_status: int
     seconds: float
     verdict: str
-    """First line of the result that has words."""
+    """First line of the result in words."""
     concepts: tuple[str, ...]
-    """What has to be known, or named, before the verdict."""
+    """Concepts that must be known, or named, before the verdict."""
     words_before: int | None
     """Words of the README before its first command; `None` if there is no README."""
     install_seconds: float | None = None
 
 
 def write_verdicts(path: Path, *, with_ids: bool = False) -> None:
-    """Write what the judge and people say; `with_ids` adds a column that some tools ask for."""
+    """Write the verdicts of judge and people; `with_ids` adds a column that some tools require."""
     draw = random.Random(1)
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -94,11 +94,11 @@ def measure(
 
     Args:
         tool: Its name.
-        command: What is typed before the file.
-        concepts: What has to be known or named.
+        command: The words of the command before the file.
+        concepts: Concepts that must be known or named.
         file: The last argument; the command runs beside it.
-        readme: What a newcomer reads first.
-        verdict: Pattern in the line of the output that says the result.
+        readme: The page that a newcomer reads first.
+        verdict: Pattern of the line of the output that has the result.
     """
     best, done = float("inf"), None
     for _ in range(RUNS):

@@ -2,11 +2,11 @@
 
     python -m benchmarks.in_flight [--samples 30000] [--concurrency 1000]
 
-Prints a bare aiohttp loop beside `direct/`, each in a process of its own. The ideal is one call
-after the other in every place: as many samples per second as there are places. Runs of different
-lengths are not comparable: a short run shows less than a long one. An unknown server is asked 20
-calls at once, then 1,000, which costs the time of 980 calls: 0.91 of ideal is the most that 10,000
-samples can show, 0.97 the most of 30,000. So the rate between a tenth and nine tenths of the
+Prints a bare aiohttp loop beside `direct/`, each in a process of its own. The ideal is that each
+slot makes one call after the other: as many samples per second as there are slots. Runs of
+different lengths are not comparable: a short run shows less than a long one. An unknown server gets
+20 calls at once, then 1,000, which costs the time of 980 calls: 0.91 of ideal is the most that
+10,000 samples can show, 0.97 the most of 30,000. So the rate between a tenth and nine tenths of the
 samples is printed as well: it has neither this slow start, nor the check of the data before it, nor
 the end.
 """

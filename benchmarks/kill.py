@@ -1,9 +1,9 @@
-"""kill -9 at random moments of a run, then resume: what is lost, what is asked twice, what differs.
+"""kill -9 at random moments of a run, then resume: lost scores, repeated calls and differences.
 
     python -m benchmarks.kill [--kills 10] [--samples 400]
 
-Each trial starts the run anew, kills it at a moment drawn at random, and resumes it to the end.
-Checked against an undisturbed run: same id, aspect, value and outcome, each exactly once; finished
+Each trial starts a new run, kills it at a random moment, and resumes it to the end. The result is
+compared with an undisturbed run: same id, aspect, value and outcome, each exactly once; finished
 scores still there; no more calls repeated than were in flight.
 """
 
@@ -46,7 +46,7 @@ def score(data: Path, url: str, out: Path) -> list[str]:
 
 
 def rows(folder: Path) -> list[Key]:
-    """Return what the run's complete lines say."""
+    """Return the scores in the run's complete lines."""
     path = folder / "scores.jsonl"
     text = path.read_bytes() if path.exists() else b""
     lines = text[: text.rfind(b"\n") + 1].splitlines()
@@ -54,7 +54,7 @@ def rows(folder: Path) -> list[Key]:
 
 
 def begun(data: Path, url: str, folder: Path) -> tuple[subprocess.Popen[bytes], float]:
-    """Start the run and wait until it asks; return the process and the moment."""
+    """Start the run and wait for its first request; return the process and the time."""
     process = subprocess.Popen(score(data, url, folder), cwd=ROOT, stdout=subprocess.DEVNULL)
     while not (folder / "scores.jsonl").exists():
         assert process.poll() is None, "the run ended before it began"

@@ -43,7 +43,7 @@ class Recorded(Wrapper):
 
 
 async def ask(url: str, seconds: float) -> list[float]:
-    """Keep 200 askers busy for so long and return when each request was sent."""
+    """Keep 200 tasks busy for this time and return when each request was sent."""
     backend = DirectModel("direct/mock", api_base=url)
     sent = Recorded(backend)
     model = LimitedModel(sent, Limiter(rpm=RPM, tpm=None, concurrency=200))

@@ -134,7 +134,7 @@ class Bare:
 def completion_seconds(
     path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
 ) -> Spent:
-    """Time what users write with the high-level class: log-probabilities of an echoed prompt."""
+    """Time the high-level class as users call it: log-probabilities of an echoed prompt."""
     import importlib
 
     llama = importlib.import_module("llama_cpp").Llama(
@@ -157,7 +157,7 @@ def completion_seconds(
 
 
 class Ours:
-    """textassay, asked for everything at once."""
+    """textassay with all requests at once."""
 
     def __init__(self, model: LlamaCppModel) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""Peak memory of a run, at 10,000 samples, at each ten times as many, and at the end.
+"""Peak memory of a run after 10,000 samples, 100,000, ..., and at the end.
 
 Linux only: reads /proc. 100,000 samples take minutes, a million the better part of an hour.
 
@@ -34,7 +34,7 @@ class Lines:
         self.count = 0
 
     def look(self) -> int:
-        """Return how many there are now; none before the file is there."""
+        """Return the number of lines now; 0 before the file exists."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._at)

@@ -1,12 +1,12 @@
-"""Calls and tokens of every method by itself.
+"""Calls and tokens of every method.
 
 A table in markdown, from dry runs over the bundled examples.
 
     python -m benchmarks.method_costs [--task summarization]
 
-What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every
-example costs: it is counted in a dry run over either half of the examples, but only once over all
-of them. Nothing is asked.
+Calls made once a run (evaluation steps, chains of aspects, a plan) are separated from the calls for
+each example: dry runs over the two halves of the examples count them twice, a dry run over all
+examples counts them once. No model is asked.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Cost(Message):
 
 
 class MethodCost(Message):
-    """What a method costs over some examples."""
+    """The cost of a method over some examples."""
 
     method: str
     examples: int
     whole: Cost
     """Over all examples."""
     once: Cost
-    """Of that, what does not depend on their number."""
+    """The part that does not depend on their number."""
     each: Cost
-    """The rest, for an example on average."""
+    """The mean of the rest per example."""
 
 
 async def dry_run(examples: Sequence[Example], method: str, task: str, **more: Any) -> Cost:
-    """Return what a run would ask of a server; `more` are further arguments of `evaluate`."""
+    """Return the requests of a dry run; `more` are further arguments of `evaluate`."""
     async with (
         textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
         open_evaluation(
@@ -75,7 +75,7 @@ def judged(method: str, task: str, limit: int | None = None) -> list[Example]:
 
 
 async def cost_of(method: str, task: str, limit: int | None = None) -> MethodCost:
-    """Return what a method costs over the bundled examples of a task, on all of its aspects."""
+    """Return the cost of a method over the bundled examples of a task, on all of its aspects."""
     examples = judged(method, task, limit)
     half = len(examples) // 2
     parts = (examples, examples[:half], examples[half:])

@@ -3,11 +3,11 @@
     python -m benchmarks.otel_span [--runs 1000] [--rounds 7]
 
 The tracer is OpenTelemetry's SDK with a batch processor and an exporter in memory. Beside the
-graph, the SDK alone makes as many spans with the same parent, name, attributes and exporter: what
-the graph takes beyond these and beyond itself without tracing is ours, and held to 10 us a span.
-The SDK's span without attributes, exporter or parent is the least that any library can reach.
-With a sampler that drops everything, the same graph tells what tracing costs whom it is not kept.
-Rounds take turns, and the best of each counts.
+graph, the SDK alone makes as many spans with the same parent, name, attributes and exporter: the
+time of the graph beyond these, and beyond itself without tracing, is ours; the limit is 10 us per
+span. The SDK's span without attributes, exporter or parent is the least that any library can reach.
+With a sampler that drops everything, the same graph shows the cost of tracing that is not recorded.
+Rounds alternate, and the best of each counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NODES = 10
 
 
 class Step(Message):
-    """What passes from node to node."""
+    """The message from node to node."""
 
     number: int = 0
 
@@ -48,7 +48,7 @@ def chain() -> Graph:
 
 
 async def seconds(graph: Graph, runs: int) -> float:
-    """Return the CPU time of so many runs."""
+    """Return the CPU time of this number of runs."""
     began, step = time.process_time(), Step()
     for _ in range(runs):
         await graph.run(step)
@@ -56,7 +56,7 @@ async def seconds(graph: Graph, runs: int) -> float:
 
 
 def bare(provider: TracerProvider, spans: int, attributes: dict[str, str] | None) -> float:
-    """Return the CPU time in which the SDK starts and ends so many spans below one."""
+    """Return the CPU time in which the SDK starts and ends this number of child spans."""
     tracer = provider.get_tracer("bare")
     parent = trace.set_span_in_context(tracer.start_span("run")) if attributes else None
     began = time.process_time()

@@ -4,8 +4,8 @@
 
 Each runs in an environment of its own, made at the first run with the versions below, and sends the
 prompts that textassay sends, with as many calls at once. Everything is measured from outside, on
-whole processes: the rate and the CPU time per sample are those of a long run less those of a run of
-one sample, so that starting is not counted; the latter is shown as the start. Scores must be equal.
+whole processes: rate and CPU time per sample are differences between a long run and a run of one
+sample, so that starting is not counted; the short run is shown as the start. Scores must be equal.
 Nothing is answered from a cache; textassay writes its run folder, and Inspect its log, as always.
 Needs an idle machine with two cores, one of which serves the answers. POSIX only.
 """
@@ -35,7 +35,7 @@ LATENCIES = (100, 0)
 ENVIRONMENT = {
     "BENCHMARK_KEY": "none",
     "PYTHONPATH": str(ROOT),
-    # nothing is fetched or reported, and nobody waits for either
+    # nothing is fetched or reported
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
     "DEEPEVAL_NO_INSPECT_PROMPT": "1",
@@ -69,7 +69,7 @@ OURS = {"textassay direct/": "direct/mock", "textassay litellm": "openai/mock"}
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """The cost of a process."""
 
     seconds: float
     cpu: float
@@ -97,7 +97,7 @@ def cost_of(command: list[str], folder: Path) -> Cost:
         process = subprocess.Popen(
             command, cwd=folder, env={**os.environ, **ENVIRONMENT}, stdout=output, stderr=output
         )
-        # what `wait` does not return: the resources of this process and of those that it waited for
+        # unlike `wait`, `wait4` returns the resources of the process and of its children
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -112,7 +112,7 @@ class Bench:
     """Runs arms on the same work and checks that they agree."""
 
     def __init__(self, folder: Path, environments: Path, samples: int) -> None:
-        """Make the data; the prompts are those of a first run of textassay."""
+        """Make the data; the prompts come from a first run of textassay."""
         self._folder, self._environments, self.samples = folder, environments, samples
         self._runs = 0
         self._data = {count: make(folder / f"{count}.jsonl", count) for count in (1, samples)}
@@ -134,8 +134,8 @@ class Bench:
         """Run an arm on one sample and on all.
 
         Raises:
-            RuntimeError: Its scores differ from textassay's, or the machine was too busy to tell
-                what the samples cost.
+            RuntimeError: Its scores differ from textassay's, or the machine was too busy to measure
+                the cost of the samples.
         """
         one, scores_of_one = self._run(name, 1, url)
         many, scores = self._run(name, self.samples, url)
@@ -155,7 +155,7 @@ class Bench:
         )
 
     def versions(self, name: str) -> str:
-        """Return the versions of what is installed for an arm."""
+        """Return the versions of the packages of an arm."""
         code = (
             "import importlib.metadata as m, sys\n"
             "print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"

@@ -1,7 +1,7 @@
 """Texts to edit, and judges with planted defects: each rating is the truth, the defect, and noise.
 
-The truth of an edited text is what the suite expects of a good judge, so a perfect judge is one
-that sees every change it must see, and nothing else.
+The true score of an edited text is the one that the suite expects of a good judge, so a perfect
+judge notices every change that it must notice, and nothing else.
 """
 
 from __future__ import annotations
@@ -79,21 +79,18 @@ def _never_reads(output: str, source: str, truth: float) -> float:
 
 @dataclass(frozen=True)
 class Judge:
-    """A judge with a planted defect.
-
-    Attributes:
-        says: Rating before noise, of an output and its source, given the true quality.
-        defects: Tests that must fail.
-        touched: Tests that the defect changes too little, or too seldom, to ask for a failure.
-        noise: Standard deviation of a rating that is asked for again.
-        leans: Points in favor of the end of the scale that is listed first.
-    """
+    """A judge with a planted defect."""
 
     says: Says = _stays_true
+    """Rating before noise, of an output and its source, given the true quality."""
     defects: frozenset[str] = frozenset()
+    """Tests that must fail."""
     touched: frozenset[str] = frozenset()
+    """Tests that the defect changes too little, or too seldom, to require a failure."""
     noise: float = 0.4
+    """Standard deviation of a rating that is asked for again."""
     leans: float = 0.0
+    """Points in favor of the end of the scale that is listed first."""
 
 
 _ORDERS = {"letters": 1, "label-order": -1, "scale-order": -1}
@@ -115,23 +112,19 @@ JUDGES = {
     "prefers-first": Judge(leans=-0.5, defects=frozenset({"label-order", "scale-order"})),
     "constant": Judge(_never_reads, defects=_MUST_SEE, noise=0.0),
 }
-"""By name; the numbers and words are those of the defects, so that each is told by its own
-tests."""
+"""By name; each defect is found by its own tests."""
 
 
 @dataclass
 class World:
-    """The edited copies of a data set and what is true of them; made once for all judges and seeds.
-
-    Attributes:
-        examples: The originals.
-        tests: Tests that edit texts or ask in another order; all but `swap`.
-        aspects: What is judged.
-    """
+    """The edited copies of a data set and their true scores; made once for all judges and seeds."""
 
     examples: Sequence[Example]
+    """The originals."""
     tests: Sequence[str] = (*EDITS, *_ORDERS)
+    """Tests that edit texts or ask in another order; all but `swap`."""
     aspects: Sequence[Aspect] = ASPECTS
+    """What is judged."""
     _copies: list[Example] = field(init=False)
     _truths: dict[tuple[str, str], float] = field(init=False)
     _known: dict[tuple[Says, int], _Columns] = field(init=False, default_factory=dict)
@@ -160,7 +153,7 @@ class World:
         return known - 1 if expects == "lower" else known
 
     def rows(self, judge: Judge, seed: int) -> list[StressRow]:
-        """Return the verdicts on one judge, whose noise is drawn anew for each seed."""
+        """Return the verdicts on one judge, with new noise for each seed."""
         rng = np.random.default_rng(seed)
         originals = [one for one in self._copies if "#" not in one.id]
         # the scale is listed from the worst rating, unless a test turns it around
@@ -196,7 +189,7 @@ class World:
         return self._known[known]
 
     def planted(self, judge: Judge) -> frozenset[str]:
-        """Return the tests that the judge must fail, of those that the aspects make."""
+        """Return the tests of these aspects that the judge must fail."""
         blind = {
             edit.test
             for edit in self._edits
@@ -215,7 +208,7 @@ class World:
         def answer(request: Request) -> str:
             output, source = (_fenced(kind, request.text).strip() for kind in ("output", "source"))
             truth = truths[output, source]
-            # one number per request and draw, in whatever order requests are answered
+            # one number per request and draw, whatever the order of the answers
             rng = random.Random(f"{seed}:{request.draw}:{request.text}")
             best_first = "(best) to" in request.text or _FIRST_OPTION.findall(request.text)[:1] == [
                 "E"

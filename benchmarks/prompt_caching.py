@@ -33,7 +33,7 @@ ASPECTS = [Aspect(name=f"aspect {i}", definition="how good it is in it") for i i
 
 
 class CachingServer(MockServer):
-    """Keeps prefixes of what it has answered, and counts what it finds of a prompt."""
+    """Keeps prefixes of answered prompts, and counts the tokens of a prompt that it finds."""
 
     def __init__(self, options: Options, *, only_marked: bool = False) -> None:
         super().__init__(options)
@@ -96,7 +96,7 @@ def _marked(body: Json) -> str:
 
 
 def examples(texts: int) -> list[Example]:
-    """Return texts with sources of about 2,000 tokens, no two of which begin alike."""
+    """Return texts whose sources have about 2,000 tokens and different beginnings."""
     return [
         Example(id=f"t{i}", source=f"Number {i}. " + WORDS * 115, output=f"They met, {i} of them.")
         for i in range(texts)
@@ -121,7 +121,7 @@ async def judged(layout: str, texts: int) -> CachingServer:
 
 
 async def at_once(texts: int) -> CachingServer:
-    """Send the same prompts with texts first, without any order among them."""
+    """Send the same prompts with texts first, in any order."""
     server = CachingServer(Options(latency_ms=50))
     task = Task(name="summaries", intro="A summary of a source.", aspects=tuple(ASPECTS))
     async with serving(server), connect("direct/judge", api_base=server.url) as model:

@@ -3,9 +3,9 @@
     python -m benchmarks.pytest_plugin [--starts 25]
 
 The CPU time of one collection of an empty test file, in processes of their own that take turns:
-with pytest alone, with the plugin as a checkout installs it, and with it as a wheel does that uv or
-pip installed. The median of what a start takes beyond its neighbor counts, with its quartiles: of
-the collection itself, which the target of 5 ms is about, and of the whole session.
+with pytest alone, with the plugin installed from a checkout, and from a wheel by uv or pip. The
+result is the median difference between neighboring starts, with its quartiles: of the collection
+itself, which the target of 5 ms is about, and of the whole session.
 
 At its start pytest reads the list of files of every distribution that has a plugin, whatever the
 plugin does. A wheel lists each module, and pip each compiled module too, so that time is reported
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def report(rounds: list[dict[str, tuple[float, float]]]) -> None:
-    """Print what each arm takes beyond pytest alone, and whether the target is met."""
+    """Print the time of each arm beyond pytest alone, and whether the target is met."""
     alone = [one["pytest alone"] for one in rounds]
     whole = statistics.median(session for session, _ in alone)
     print(f"pytest alone: {whole:.1f} ms of CPU time for a session that collects")
@@ -99,7 +99,7 @@ def beyond(these: list[float], those: list[float]) -> list[float]:
 
 
 def compiled_name(module: str) -> str:
-    """Return what pip records for a module that it compiled."""
+    """Return the record that pip writes for a module that it compiled."""
     path = Path(module)
     return str(path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc")
 

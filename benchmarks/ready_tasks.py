@@ -77,7 +77,7 @@ def correlated(
 
 
 async def rag(limit: int | None) -> None:
-    """Hold trivial measures against what people said of pairs of answers."""
+    """Compare trivial measures with people's ratings of pairs of answers."""
     pairs = rows_of("ragchecker/pairs.jsonl.gz")[:limit]
     for aspect in ASPECTS:
         first, second = ([pair["labels"][at][aspect] for pair in pairs] for at in (0, 1))
@@ -91,7 +91,7 @@ async def rag(limit: int | None) -> None:
 
 
 async def conversations() -> None:
-    """Measure what FED's raters judged, too."""
+    """Measure agreement on the aspects that FED's raters judged, too."""
     for name, task, human in FED:
         data = DATA / name / f"{name}.jsonl"
         lengths = await textassay.evaluate(data, method="tools", tools=["length"])
@@ -105,7 +105,7 @@ async def conversations() -> None:
 
 
 def agent() -> None:
-    """Hold what can be counted in tau-bench's conversations against their success."""
+    """Compare counts of tau-bench's conversations with their success."""
     rows = rows_of("tau_airline/conversations.jsonl.gz")
     success = [float(row["human"]["success"]) for row in rows]
     groups = [row["group"] for row in rows]

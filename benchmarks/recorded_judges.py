@@ -3,9 +3,10 @@
     python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py --keep .
 
 DATA_FOLDER holds `summeval/` and `topical_chat/` as JSON lines with recorded answers;
-`replay_judge.py` is an OpenAI-compatible server that answers a scoring prompt with what the judge
-said. Neither is part of the project. With `--keep FOLDER` it keeps the texts, `summeval.jsonl`, and
-GPT-4's run, which `replay/FOLDER/runs/gpt-4` asks again, and prints the table of the README.
+`replay_judge.py` is an OpenAI-compatible server that answers a scoring prompt with the judge's
+recorded answer. Neither is part of the project. With `--keep FOLDER` it keeps the texts,
+`summeval.jsonl`, and GPT-4's run, which `replay/FOLDER/runs/gpt-4` asks again, and prints the table
+of the README.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def replay(script: Path, data: Path, predictions: Path, *flags: str) -> Iterator[str]:
-    """Serve recorded answers until the block is left; gives the address, ending in `/v1`."""
+    """Serve recorded answers inside the block; yields the address, ending in `/v1`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -143,7 +144,7 @@ def recorded_means(path: Path, judge: str, prompt: str) -> Recorded:
 
 
 def against_record(found: Recorded, recorded: Recorded) -> str:
-    """Say how many values equal the recorded ones."""
+    """Print how many values equal the recorded ones."""
     pairs = [(found.get(key), mean) for key, mean in recorded.items() if mean is not None]
     equal = sum(value is not None and abs(value - mean) < 1e-9 for value, mean in pairs)
     unscored = sum(value is None for value, _ in pairs)

@@ -1,7 +1,7 @@
 """Write recorded judges as files of scores and data: the tables of juries in docs/appendix.md.
 
-Prints SummEval's juries by size: the mean r of all of them, that of each one's best member for
-every aspect, and how often a jury has a higher r than it.
+Prints SummEval's juries by size: their mean r, the mean r of their best members (chosen for each
+aspect), and how often a jury has a higher r than its best member.
 
 python -m benchmarks.recorded_juries FOLDER --data DATA
 """
@@ -97,7 +97,7 @@ def _print_sizes(rows: list[Row]) -> None:
 
 
 def _jury(rows: Iterable[Row], jurors: tuple[str, ...] = ("",)) -> list[Row]:
-    """Return rows with the metrics whose names begin so, and nothing else to learn from."""
+    """Return rows with only the metrics whose names have this prefix."""
     kept = ("id", "output", "output_b", "group", "human", "annotators")
     return [
         {key: row[key] for key in kept if row.get(key)}

@@ -2,8 +2,9 @@
 
 python -m benchmarks.report_large [--scores 100000]
 
-Explanations have 200 characters and are as formulaic as judges' are; outputs have 40 words, five
-label probabilities stand behind each score. The target is 100,000 scores under 12 MB and 6 s.
+Explanations have 200 characters and are as formulaic as judges' are; outputs have 40 words, and
+each score has five label probabilities as evidence. The target is 100,000 scores under 12 MB and 6
+s.
 """
 
 from __future__ import annotations

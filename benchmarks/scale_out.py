@@ -4,8 +4,8 @@
 
 The time per example is taken from two runs of different lengths, so that starting is not counted.
 Needs an idle machine: the ratio is of wall time. The arms take turns. The first two arms are loops
-that share nothing, not even a file: what the machine itself gives two processes over one, which
-is less than 2 where its cores share caches, memory or a power limit.
+that share nothing, not even a file. They show how much faster two processes of this machine are
+than one: less than twice if its cores share caches, memory or a power limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ for number in range(int(sys.argv[1])):
         row = json.loads(json.dumps({**row, "id": str(number)}))
         hashlib.sha256(repr(row).encode()).hexdigest()
 """
-"""As Python spends its time on a cached example: dictionaries, JSON, digests."""
+"""A loop like the work on a cached example: dictionaries, JSON, digests."""
 ARMS = {
     "--processes 1": ("--processes", "1"),
     "--processes 2": ("--processes", "2"),
@@ -45,7 +45,7 @@ ARMS = {
 
 @contextmanager
 def ray_node() -> Iterator[None]:
-    """Start a node with two CPUs, as a machine with two cores is one, where Ray is installed."""
+    """Start a node with two CPUs, if Ray is installed."""
     try:
         from ray.cluster_utils import Cluster
     except ImportError:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @contextmanager
 def server(**options: float | str) -> Iterator[str]:
-    """Serve with these options until the block is left; gives the address, ending in `/v1`."""
+    """Serve with these options inside the block; yields the address, ending in `/v1`."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.mock_server", "--port=0", *flags],
@@ -35,7 +35,7 @@ def server(**options: float | str) -> Iterator[str]:
 
 
 def counters(url: str) -> dict[str, Any]:
-    """Return what the server has counted so far."""
+    """Return the server's counters."""
     with urlopen(url.removesuffix("/v1") + "/counters") as answer:
         found: dict[str, Any] = json.load(answer)
     return found

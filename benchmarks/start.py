@@ -4,8 +4,8 @@
 
 A server in this process notes when the first request arrives; the median of several starts counts,
 after one that fills the caches of the file system and compiles the modules, as installing does.
-Beside it, in turn, starts the least that can ask: Python, the import of aiohttp, and one request.
-What is above that floor is the framework's own.
+In turn with it, the smallest possible client is started: Python, the import of aiohttp, and one
+request. The time above that floor is the framework's own.
 """
 
 from __future__ import annotations

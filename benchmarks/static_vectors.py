@@ -1,4 +1,4 @@
-"""What sentence-wise static vectors add to features that cost no call, and to recorded judges.
+"""The gain of sentence-wise static vectors over features without calls, and over recorded judges.
 
     python -m benchmarks.static_vectors --data FOLDER [--features FILE] [--seeds 5]
 
@@ -37,7 +37,7 @@ COMPARISONS = (
     ),
     ("judges and lexical", "auto", JUDGED),
 )
-"""What static vectors are added to: a label, the aggregator, and the features without them."""
+"""Features to which static vectors are added: a label, the aggregator, and the other features."""
 
 
 COUNTS = ("length", "novelty", "coverage", "repetition", "readability")
@@ -61,7 +61,7 @@ async def feature_rows(data: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Compute the features where they are not kept, and compare."""
+    """Compute the features unless the file has them, and compare."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -29,25 +29,22 @@ ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 
 @dataclass
 class Found:
-    """What the suite said of one judge.
-
-    Attributes:
-        planted: Tests that must fail.
-        touched: Tests that may.
-        seeds: Number of draws.
-        all_found: Draws in which every planted test fails.
-        alarmed: Draws in which a test fails that has nothing to do with the defect.
-        missed: How often each planted test does not fail.
-        alarms: How often each other test fails.
-    """
+    """The suite's verdicts on one judge."""
 
     planted: frozenset[str]
+    """Tests that must fail."""
     touched: frozenset[str] = frozenset()
+    """Tests that may."""
     seeds: int = 0
+    """Number of draws."""
     all_found: int = 0
+    """Draws in which every planted test fails."""
     alarmed: int = 0
+    """Draws in which a test fails that has nothing to do with the defect."""
     missed: Counter[str] = field(default_factory=Counter)
+    """How often each planted test does not fail."""
     alarms: Counter[str] = field(default_factory=Counter)
+    """How often each other test fails."""
 
     def add(self, rows: Iterable[StressRow]) -> None:
         """Count one draw."""
@@ -61,16 +58,16 @@ class Found:
 
 
 def simulated(world: World, judge: Judge, seeds: int) -> Found:
-    """Return what the suite says of a judge whose ratings are drawn without prompts."""
+    """Return the suite's verdicts on a judge whose ratings are drawn without prompts."""
     found = Found(world.planted(judge), judge.touched)
-    # a judge without noise says the same each time
+    # a judge without noise gives the same ratings each time
     for seed in range(seeds if judge.noise else 1):
         found.add(world.rows(judge, seed))
     return found
 
 
 def whole(world: World, judge: Judge, seeds: int) -> Found:
-    """Return what whole runs say of a judge."""
+    """Return the verdicts of whole runs on a judge."""
     found = Found(world.planted(judge), judge.touched)
     for seed in range(seeds if judge.noise else 1):
         found.add(asyncio.run(world.whole_run(judge, seed)).rows)
@@ -78,7 +75,7 @@ def whole(world: World, judge: Judge, seeds: int) -> Found:
 
 
 def in_pairs(lean: float, seeds: int) -> Found:
-    """Return what whole runs of `pairwise` say of a judge that favors the first text."""
+    """Return the verdicts of whole runs of `pairwise` on a judge that favors the first text."""
     found = Found(frozenset({"swap"}) if lean else frozenset())
     for seed in range(seeds):
         found.add(asyncio.run(compared(lean, seed)).rows)
@@ -86,7 +83,7 @@ def in_pairs(lean: float, seeds: int) -> Found:
 
 
 def show(title: str, cases: Sequence[tuple[str, Callable[[], Found]]]) -> None:
-    """Print one line per judge as it is known."""
+    """Print one line per judge as soon as it is measured."""
     print(title)
     print(f"  {'judge':16} {'seeds':>5}  {'all found':>9}  {'false alarm':>11}  missed; alarms")
     for name, find in cases:

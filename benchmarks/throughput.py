@@ -3,9 +3,10 @@
     python -m benchmarks.throughput [--samples 12000] [--rounds 3]
 
 Every arm is a process of its own against a server process with 100 ms latency, with uvloop if that
-is installed, as the command line runs; arms alternate within a round, so a machine that drifts
-drifts for all. The start and the end of a run, some 0.2 s, count as well: a short run shows a lower
-ratio than a long one. Prints medians and the ratios of the design's targets.
+is installed, as the command line runs; arms alternate within a round, so that a change of the
+machine's speed affects all of them. The start and the end of a run, some 0.2 s, count as well: a
+short run shows a lower ratio than a long one. Prints medians and the ratios of the design's
+targets.
 """
 
 from __future__ import annotations

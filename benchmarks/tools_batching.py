@@ -1,12 +1,9 @@
-"""Dynamic batching against one by one.
+"""Dynamic batching against single requests: examples per second of an NLI model on the CPU.
 
-Examples a second for a BERT-base-sized NLI model on the CPU.
-
-The model has random weights, so nothing is fetched; its cost is the same as for any BERT-base. Both
-ways score the same examples with the same tool: one by one, each waits for the one before; batched,
-all are asked at once. Prints one JSON object; the scores must agree and the ratio should be at
-least 2.
-Texts are short: with pairs of more than about 30 tokens one request by itself keeps a CPU busy, and
+The model has the size of BERT-base and random weights, so nothing is fetched. Both ways score the
+same examples with the same tool: one by one, each waits for the one before; batched, all are asked
+at once. Prints one JSON object; the scores must agree and the ratio should be at least 2.
+Texts are short: with pairs of more than about 30 tokens a single request keeps a CPU busy, and
 there is less to gain.
 
     python benchmarks/tools_batching.py [--examples 96] [--words 5] [--threads 1]

@@ -4,10 +4,10 @@
     FOLDER]
 
 Each of the requests is a prompt of 50 to 300 tokens and a continuation of about 10 whose
-log-probabilities are wanted. The plain loop tokenizes, sorts by length, pads batches of the same
+log-probabilities are requested. The plain loop tokenizes, sorts by length, pads batches of the same
 number of tokens, runs one forward pass a batch and reads the logits; it shares nothing between
-prompts and has no requests, events or threads. Both run in turn, so that what else the machine does
-hits both; the ratio is of the medians.
+prompts and has no requests, events or threads. Both run in turn, so that other load affects both;
+the ratio is of the medians.
 
 `distinct` are prompts that have nothing in common, where the backend can save nothing; `shared` are
 groups of four questions about one text, as judges ask.
@@ -51,7 +51,7 @@ def requests_of(count: int, *, shared: bool, seed: int = 0) -> list[Continuation
 
 
 class PlainLoop:
-    """What one would write by hand: tokenize, sort, pad, one forward pass a batch."""
+    """The loop that one would write by hand: tokenize, sort, pad, one forward pass per batch."""
 
     def __init__(self, folder: Path, family: str) -> None:
         """Load model and tokenizer."""

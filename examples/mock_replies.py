@@ -1,4 +1,4 @@
-"""Replies of the mock server: ratings, lists and plans as prompts ask for them, log-probabilities.
+"""Replies of the mock server: ratings, lists, plans and log-probabilities that prompts ask for.
 
 Replies depend on the model, the prompt and the draw only.
 """
@@ -159,7 +159,7 @@ def _answers(count: int, quote: str, number: int) -> str:
 
 
 def _step_of_a_judge(prompt: str, number: int) -> Json:
-    """Look something up first, and then give a verdict."""
+    """Look up something first, then give a verdict."""
     if not re.search(r"\d+ steps? (?:is|are) left|your last step", prompt):
         return {"action": "read", "where": "output"}
     low, high = map(int, (_SCALE.findall(prompt) or [(1, 5)])[-1])
@@ -190,9 +190,9 @@ def _options_of(prompt: str) -> list[str]:
 def _alternatives(
     token: str, key: str, place: int, options: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Return log-probabilities of the tokens that may stand at one place, likeliest first.
+    """Return log-probabilities of the possible tokens at one position, likeliest first.
 
-    They sum to 1. A label stands among its like, the first token of an answer (`token` empty) may
+    They sum to 1. A label is among other labels, the first token of an answer (`token` empty) may
     be any label, or one of the options, and every other token is the likeliest one among some
     words.
     """
@@ -213,7 +213,7 @@ def _alternatives(
 
 
 def _tokens(text: str, prompt: str, one: bool) -> list[tuple[str, dict[str, float]]]:
-    """Return the tokens of an answer with what might have stood in their places."""
+    """Return the tokens of an answer with their alternatives."""
     key, options = _key(prompt), _options_of(prompt) if one else ()
     return [
         (t, _alternatives("" if one else t, key, i, options))
@@ -235,7 +235,7 @@ def chat_logprobs(text: str, prompt: str, top: int, one: bool) -> Json:
 
 
 def text_logprobs(echoed: str, text: str, prompt: str, top: int, one: bool) -> Json:
-    """Return tokens with their places; the first of an echoed prompt has no probability."""
+    """Return tokens with their positions; the first of an echoed prompt has no probability."""
     tokens = [*_tokens(echoed, prompt, False), *_tokens(text, prompt, one)]
     first: list[Any] = [None] if echoed else []
     return {
@@ -249,7 +249,7 @@ def text_logprobs(echoed: str, text: str, prompt: str, top: int, one: bool) -> J
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens the server takes a text for."""
+    """Return the number of tokens that the server counts in a text."""
     return len(text) // 4 + 1 if text else 0
 
 

@@ -42,15 +42,15 @@ class Options:
     latency_ms: float = 0.0
     """Time before every answer."""
     latency_max_ms: float = 0.0
-    """Where above `latency_ms`: times are drawn evenly between the two."""
+    """If above `latency_ms`, times are drawn uniformly between the two."""
     reply: Any = "score"
     """`score` for ratings as prompts ask for them, `text` for a sentence, or, inside a program, a
     `Reply`."""
     p429: float = 0.0
     retry_after: float = 1.0
-    """Seconds that a 429 or 500 asks to wait; below 0 for no wish in a 500."""
+    """Seconds that a 429 or 500 asks to wait; below 0, a 500 asks for none."""
     retry_after_style: str = "seconds"
-    """How a 429 says so: one of `RETRY_AFTER_STYLES`, or `random`."""
+    """How a 429 gives this time: one of `RETRY_AFTER_STYLES`, or `random`."""
     p500: float = 0.0
     status: int = 500
     """The status of the answers that `p500` stands for."""
@@ -58,16 +58,16 @@ class Options:
     """Message and code of those answers; `{key}` stands for the key that was sent."""
     p_broken: float = 0.0
     broken_style: str = "random"
-    """What a 200 that is no answer looks like: one of `BROKEN_STYLES`, or `random`."""
+    """The form of a 200 that is not an answer: one of `BROKEN_STYLES`, or `random`."""
     p_drop: float = 0.0
     p_hang: float = 0.0
     hang_s: float = 30.0
     p_filter: float = 0.0
     """Share of answers that a content filter empties."""
     hold_after: int = 0
-    """Number of requests after which all others wait until this is 0; 0 holds none."""
+    """Number of requests after which all others wait until this is 0; 0 for no wait."""
     rpm: float = 0.0
-    """Requests per minute; a second's worth may come at once. 0 for no limit."""
+    """Requests per minute; the requests of one second may come at once. 0 for no limit."""
     tpm: float = 0.0
     """Tokens per minute, counted as prompt and `max_tokens`."""
     context: int = 0
@@ -91,7 +91,7 @@ class Options:
 
 @dataclass
 class Counters:
-    """What the server has seen."""
+    """Counters of the server."""
 
     requests: int = 0
     ok: int = 0
@@ -106,7 +106,7 @@ class Counters:
     """How often each body came, by its hash."""
 
     def as_json(self) -> Json:
-        """Return all counters; of the bodies how many differ and how often the commonest came."""
+        """Return all counters, with the number of different bodies and of the commonest one."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
         repeats = max(self.bodies.values(), default=0)
         return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
@@ -134,7 +134,7 @@ class Refusal(Exception):
 
 
 class Bucket:
-    """Refills evenly and holds a second's worth."""
+    """Refills evenly, up to the amount of one second."""
 
     def __init__(self, per_minute: float) -> None:
         self.rate = per_minute / 60
@@ -217,7 +217,7 @@ class MockServer:
         return _json(complete(body, prompt, repeat, options))
 
     def _check(self, request: web.BaseRequest, body: Json, prompt: str) -> None:
-        """Refuse what this server would never answer."""
+        """Refuse requests that this server never answers."""
         options = self.options
         refusal: Refusal | None = None
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -314,8 +314,8 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
     Args:
         body: The request.
         prompt: All its text.
-        repeat: How often the same body came before, which tells draws apart if there is no seed.
-        options: For what to reply and what to leave out.
+        repeat: How often the same body came before: distinguishes draws without a seed.
+        options: Determine the reply.
     """
     n, seed, one = (
         1 if options.only_one else body.get("n") or 1,
@@ -441,7 +441,7 @@ def _json(value: Json) -> web.Response:
 async def serve(
     options: Options, *, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[MockServer]:
-    """Serve until the block is left; port 0 takes any free one."""
+    """Serve inside the block; port 0 is any free port."""
     server = MockServer(options)
     async with serving(server, host=host, port=port):
         yield server

@@ -1,4 +1,4 @@
-"""A tool of one's own: one function, used beside those that come with textassay.
+"""A custom tool: one function, used beside the built-in tools.
 
 Run it with `python examples/own_tool.py`; nothing is fetched and no model is asked.
 """

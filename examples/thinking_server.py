@@ -1,10 +1,10 @@
-"""The mock server as models that think: what they refuse, where thoughts stand, what is counted.
+"""The mock server as models that think: their refusals, the place of their thoughts, their usage.
 
     python -m examples.thinking_server --family openai --thought 600        prints its address
 
-Every family answers with what `examples.mock_server` would, behind a thought of `thought` tokens. A
+Every family gives the answers of `examples.mock_server`, behind a thought of `thought` tokens. A
 request with fewer tokens than thought and answer take is cut off, as the family does it. The
-families are those of public APIs and servers in 2026; one fault is reported per reply, as they do.
+families are public APIs and servers of 2026; one fault is reported per reply, as they do.
 """
 
 from __future__ import annotations
@@ -30,25 +30,22 @@ Place = Literal["hidden", "reasoning", "reasoning_content", "tags", "open", "par
 
 @dataclass(frozen=True)
 class Family:
-    """How one kind of API behaves.
-
-    Attributes:
-        thought: Where the thought stands: not at all, in a field of the message, in the text
-            between tags or before a closing tag, or as a part or block of the content.
-        refuses: Parameters that are refused, unless a value is the one that stands beside it.
-        counts: Whether the tokens of a thought are told apart: within the completion, beside it, or
-            not at all.
-        spent: What comes if the thought takes all tokens: an empty text, null, or a status of 400.
-        error: Body of a refusal, made of a parameter's name and a sentence.
-    """
+    """How one kind of API behaves."""
 
     thought: Place
+    """Place of the thought: nowhere, in a field of the message, in the text between tags or before
+    a closing tag, or as a part or block of the content."""
     refuses: dict[str, Any] = field(default_factory=dict)
+    """Parameters that are refused, unless they have the value given here."""
     counts: Literal["inside", "beside", "never"] = "inside"
+    """Whether the tokens of a thought are counted: within the completion, beside it, or not at
+    all."""
     spent: Literal["empty", "null", "400"] = "empty"
+    """The answer if the thought takes all tokens: an empty text, null, or a status of 400."""
     error: Callable[[str, str], Json] = lambda name, text: {
         "error": {"message": text, "type": "invalid_request_error", "param": name, "code": None}
     }
+    """Body of a refusal, made of a parameter's name and a sentence."""
 
 
 _NEVER = object()
@@ -97,7 +94,7 @@ class ThinkingServer(MockServer):
         self.cut = 0
         """Answers that had too few tokens."""
         self.efforts: tuple[str, ...] = ()
-        """Levels of effort that are taken; all if empty."""
+        """Accepted levels of effort; all if empty."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
@@ -158,7 +155,7 @@ class ThinkingServer(MockServer):
         return web.json_response(answer)
 
     def _within(self, text: str, room: int | None) -> tuple[str, str, bool]:
-        """Return thought and text as far as the tokens go, and whether anything is missing."""
+        """Return thought and text, cut at the token limit, and whether anything is missing."""
         thought = (WORDS * (self.thought // TOKENS + 1))[: self.thought * len(WORDS) // TOKENS]
         needed = count_tokens(thought)
         if room is None or room >= needed + count_tokens(text):
@@ -195,7 +192,7 @@ class ThinkingServer(MockServer):
         )
         text = answer["choices"][0]["message"]["content"]
         thought, text, is_cut = self._within(text, body["max_tokens"])
-        # the newest models show no more of a thought than that there was one
+        # the newest models show only that there was a thought
         blocks: list[Json] = [{"type": "thinking", "thinking": "", "signature": "s"}]
         if text:
             blocks.append({"type": "text", "text": text})
@@ -220,7 +217,7 @@ class ThinkingServer(MockServer):
 
 
 def _thought_tokens(place: Place) -> list[Json]:
-    """Return the tokens of a thought as servers list them before those of the answer."""
+    """Return the tokens of a thought, which servers list before the tokens of the answer."""
     tokens = ("1", " or", " 4", "</think>") if place != "hidden" else ()
     return [
         {"token": t, "logprob": -0.1, "top_logprobs": [{"token": t, "logprob": -0.1}]}

@@ -1,4 +1,4 @@
-"""The tables of the papers that textassay implements, made anew: `python -m reproduce`.
+"""Reproduces the tables of the papers that textassay implements: `python -m reproduce`.
 
 tables/*.toml    one published table each: columns, rows, the paper's figures
 converters/      from the files that data sets are published in to textassay's format

@@ -16,17 +16,14 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Figure:
-    """One coefficient.
-
-    Attributes:
-        value: The coefficient; `None` if it is undefined.
-        interval: Its 95 % interval; `None` if there is none.
-        n: Number of rows with both numbers; 0 for a mean of other figures.
-    """
+    """One coefficient."""
 
     value: float | None
+    """The coefficient; `None` if it is undefined."""
     interval: Interval | None = None
+    """Its 95 % interval; `None` if there is none."""
     n: int = 0
+    """Number of rows with both numbers; 0 for a mean of other figures."""
 
 
 Figures = dict[tuple[Column, Statistic], Figure]

@@ -62,7 +62,7 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
         raise ConfigurationError(f"--repeats lies between 1 and 100, not {options.repeats}")
     rows = chosen(table, options.rows, recorded=options.recorded, repeats=options.repeats)
     scorer = _scorer(table, data, options)
-    # standard output holds the JSON document alone
+    # standard output has only the JSON document
     told = sys.stderr if options.json else sys.stdout
     print(*layout.heading(table), sep="\n", file=told)
     # printed before anything is asked: a whole table can cost hundreds of dollars

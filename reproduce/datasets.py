@@ -13,29 +13,26 @@ from textassay.runtime.messages import Example
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 STAND_INS = {"summeval_raters": "summeval"}
-"""Data sets that another one holds as well."""
+"""Data sets that are a part of another one."""
 JEVALS = "jevals: recorded answers of Jev, with the grades of HelpSteer2 and PubMedQA"
 WITHOUT_CONVERTER = {
     "jev_helpsteer2": JEVALS,
     "jev_pubmedqa": JEVALS,
     "iwslt14": "HumanMT, https://www.cl.uni-heidelberg.de/statnlpgroup/humanmt (CC BY-NC-SA 4.0)",
 }
-"""Where data sets are published whose files could not be had where the converters were written."""
+"""Where data sets are published whose files could not be obtained."""
 
 
 @dataclass
 class DataSets:
-    """The data that `--data` names: a folder, or files by name of the data set.
-
-    Attributes:
-        folders: Folders with `NAME.jsonl`, `NAME.jsonl.gz` or one of these in a folder `NAME`.
-        files: Files by name.
-        limit: Only the first so many examples of each.
-    """
+    """The data that `--data` names: a folder, or files by name of the data set."""
 
     folders: list[Path] = field(default_factory=list)
+    """Folders with `NAME.jsonl`, `NAME.jsonl.gz` or one of these in a folder `NAME`."""
     files: dict[str, Path] = field(default_factory=dict)
+    """Files by name."""
     limit: int | None = None
+    """Only the first so many examples of each."""
 
     @classmethod
     def named(cls, given: Iterable[str], *, limit: int | None = None) -> DataSets:
@@ -69,7 +66,7 @@ class DataSets:
                 for path in (folder / f"{name}{suffix}", folder / name / f"{name}{suffix}"):
                     if path.is_file():
                         return path
-        # after the data set's own file was looked for, which holds more than the stand-in
+        # the data set's own file, which has more rows, is looked for first
         return self.find(STAND_INS[name]) if name in STAND_INS else None
 
     def path(self, name: str) -> Path:
@@ -99,7 +96,7 @@ class DataSets:
 
 
 def how_to_get(name: str) -> str:
-    """Return what to do for a data set that is not here."""
+    """Return instructions for a data set that is not on this machine."""
     name = STAND_INS.get(name, name)
     if name not in DATA_SETS:
         origin = f" of {WITHOUT_CONVERTER[name]}" if name in WITHOUT_CONVERTER else ""

@@ -28,10 +28,10 @@ from textassay.estimation.probabilities import calibration_error, with_temperatu
 from textassay.runtime.data.dataset import Examples
 
 GRADES = 100
-"""Grades that `calibrate` is given: what the issue of decision models asks of it."""
+"""Grades that `calibrate` learns from."""
 DRAWS = 50
-"""Draws of the graded items over which held-out figures are averaged: their standard error is then
-a seventh of that of one draw."""
+"""Draws of the graded items over which held-out figures are averaged, which divides their standard
+error by seven."""
 Rows = Sequence[dict[str, Any]]
 
 
@@ -108,7 +108,7 @@ def _area(scores: Floats, ratings: Floats) -> float:
 
 
 def _surest(columns: Columns, shares: Floats) -> tuple[Floats, Floats]:
-    """Return the probability that counts for the error, and whether it came true."""
+    """Return the probability whose calibration is measured, and whether the event occurred."""
     if not len(columns.levels):
         return columns.scores, columns.ratings
     right = columns.levels[shares.argmax(axis=1)] == columns.ratings

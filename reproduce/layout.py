@@ -1,4 +1,4 @@
-"""What is printed: tables beside the paper's figures, the list of tables, the list of data sets."""
+"""The printed output: tables beside the paper's figures, and the lists of tables and data sets."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def as_json(table: Table, rows: Sequence[Line]) -> dict[str, Any]:
 
 
 def estimate_lines(found: Sequence[Estimate]) -> Iterator[str]:
-    """Yield what the runs would ask, one a line, and the sum."""
+    """Yield the calls of each run, one run per line, and their sum."""
     if not found:
         yield "cost estimate: no model is asked"
         return

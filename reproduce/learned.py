@@ -24,8 +24,8 @@ from textassay.runtime.data.dataset import Examples
 async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
     """Return how well an aggregator agrees with people on rows that it did not learn from.
 
-    Over several splits a figure is the mean, and so are the ends of its interval, which is then
-    wider than need be: no mean varies more than its parts do on average.
+    Over several splits a figure is the mean, and so are the ends of its interval, which is
+    conservative: a mean varies no more than its parts do on average.
 
     Raises:
         NotHere: Data or a model is missing.
@@ -61,7 +61,7 @@ def _fit(
     request = FitFromScores(
         aggregator=(how.aggregator,),
         train_fraction=how.train_fraction,
-        # the same held-out rows whatever share is learned from, as in the paper's curves
+        # the same held-out rows for every training share, as in the paper's curves
         test_fraction=how.test_fraction,
         aspects=tuple(column.rated for column in columns),
         seed=seed,
@@ -115,7 +115,7 @@ def _figures(fit: Fit, columns: Sequence[Column]) -> Figures:
 
 
 def _mean(found: Sequence[Figure]) -> Figure:
-    """Return the mean figure; none if one split has none, since the paper's mean is over all."""
+    """Return the mean figure; `None` if a split lacks it: the paper's mean is over all."""
     values = [one.value for one in found if one.value is not None]
     ends = [one.interval for one in found if one.interval is not None]
     rows = min(one.n for one in found)

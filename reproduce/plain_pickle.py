@@ -1,8 +1,8 @@
 """Reads pickles of plain data: containers, numbers and texts, and nothing that runs code.
 
-Two data sets are published as pickles. Unpickling a file from elsewhere can run any code, so here a
-name that a pickle asks for is refused, but for the two with which NumPy writes a single number;
-these are decoded by hand and NumPy is not asked.
+Two data sets are published as pickles. Unpickling a file from elsewhere can run any code, so every
+name in a pickle is refused, except the two with which NumPy writes a single number; these are
+decoded here, without NumPy.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class _Plain(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """Return what the pickle holds.
+    """Return the content of a pickle.
 
     Raises:
-        DataError: It cannot be read, or holds something else than plain data.
+        DataError: It cannot be read, or has anything but plain data.
     """
     try:
         with path.open("rb") as file:

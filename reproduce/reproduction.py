@@ -1,4 +1,4 @@
-"""A whole table: what it would cost, and its figures beside the paper's."""
+"""A whole table: its cost, and its figures beside the paper's."""
 
 from __future__ import annotations
 
@@ -17,57 +17,48 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of the paper and ours.
-
-    Attributes:
-        head: The column.
-        statistic: The coefficient.
-        published: The paper's figure; `-` if it has none.
-        ours: Ours, on the paper's scale.
-    """
+    """One figure of the paper and ours."""
 
     head: str
+    """The column."""
     statistic: str
+    """The coefficient."""
     published: Published
+    """The paper's figure; `-` if it has none."""
     ours: Figure
+    """Ours, on the paper's scale."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would ask.
-
-    Attributes:
-        request: The run.
-        asked: Calls, tokens and cost at most; `None` if it cannot be made.
-        why_not: Why it cannot.
-    """
+    """The calls of a run."""
 
     request: Request
+    """The run."""
     asked: Usage | None
+    """Calls, tokens and cost at most; `None` if it cannot be made."""
     why_not: str = ""
+    """Why it cannot."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table.
-
-    Attributes:
-        row: What the table's file says.
-        cells: Its figures.
-        how: Where our scores come from; empty if there are none.
-        why_not: Why figures are missing; empty if none is.
-    """
+    """A row of the table."""
 
     row: Row
+    """What the table's file says."""
     cells: tuple[Cell, ...]
+    """Its figures."""
     how: str
+    """Origin of our scores; empty without scores."""
     why_not: str
+    """Why figures are missing; empty if none is."""
 
 
 def chosen(
     table: Table, patterns: Sequence[str], *, recorded: bool, repeats: int | None = None
 ) -> list[Row]:
-    """Return the rows that are asked for.
+    """Return the requested rows.
 
     Args:
         table: The table.
@@ -96,7 +87,7 @@ def _repeated(row: Row, repeats: int | None) -> Row:
 
 
 async def estimates(scorer: Scorer, rows: Sequence[Row]) -> list[Estimate]:
-    """Return the runs that the rows need, and what each would ask."""
+    """Return the runs that the rows need, and the calls of each."""
     found = []
     for request in requests_of(scorer, rows):
         try:

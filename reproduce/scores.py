@@ -31,11 +31,11 @@ WITHOUT_MODEL = ("rouge1", "rouge2", "rougeL", "bleu", "chrf", "meteor")
 OWN_DATA = "{data}"
 """Value of an option that is the file of the data themselves."""
 LEFT_OUT = ""
-"""Value of an option that leaves the table's out, so that the method's default holds."""
+"""Value of an option that removes the table's, so that the method's default applies."""
 
 
 class NotHere(Exception):
-    """A row cannot be computed with what is given; says what to give."""
+    """A row cannot be computed without further arguments; names them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Request:
 
     @property
     def asked(self) -> str:
-        """What is asked, in a few words."""
+        """The run in a few words."""
         options = (f"{key}={value}" for key, value in self.judging.options.items())
         return " ".join(
             (self.judging.method, *options, f"on {self.data}, {self.model or 'no model'}")
@@ -66,25 +66,22 @@ class Request:
 
 @dataclass
 class Scorer:
-    """Finds the scores of rows, each run and each tool once.
-
-    Attributes:
-        table: The table.
-        data: Its data.
-        models: Names of models by the paper's model or row; `""` serves the others.
-        tools: Specs of tools by name.
-        options: Options of methods that go before the table's.
-        settings: How models are asked.
-        out: Folder for the runs; without one nothing is kept.
-    """
+    """Finds the scores of rows, each run and each tool once."""
 
     table: Table
+    """The table."""
     data: DataSets
+    """Its data."""
     models: Mapping[str, str] = field(default_factory=dict)
+    """Names of models by the paper's model or row; `""` serves the others."""
     tools: Mapping[str, str] = field(default_factory=dict)
+    """Specs of tools by name."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of methods that override the table's."""
     settings: Settings = field(default_factory=Settings)
+    """How models are asked."""
     out: Path | None = None
+    """Folder for the runs; without one nothing is kept."""
     _examples: dict[str, list[Example]] = field(default_factory=dict)
     _runs: dict[Request, Values] = field(default_factory=dict)
     _errors: dict[Request, dict[str, int]] = field(default_factory=dict)
@@ -133,7 +130,7 @@ class Scorer:
         raise NotHere("needs --model MODEL" + (f" (the paper: {row.model})" if row.model else ""))
 
     def unscored(self, row: Row, data: str) -> str:
-        """Return what has no score and why, once it was asked for; empty if nothing."""
+        """Return the missing scores of finished runs with their reasons; may be empty."""
         judging = row.judged or nodes(row)
         if judging is not None:
             return _missing(data, self._errors[self.request(row, judging, data)])
@@ -163,7 +160,7 @@ class Scorer:
         else:
             name = row.tool
             values = await self.measured(name, data)
-            # a tool has one score of a text, whatever the aspect
+            # a tool has one score per text, the same for every aspect
             names = dict.fromkeys(columns, name)
         found = {column: values.get(name, {}) for column, name in names.items()}
         return {
@@ -213,7 +210,7 @@ class Scorer:
         return self._runs[request]
 
     async def estimate(self, request: Request) -> Usage:
-        """Return what a run would ask; no model is asked."""
+        """Return the calls of a run, without asking a model."""
         arguments = self._arguments(request)
         async with (
             open_evaluation(self.examples(request.data), **arguments, dry=True) as session,
@@ -242,7 +239,7 @@ class Scorer:
         }
 
     async def measured(self, name: str, data: str) -> Values:
-        """Return what a tool makes of every example.
+        """Return a tool's score of every example.
 
         Raises:
             NotHere: The tool needs a model, and none was given.
@@ -262,7 +259,7 @@ class Scorer:
 
     def _is_recorded(self, row: Row, data: str) -> bool:
         if row.tool is not None and row.tool in self.tools:
-            return False  # whoever names a tool wants its scores
+            return False  # a user who names a tool wants its scores
         names = {_recorded_name(row, column) for column in self.columns(data)}
         there = {name for one in self.examples(data) for name in one.metrics}
         return bool(names & there)

@@ -1,4 +1,4 @@
-"""What the file of a table says: one TOML file per published table, in `tables/`."""
+"""The format of table files: one TOML file per published table, in `tables/`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Statistic = Literal[
 ]  # fmt: skip
 """A coefficient; or of recorded probabilities: the share of right answers and of the most frequent
 grade, the area under the ROC curve of yes/no, the mean absolute error, the expected calibration
-error of all answers, and that of items without grades before and after 100 others were graded, with
-the change of the coefficient."""
+error of all answers, and the same of items without grades before and after 100 others were graded,
+with the change of the coefficient."""
 Published = float | Literal["-"]
 """A figure of the paper; `-` where it prints none, or the copy at hand lacks it."""
 
@@ -49,7 +49,7 @@ class Column(Message):
     over: str = ""
     """Of a mean: the data set over whose columns it is taken; all if empty."""
     averaged: bool = False
-    """Whether the mean of a row's other scores stands in where it has none of this aspect."""
+    """Whether the mean of a row's other scores replaces a missing score of this aspect."""
     statistics: tuple[Statistic, ...] = Field(min_length=1)
     """Which coefficients, in order of the paper's figures."""
 
@@ -73,7 +73,7 @@ class Judging(Message):
     score: str = "{aspect}"
     """Name of the score that a column takes."""
     needs_model: bool = True
-    """Whether a model is asked: not if tools alone are put together."""
+    """Whether a model is asked, and not only tools."""
 
 
 class Learning(Message):
@@ -84,7 +84,7 @@ class Learning(Message):
     train_fraction: float = Field(gt=0, lt=1)
     """Share of the rows to learn from."""
     test_fraction: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the rows to test on, the same whatever is learned from; all others if absent."""
+    """Share of the rows to test on, for every training share; all others if absent."""
     layers: int = Field(default=3, ge=1, le=6)
     """Layers of the tree whose nodes are rated; the paper's trees have 3."""
     criteria: int | None = Field(default=None, ge=1)
@@ -123,7 +123,7 @@ class Row(Message):
     against: str | None = None
     """A tool whose scores `judged` is compared with, in place of ratings."""
     missing: str | None = None
-    """Why the row cannot be had."""
+    """Why the row cannot be computed."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -152,7 +152,7 @@ class Table(Message):
     name: str
     """Name of the file, such as `decomp-eval-table-2`."""
     title: str
-    """What it shows."""
+    """Title of the table."""
     level: Level = "dataset"
     """Level of the coefficients."""
     percent: bool = False
@@ -160,7 +160,7 @@ class Table(Message):
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader should know."""
+    """A note for readers."""
     missing: str | None = None
     """Why there is nothing to run."""
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(out: Path) -> None:
-    """Write all pages; what was there before is replaced."""
+    """Write all pages, replacing the folder's content."""
     shutil.rmtree(out, ignore_errors=True)
     (out / "reference").mkdir(parents=True)
     for page in sorted((ROOT / "docs").glob("*.md")):

@@ -99,14 +99,14 @@ def _parameter(one: inspect.Parameter) -> str:
     if one.default is one.empty:
         return text
     default = repr(one.default)
-    # objects without a repr of their own would show an address, which differs from build to build
+    # objects without a custom repr show an address, which differs between builds
     default = "..." if default.startswith("<") or len(default) > MAX_DEFAULT else default
     return f"{text} = {default}" if ":" in text else f"{text}={default}"
 
 
 def _type(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    # limits of a field are the docstring's to tell; the type behind them is what one passes
+    # the docstring gives the limits of a field; the signature shows its type
     while "Annotated[" in text:
         begin = re.search(r"(?:typing\.)?Annotated\[", text)
         if begin is None:

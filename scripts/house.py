@@ -59,7 +59,7 @@ def count(folder: Path) -> dict[str, int]:
 
 
 def _code_lines(text: str, tree: ast.Module) -> int:
-    """Count lines that hold a token of code; docstrings, also those of fields, are no code."""
+    """Count lines with a token of code; docstrings, also of fields, are not code."""
     lines = {
         line
         for token in tokenize.generate_tokens(io.StringIO(text).readline)

@@ -1,8 +1,8 @@
-"""Adds to the pages what follows from the registered methods: names, rows, sections and costs.
+"""Adds the registered methods to the pages: names, rows, sections and costs.
 
     .venv/bin/python -m scripts.method_pages
 
-Text that is there stays, so that a row or a section may be edited by hand; costs are written anew.
+Existing text is kept, so that a row or a section may be edited by hand; costs are replaced.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _wrap_names(readme: str) -> str:
 
 
 def _decision_row(name: str, method: Any) -> str:
-    """Return what a decision model gets from a method, as its class says."""
+    """Return the typed questions of a method, as its class describes them."""
     if getattr(method, "no_decisions", ""):
         return f"| `{name}` | - | - | refused: {method.no_decisions} |"
     is_yes_no = issubclass(method, YesNoMethod)

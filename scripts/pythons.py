@@ -2,8 +2,8 @@
 
 Each gets an environment of its own, with the core and development requirements but without
 llama.cpp and torch, whose tests skip. It takes 1.2 GB and is deleted after its tests, so that the
-gate needs the disk of one at a time. The core is what runs on every platform in a few minutes: no
-benchmark data, no browser, no demo. Exits with 1 if the tests fail on any of them.
+gate needs the disk space of one at a time. The core is what runs on every platform in a few
+minutes: no benchmark data, no browser, no demo. Exits with 1 if the tests fail on any of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builds wheel and sdist, installs the wheel alone in a fresh environment, and uses it there.
 
-Everything happens in a temporary folder outside the checkout, so that nothing is found by accident
-that the wheel lacks: `textassay demo`, and a small run with `textassay score`.
+Everything happens in a temporary folder outside the checkout, so that a file that the wheel lacks
+is not found by accident: `textassay demo`, and a small run with `textassay score`.
 """
 
 from __future__ import annotations

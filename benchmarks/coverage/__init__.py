@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, and how often tests find what is not there.
+"""How often intervals contain the truth, and how often tests raise false alarms.
 
-A program (`python -m benchmarks.coverage`) and its designs, which tests draw from as well.
+A program (`python -m benchmarks.coverage`) and its designs, which tests use as well.
 """

@@ -1,9 +1,9 @@
-"""How often 95 % intervals hold the truth, and tests at .05 find what is not there, in one table.
+"""How often 95 % intervals contain the truth, and tests at .05 raise false alarms, in one table.
 
     python -m benchmarks.coverage [COMMAND ...] [--draws 500] [--data FOLDER]
 
 COMMAND is `agreement`, `compare`, `choices`, `labels`, `estimate`, `calibrate`, `rank`, `alt-test`
-or `fit`; without one all designs are drawn, which takes hours. FOLDER has `alttest/` and
+or `fit`; without one all designs are run, which takes hours. FOLDER has `alttest/` and
 `summeval/` for the designs of SummEval. A line has, of each interval, the share of the draws in
 which it holds the truth, of how many, and its mean half-width, of those with a warning by
 themselves; of a test, the share of the draws in which it finds a difference. `!` marks a share

@@ -20,7 +20,7 @@ TRUTH_SOURCES = 8_000
 
 
 class Sample(NamedTuple):
-    """One judge or two equally good ones, people's ratings, and whose rows are alike."""
+    """Scores of one or of two equally good judges, people's ratings, and clusters of rows."""
 
     judges: Sequence[Floats]
     human: Floats
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Draw(Protocol):
-    """Draws so many sources."""
+    """Draws this number of sources."""
 
     def __call__(self, rng: np.random.Generator, sources: int) -> Sample: ...
 
@@ -44,7 +44,7 @@ class World:
     spread: float = 0.3
     """Standard deviation of the quality of systems, which all draws share."""
     alike: float = 0.5
-    """How much the judge errs on a text as people do."""
+    """How strongly the judge's errors and people's errors on a text are correlated."""
     sees_quality: bool = True
     """Whether the judge prefers the systems that people prefer."""
 
@@ -75,7 +75,7 @@ class Uneven:
     """Sources of very unequal size, a share of whose ratings is the top grade."""
 
     top: float | None
-    """That share; `None` for ratings that are no grades."""
+    """That share; `None` for continuous ratings."""
     heaviest: int | None = HEAVIEST
 
     def __call__(self, rng: np.random.Generator, sources: int) -> Sample:
@@ -117,7 +117,7 @@ def correlations(
 
 
 def equal_judges(draw: Draw, sources: int, level: agreement.Level = "dataset") -> Measure:
-    """Return whether judges are told apart who agree with people alike."""
+    """Return whether a difference is found between two equally good judges."""
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         one = draw(rng, sources)
@@ -135,7 +135,7 @@ def equal_judges(draw: Draw, sources: int, level: agreement.Level = "dataset") -
 def choices(groups: int, right: float, tied: float, of_source: int) -> Measure:
     """Return the interval of the share of groups of two texts that are chosen right.
 
-    A share `tied` are ties; sources are of so many groups, which are alike.
+    A share `tied` are ties; each source has `of_source` correlated groups.
     """
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:

@@ -63,7 +63,7 @@ def interval(
 def columns(
     scores: Floats, ratings: Floats, groups: Codes, scales: Scales, systems: int | None = None
 ) -> Columns:
-    """Return what `estimate` reads of files; texts of a source are of so many systems in turn."""
+    """Return the table that `estimate` reads from files; `systems` take turns within a source."""
     n = len(scores)
     return Columns(
         "a", "a", list(map(str, range(n))), scores, ratings, np.empty((n, 0)), groups, True,
@@ -90,7 +90,7 @@ def corrected(
 
 
 def means(rated: int, texts: int, skew: float) -> Measure:
-    """Return the mean of equally large sources, of which so many are rated."""
+    """Return the estimated mean of equally large sources, some of which are rated."""
     _, _, y, _ = even(np.random.default_rng(99), TRUTH_SOURCES, texts, skew)
     truth = float(y.mean())
 
@@ -204,7 +204,7 @@ def differences(sources: int, texts: int, skew: float) -> Measure:
 
 def equal_scores(sources: int, noise: Callable[..., Floats]) -> Measure:
     """Return whether `compare` finds a difference without a warning that is not there."""
-    # as a user sees it: what has a warning (`DOUBTFUL_P`) is no alarm
+    # as a user sees it: a p-value with a warning (`DOUBTFUL_P`) is not an alarm
     limit = DOUBTFUL_P if sources < FEW_SOURCES else 0.05
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
@@ -246,7 +246,7 @@ def fine(
 
 
 def whole(rng: np.random.Generator, sources: int, top: float) -> tuple[Floats, Floats, Codes]:
-    """Draw whole grades of which many are the top one."""
+    """Draw whole grades, many of them the highest."""
     return uneven(rng, sizes(rng, sources, None), top)
 
 
@@ -279,7 +279,7 @@ def strengths(sources: int, systems: int = 5, heaviest: int = 1, best: float = 0
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         fitted = fit_strengths(draw(rng, sources))
-        if fitted is None:  # the user is told that strengths are not finite
+        if fitted is None:  # the command reports that strengths are not finite
             return {}
         outcomes: dict[str, Outcome] = {"difference": interval(fitted[0].minus(fitted[1]), truth)}
         if not best:

@@ -1,4 +1,4 @@
-"""Coverage of the agreement that the report of `fit` promises on new texts."""
+"""Coverage of the agreement on new texts that the report of `fit` predicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from textassay.runtime.data.dataset import Examples
 FEATURES, NEW_ROWS, TRUTH_SOURCES = 10, 20_000, 20_000
 DrawRows = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 DrawBoth = Callable[[np.random.Generator, int], Sequence[Floats]]
-"""Draws features and ratings to learn from, and of new texts."""
+"""Draws features and ratings of training texts and of new texts."""
 
 
 def judges(noise: float) -> DrawRows:
@@ -95,9 +95,9 @@ def recorded(path: Path, judges: tuple[str, ...]) -> DrawBoth:
 def few_ratings(
     count: int, draw: DrawBoth, *, fraction: float | None = None, aggregator: str = "ridge"
 ) -> Measure:
-    """Return the coefficients that few ratings promise, which the evaluator then has on new rows.
+    """Return the intervals in a report from few ratings, with the coefficients on new rows.
 
-    `fraction` is that of `--train-fraction`; `None` for a report that is cross-fitted. The error of
+    `fraction` is `--train-fraction`; `None` for a report that is cross-fitted. The error of
     `shuffled` is what the report shows as r of shuffled ratings. `over avg` is the difference from
     the plain mean of the features; an alarm calls an evaluator better that is not.
     """
@@ -181,7 +181,7 @@ def designs(data: Path | None) -> Iterator[Design]:
     ):
         how = "cross-fitted" if fraction is None else "half held out"
         run = partial(few_ratings, count, with_new(draw), fraction=fraction)
-        # wide rather than narrow: the correction is the same for all ways of learning
+        # too wide rather than too narrow, since one correction serves all aggregators
         yield Design("fit", f"{kind} features, {count} ratings, {how}", run, 0.2, (0.93, 1.0))
     for kind, count in product(FEATURE_DRAWS, (20, 50, 100)):
         run = partial(few_ratings, count, with_new(FEATURE_DRAWS[kind]), aggregator="auto")

@@ -39,7 +39,7 @@ Values = Mapping[str, tuple[float | None, tuple[float, float] | None]]
 
 
 class World(NamedTuple):
-    """What data sets are drawn from."""
+    """The distribution from which data sets are drawn."""
 
     sources: int
     size: int
@@ -76,7 +76,7 @@ def draw_categories(world: World, rng: np.random.Generator) -> Sample:
 
 
 def draw_two(world: World, rng: np.random.Generator) -> Sample:
-    """Return the labels of two judges, one of which errs half as often again, and people's."""
+    """Return the labels of two judges, the second with 1.5 times the errors, and people's."""
     first, human, groups = draw(world, rng)
     more = min(MOST_WRONG, 1.5 * world.wrong)
     errs = rng.random(len(groups)) < shares(more, world.sources, world.spread, rng)[groups]
@@ -139,7 +139,7 @@ def of_brier(sample: Sample, seed: int, bootstrap: int = RESAMPLES) -> Values:
 
 
 class Kind(NamedTuple):
-    """How one kind of interval is measured."""
+    """How the coverage of one kind of interval is measured."""
 
     draw: Callable[[World, np.random.Generator], Sample]
     measure: Callable[..., Values]

@@ -1,4 +1,4 @@
-"""Scores and ratings of sources that differ, in size as well."""
+"""Scores and ratings of sources that differ in quality and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws of a design, and what came out of them: the loop that all designs share."""
+"""Draws of a design and their results: the loop that all designs share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from textassay.runtime.errors import DataError
 
 MIN_COUNT = 20
-"""Intervals below which their share says nothing: few draws of a design escape a warning."""
+"""Least number of intervals whose share is reported: few draws of some designs have no warning."""
 MOST_ALARMS = 0.06
 """Share of the tests at .05 above which a design is marked."""
 
@@ -25,20 +25,20 @@ class Interval(NamedTuple):
     high: float | None
     truth: float
     warned: bool = False
-    """Whether the user is told that it cannot be trusted."""
+    """Whether it has a warning."""
     error: float | None = None
-    """By how much the value is off, if that is measured, too."""
+    """The error of the value, if it is measured."""
 
 
 Outcome = Interval | Sequence[Interval] | bool
-"""An interval, several of them, or whether a test found a difference where there is none."""
+"""An interval, several of them, or whether a test raised a false alarm."""
 Measure = Callable[[np.random.Generator, int], Mapping[str, Outcome]]
-"""Draws a data set, with a seed for what is computed of it; returns what came out, by name."""
+"""Draws a data set, with a seed for the computation; returns the results by name."""
 
 
 @dataclass
 class Tally:
-    """Intervals that held the truth, or tests that found something, of how many."""
+    """Number of intervals that contain the truth, or of false alarms, and of how many."""
 
     draws: int = 0
     held: int = 0
@@ -61,7 +61,7 @@ class Tally:
 
     @property
     def share(self) -> float:
-        """The share of intervals that held the truth, or of tests that found something."""
+        """The share of intervals that contain the truth, or of false alarms."""
         return self.held / self.draws
 
     @property
@@ -75,7 +75,7 @@ class Tally:
         return float(np.sqrt(np.mean(np.square(self.errors))))
 
     def describe(self, low: float, high: float) -> str:
-        """Return the figures as text, `!` where chance does not explain a share out of range."""
+        """Return the figures as text, with `!` at a share that is significantly out of range."""
         texts = []
         if self.draws:
             share = self.share
@@ -93,10 +93,10 @@ class Tally:
 
 
 def tally(measure: Measure, draws: int) -> defaultdict[str, Tally]:
-    """Draw so often; return what came out, by name.
+    """Draw this number of times; return the results by name.
 
-    Intervals with a warning are counted by themselves, under their name and `warned`. A draw of
-    which the command refuses to say anything is not counted.
+    Intervals with a warning are counted separately, under their name and `warned`. A draw that the
+    command refuses is not counted.
     """
     found: defaultdict[str, Tally] = defaultdict(Tally)
     for seed in range(draws):
@@ -120,11 +120,11 @@ class Design:
     command: str
     words: str
     measure: Callable[[], Measure]
-    """Called once, since it may draw a large population for the truth."""
+    """Called once, since it may draw a large population to know the truth."""
     share: float = 1.0
     """Of the draws, for designs that take long."""
     span: tuple[float, float] = (0.93, 0.97)
-    """Where the coverage should lie."""
+    """Range in which the coverage should be."""
 
 
 def is_found(p: float | None, limit: float = 0.05) -> bool:

@@ -7,14 +7,14 @@ No model is asked.
 
 FOLDER holds `summeval/summeval.jsonl.gz` and the like, rows with `group`, `human` and recorded
 `metrics` (the environment variable TEXTASSAY_DATA names it, too). A size below 1 is a share of the
-rows, others are numbers of rows; fewer than 24 are skipped. Rows come in whole sources; with
-`--spread`, from half of the sources, each of another one while these last.
+rows, others are numbers of rows; fewer than 24 are skipped. Training rows are whole sources; with
+`--spread`, single texts from half of the sources, one per source as long as possible.
 
 A way is an aggregator, `best single` (the feature that agrees best on the training rows), `mean`
-(of all judges), `mean:JUDGE`, AGGREGATOR+systems and AGGREGATOR+systems+sources (whose means may
-take part), or half:WAY, which learns from half of the training sources. Printed is Pearson's r and
-Spearman's rho over the held-out rows, averaged over aspects and seeds, and how far r is behind the
-first way, with the 95 % interval over the seeds (Student's t, paired), `*` if it excludes 0.
+(of all judges), `mean:JUDGE`, AGGREGATOR+systems and AGGREGATOR+systems+sources (which may use
+their means), or half:WAY, which learns from half of the training sources. Printed is Pearson's r
+and Spearman's rho over the held-out rows, averaged over aspects and seeds, and how far r is behind
+the first way, with the 95 % interval over the seeds (Student's t, paired), `*` if it excludes 0.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.data is None:
         parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
-    # an aspect that nobody rates differently in a small sample has no r
+    # an aspect without differing ratings in a small sample has no r
     warnings.filterwarnings("ignore", message="Mean of empty slice", category=RuntimeWarning)
     print(f"| data | rows | {' | '.join(given.ways)} |")
     print("|---" * (len(given.ways) + 2) + "|")

@@ -1,7 +1,4 @@
-"""Recorded scores and people's ratings, as arrays.
-
-What `benchmarks.learning` learns from.
-"""
+"""Recorded scores and people's ratings as arrays, for `benchmarks.learning`."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ Floats = NDArray[np.float64]
 class Recorded:
     """Features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names.
 
-    `rated` are all aspects that people rated, of which `aspects` are learnt; `systems` are who
-    wrote the texts.
+    `rated` are all aspects that people rated, of which `aspects` are learned; `systems` are the
+    authors of the texts.
     """
 
     name: str
@@ -124,18 +121,18 @@ SETS: Mapping[str, Wanted] = {
         "FED dialogues, 18 FED scores", "fed_dialog/fed_dialog.jsonl", ("",), _DIALOG
     ),
 }
-"""What can be learnt from, by name."""
+"""The data sets by name."""
 
 
 def read(folder: Path, wanted: Wanted) -> Recorded:
-    """Read one benchmark from the folder of all."""
+    """Read one data set from the data folder."""
     rows = read_rows(folder / wanted.path)
     if wanted.joined:
         others = {row["id"]: row for row in read_rows(folder / wanted.joined)}
         for row in rows:
             row["metrics"] |= others[row["id"]]["metrics"]
     for row in rows:
-        # single ratings only: what is learnt is their mean
+        # single ratings only: their mean is learned
         row.setdefault(
             "human", {k: float(np.mean(v)) for k, v in row.get("annotators", {}).items()}
         )

@@ -14,16 +14,16 @@ from textassay.learning.splits import GroupCodes, Mask
 from textassay.runtime.errors import DataError
 
 Predict = Callable[[Mask, int], Floats]
-"""Predicts the rows that are not trained on, from which are and a seed."""
+"""Predicts the held-out rows, given the mask of training rows and a seed."""
 
 
 def learned(data: Recorded, name: str, known: Sequence[str] = ()) -> Predict:
-    """Return what an aggregator predicts.
+    """Return the predictions of an aggregator.
 
     Args:
-        data: What to learn from.
+        data: The recorded data.
         name: Name of the aggregator.
-        known: Whose means may take part: `systems`, `sources`, or both.
+        known: Means that may be used: of `systems`, `sources`, or both.
     """
     labels: dict[str, list[str | None]] = {
         "systems": data.systems,
@@ -75,7 +75,7 @@ def best_single(data: Recorded) -> Predict:
 
 
 def mean_of(data: Recorded, judge: str) -> Predict:
-    """Return the mean of the ratings that bear an aspect's name; of all judges if it is empty."""
+    """Return the mean rating of each aspect by one judge, or by all if the name is empty."""
 
     def predict(train: Mask, seed: int) -> Floats:
         columns = []
@@ -92,7 +92,7 @@ def mean_of(data: Recorded, judge: str) -> Predict:
 
 
 def of_half(data: Recorded, way: str) -> Predict:
-    """Return what another way predicts that learns from half of the sources alone."""
+    """Return the predictions of another way that learns from half of the sources only."""
     whole = way_of(data, way)
 
     def predict(train: Mask, seed: int) -> Floats:
@@ -173,7 +173,7 @@ def training_rows(groups: GroupCodes, size: float, seed: int) -> Mask:
 
 
 def spread_rows(groups: GroupCodes, pool: Mask, count: int, seed: int) -> Mask:
-    """Choose rows of the pool, each of another source while these last."""
+    """Choose rows of the pool, one per source as long as possible."""
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(pool))
     seen: dict[int, int] = {}
     turn = np.empty(len(rows))

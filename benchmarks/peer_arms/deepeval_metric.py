@@ -1,8 +1,8 @@
-"""DeepEval: a metric and a model of one's own, as its guides describe them.
+"""DeepEval: a custom metric and a custom model, as its guides describe them.
 
 Its fastest settings: asynchronous, no throttle, no indicator, no printed results, no cache;
-telemetry is turned off by its variable. A model of one's own with one client over aiohttp, because
-its `LocalModel` makes a client, and so a connection, for every call. A metric of one's own, because
+telemetry is turned off by its variable. The custom model has one client over aiohttp, because
+its `LocalModel` makes a client, and so a connection, for every call. The metric is custom, because
 its G-Eval sends other prompts.
 """
 

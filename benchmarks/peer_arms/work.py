@@ -1,4 +1,4 @@
-"""What every arm of `benchmarks.peers` is given and gives back; the standard library alone."""
+"""Input and output of every arm of `benchmarks.peers`; uses the standard library only."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Graphs of one's own, each in a file that runs offline: `python -m examples.compose.jury`."""
+"""Custom graphs, each in a file that runs offline: `python -m examples.compose.jury`."""

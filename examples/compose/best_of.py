@@ -1,4 +1,4 @@
-"""Best of several drafts: each is scored on every aspect; the first that no other beats is kept.
+"""Best of several drafts: each is scored on every aspect, and the best one is kept.
 
 Run it with `python -m examples.compose.best_of`.
 """
@@ -19,7 +19,7 @@ TASK = tasks.load("summarization", ["consistency", "relevance"])
 
 
 class Drafts(Message):
-    """A source and what was written about it. A graph of one's own may take any message."""
+    """A source and the drafts about it. A graph may take any message."""
 
     drafts: tuple[Example, ...]
 
@@ -47,7 +47,7 @@ class Best(Message):
 
 @dataclass(frozen=True)
 class OnEveryAspect:
-    """Scores one draft on every aspect, side by side."""
+    """Scores one draft on all aspects concurrently."""
 
     scorer: Scorer
     aspects: tuple[Aspect, ...]
@@ -69,7 +69,7 @@ async def best(judged: list[Judged | Failure]) -> Best:
 
 
 def best_of(scorer: Scorer) -> Graph:
-    """Score all drafts side by side, then choose."""
+    """Score all drafts concurrently, then choose."""
     return Graph(
         "best-of",
         input=Drafts,

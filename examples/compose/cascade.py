@@ -1,4 +1,4 @@
-"""A cascade: a cheap model is asked five times, and a strong one only where the cheap one wavers.
+"""A cascade: a cheap model is asked five times, and a strong one only if the cheap one is unsure.
 
 Run it with `python -m examples.compose.cascade`.
 """
@@ -55,7 +55,7 @@ def cascade(cheap: Model, strong: Model) -> Graph:
 
 
 async def main() -> None:
-    """Judge the bundled summaries and count what each judge was asked."""
+    """Judge the bundled summaries and count the requests to each judge."""
     cheap, strong = counting_judge("cheap", shaky=True), counting_judge("strong")
     run = await textassay.evaluate(
         SUMMARIES, method=cascade(cheap, strong), task="summarization", aspects=["consistency"]

@@ -1,4 +1,4 @@
-"""A jury: three models rate each text, and the median counts unless they are far apart.
+"""A jury: three models rate each text, and the score is their median unless they are far apart.
 
 Run it with `python -m examples.compose.jury`.
 """
@@ -18,7 +18,7 @@ from textassay.runtime import Model
 
 TASK = tasks.load("summarization", ["consistency"])
 FARTHEST = 1.0
-"""The jury abstains where its ratings are further apart than this."""
+"""The jury abstains if its ratings are further apart than this."""
 
 
 async def verdict(
@@ -49,7 +49,7 @@ async def verdict(
 
 
 def jury(models: Sequence[Model]) -> Graph:
-    """Wire three jurors, who work side by side, to the verdict."""
+    """Wire three jurors, which run concurrently, to the verdict."""
     names = ("first", "second", "third")
     jurors = [
         Node(

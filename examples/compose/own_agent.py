@@ -1,4 +1,4 @@
-"""An agent of one's own between two built-in ones: it cuts the steps that the judge is shown.
+"""A custom agent between two built-in ones: it shortens the steps that the judge reads.
 
 Run it with `python -m examples.compose.own_agent`.
 """
@@ -51,7 +51,7 @@ def short_steps(writer: Model, judge: Model) -> Graph:
 
 
 async def main() -> None:
-    """Judge the bundled summaries; print what was asked, and the graph."""
+    """Judge the bundled summaries; print a prompt and the graph."""
     writer = ScriptedModel(
         ["1. Read the text.\n2. Say it aloud.\n3. Wait a day.\n4. Rate it."], name="writer"
     )

@@ -1,4 +1,4 @@
-"""The same graph again without any call: from a recorded run, and from a folder of answers.
+"""The same graph without any call: from a recorded run, and from a folder of answers.
 
 Run it with `python -m examples.compose.replay`.
 """
@@ -39,7 +39,7 @@ async def again_from_run(folder: Path, server: MockServer) -> bool:
 
 
 async def again_from_answers(answers: Path, server: MockServer) -> bool:
-    """Run a graph of one's own twice over one folder of answers; only the first run asks."""
+    """Run a custom graph twice with one folder of answers; only the first run sends requests."""
     found = []
     for _ in range(2):
         async with textassay.connect("direct/mock", api_base=server.url, cache=answers) as model:
@@ -52,12 +52,12 @@ async def again_from_answers(answers: Path, server: MockServer) -> bool:
 
 
 def values(run: textassay.Run) -> dict[str, float | None]:
-    """Return what was found, by example."""
+    """Return the values by example."""
     return {score.id: score.value for score in run}
 
 
 async def main() -> None:
-    """Do both, and count what reached the server."""
+    """Do both, and count the requests that reached the server."""
     with tempfile.TemporaryDirectory() as folder:
         for again in (again_from_run, again_from_answers):
             async with serve(Options()) as server:

@@ -25,7 +25,7 @@ def overlap(text: str, source: str) -> float:
 def counting_judge(name: str, *, power: float = 1.0, shaky: bool = False) -> ScriptedModel:
     """Return a judge that rates by `overlap`.
 
-    The higher `power`, the stricter; a shaky one wavers in the middle.
+    The higher `power`, the stricter; a shaky one is inconsistent in the middle.
     """
 
     def rate(request: Request) -> str:

@@ -1,7 +1,7 @@
-"""A built-in method with a tool of one's own: Fusion-Eval is told which numbers were made up.
+"""A built-in method with a custom tool: Fusion-Eval learns which numbers were made up.
 
-Run it with `python -m examples.compose.with_tool`. The judge is the project's own server, which
-judges nothing.
+Run it with `python -m examples.compose.with_tool`. The judge is the project's mock server, which
+rates without reading.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from examples.own_tool import numbers_kept
 
 
 async def main() -> None:
-    """Judge the bundled summaries and show what the judge was told of one."""
+    """Judge the bundled summaries and print the part of a prompt with the tools' scores."""
     async with (
         serve(Options()) as server,
         textassay.connect("direct/mock", api_base=server.url) as model,

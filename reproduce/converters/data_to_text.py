@@ -37,7 +37,7 @@ def rows(name: str, files: Sequence[Path]) -> Iterator[Json]:
         scores = scored.get("predict_scores", {})
         yield {
             "id": f"{name}-{number:04}",
-            # rows of one meaning representation are one source, whatever system wrote them
+            # rows of one meaning representation are one source, for all systems
             "group": groups.setdefault(one["src"], f"{name}-mr-{len(groups):03}"),
             "source": one["src"],
             "references": distinct(one["ref_summs"]),

@@ -20,41 +20,35 @@ Convert = Callable[[Sequence[Path]], Iterable[Json]]
 
 @dataclass(frozen=True)
 class OriginFile:
-    """A file as its origin ships it.
-
-    Attributes:
-        name: Its name.
-        where: Where to get it.
-        licence: The licence stated there.
-        sha256: Digest of the file that the converter was tried on; `None` if it was not checked:
-            the file could not be had where this was written.
-        optional: Whether the data set can do without it.
-        adds: What it adds, if it is optional.
-    """
+    """A file as its origin ships it."""
 
     name: str
+    """Its name."""
     where: str
+    """Where to get it."""
     licence: str
+    """The licence stated there."""
     sha256: str | None = None
+    """Digest of the file that the converter was tried on; `None` if it was not checked: the file
+    could not be had where this was written."""
     optional: bool = False
+    """Whether the data set can do without it."""
     adds: str = ""
+    """What it adds, if it is optional."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set with human ratings.
-
-    Attributes:
-        name: How tables name it.
-        what: What it holds, in a few words.
-        files: Its files.
-        convert: Makes rows of them.
-    """
+    """A data set with human ratings."""
 
     name: str
+    """How tables name it."""
     what: str
+    """What it holds, in a few words."""
     files: tuple[OriginFile, ...]
+    """Its files."""
     convert: Convert
+    """Makes rows of them."""
 
 
 def converted(data: DataSet, files: Sequence[Path]) -> list[Json]:
@@ -62,7 +56,7 @@ def converted(data: DataSet, files: Sequence[Path]) -> list[Json]:
 
     Raises:
         ConfigurationError: Too many or too few files are given.
-        DataError: A file cannot be read or is laid out otherwise; names it.
+        DataError: A file cannot be read or has another layout; names it.
     """
     needed = sum(not file.optional for file in data.files)
     if not needed <= len(files) <= len(data.files):
@@ -70,8 +64,8 @@ def converted(data: DataSet, files: Sequence[Path]) -> list[Json]:
         raise ConfigurationError(f"{data.name} is made from {listed}; {len(files)} files are given")
     try:
         rows = list(data.convert(files))
-    # whatever a converter stumbles over means a file of another layout, and the user needs its
-    # name rather than a traceback
+    # any error of a converter means that the file has another layout; the user needs its name, not
+    # a traceback
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{', '.join(map(str, files))}: not laid out as {data.files[0].name} of"
@@ -129,7 +123,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def means(ratings: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return the mean of each aspect that anybody rated."""
+    """Return the mean of each rated aspect."""
     return {aspect: mean(given) for aspect, given in ratings.items() if given}
 
 

@@ -22,8 +22,7 @@ USR_ASPECTS = {
 def rows(files: Sequence[Path]) -> Iterator[Json]:
     """Iterate over the rows; the reference is the original turn of the same dialogue."""
     content = read_json(files[0])
-    # the two published files are told by their layout, since both are called whatever they were
-    # saved as
+    # the layout distinguishes the two published files, since their names may have changed
     found = list(_usr(content) if "responses" in content[0] else _unieval(content))
     # neither file has references; the human turn of the same dialogue serves as one
     originals = {row["group"]: row["output"] for row in found if row["system"] == GROUND_TRUTH}
