@@ -24,7 +24,7 @@ from textassay.runtime.parameters import ANYTHING
 from textassay.version import __version__
 
 LARGE = 1 << 20
-"""Bytes of a request above which aiohttp complains of one write."""
+"""Bytes of a request above which aiohttp warns of a single write (its `TOO_LARGE_BYTES_BODY`)."""
 
 UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes."""

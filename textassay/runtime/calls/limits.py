@@ -35,6 +35,8 @@ class AdaptiveConcurrency:
     Rejections may not depend on the calls in flight (a quota that others use up, a faulty proxy).
     So cuts stop if the limit fell to `LOWER` of itself while the share of rejections, over `JUDGED`
     calls, did not even halve; they begin again once it does, or exceeds one half.
+
+    `benchmarks.in_flight` measures the start, `benchmarks.faults` the effect of rejections.
     """
 
     FIRST = 4

@@ -67,10 +67,11 @@ class DeadlineModel(Wrapper):
 
 
 MIN_WAIT = 0.5
-"""Upper bound of the first wait, in seconds."""
+"""Upper bound of the first wait, in seconds, as in OpenAI's own client."""
 
 MAX_WAIT = 60.0
-"""Upper bound of any wait, in seconds, unless the server asks for a longer one."""
+"""Upper bound of any wait, in seconds, unless the server asks for a longer one: a limit per minute
+has reset by then."""
 
 _log = logging.getLogger(__name__)
 

@@ -35,6 +35,7 @@ from textassay.runtime.backends.local.tokens import Ids, common_prefix, sort_key
 from textassay.runtime.errors import ConfigurationError, FatalModelError, TextassayError
 
 BATCH = 512
+"""Tokens evaluated together: llama.cpp's own default (`n_ubatch`)."""
 MIN_ROWS = 9
 """Fewest rows that go through the kernels together; CPU kernels need 8, CUDA kernels 9."""
 MIN_LIMIT = 4 * MIN_ROWS
