@@ -169,13 +169,13 @@ class Ask:
         """
         usage, limit = NO_USAGE, request.pop("max_tokens", None) or self.max_tokens
         sampling = {"temperature": self.temperature, "seed": self.seed, "max_tokens": limit}
-        asked = Request(**self._request_fields(prompt), **sampling, **request)
+        message = Request(**self._request_fields(prompt), **sampling, **request)
         posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
         # the samples of the last round are returned, with the usage of both
         for is_last in (False, True):
-            call = Call(asked, posting)
+            call = Call(message, posting)
             response = cast(Response, await send(call))
-            if len(response.samples) != asked.n:
+            if len(response.samples) != message.n:
                 response = await fill_up(response, send, call)
             samples = response.samples
             usage += response.usage
@@ -187,7 +187,7 @@ class Ask:
             if not cut or is_last or server_limit:
                 break
             limit *= 4
-            asked = asked.model_copy(update={"max_tokens": limit})
+            message = message.model_copy(update={"max_tokens": limit})
         truncated = response.truncated_tokens
         return Parsed(samples, parsed, usage, truncated, limit, cut, server_limit)
 

@@ -330,8 +330,8 @@ class People:
             not all(map(may_be_one_text, own, shown.get(example, own)))
             for example, own in zip(self._examples, self._materials, strict=True)
         ]
-        """Whether each row's source or passages differ from those that the judge saw under its id, as
-        far as both are known."""
+        """Whether each row's source or passages differ from what the judge saw under its id, as far
+        as both are known."""
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))

@@ -400,7 +400,7 @@ class DecidingModel(Wrapper):
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
     def _learn_sizes(self, questions: Sequence[Question], error: RequestRefused) -> bool:
-        """Return whether a question has too many options, and learn the limit that the server names."""
+        """Learn the limit that the server names; return whether a question has too many options."""
         # a limit of characters or tokens does not limit the number of options
         if re.search(r"(?i)\b(string|characters?|tokens?)\b", _quoted(error)):
             return False
