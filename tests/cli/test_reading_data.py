@@ -341,6 +341,11 @@ def test_an_aspect_abstains_where_its_material_is_missing(
         {"id": "d", "output": "In 1967.", "reference": "Then.", "messages": [
             {"role": "user", "content": "When?"}, {"role": "tool", "content": " "}]},
         {"id": "e", "source": "?", "output": "x", "reference": "x", "passages": [{"text": " "}]},
+        {"id": "f", "source": "?", "output": "x", "reference": "x", "context": "[]"},
+        {"id": "g", "source": "?", "output": "x", "reference": "x", "context": "[None, nan]"},
+        {"id": "h", "source": "?", "output": "x", "reference": "x", "context": "\u200b"},
+        {"id": "i", "source": "?", "output": "x", "reference": "x", "context": ["\ufeff", "..."]},
+        {"id": "j", "source": "?", "output": "x", "reference": "x", "context": "{}"},
     ]  # fmt: skip
     data = write_lines(tmp_path / "data.jsonl", rows)
     aspects = "groundedness,context_relevance,answer_relevance"
@@ -348,10 +353,12 @@ def test_an_aspect_abstains_where_its_material_is_missing(
     assert "if references contains it, map it: --field NAME=context" in shown.out
     scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
     lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}
-    assert lacking == {(i, name) for i in "ade" for name in ("groundedness", "context_relevance")}
+    assert lacking == {
+        (i, name) for i in "adefghij" for name in ("groundedness", "context_relevance")
+    }
     assert {scores[key]["error"]["type"] for key in lacking} == {"MissingContext"}
     assert "if references contains it" in scores["a", "groundedness"]["error"]["message"]
-    assert len(scores) == 15
+    assert len(scores) == 30
 
 
 def test_a_dialogue_without_a_fact_has_no_groundedness(

@@ -212,6 +212,48 @@ def test_a_rule_that_is_another_in_any_way_has_another_digest(kind):
     assert one != other
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("datetime.timedelta(X)", "datetime.date(2026, X, 1)", "decimal.Decimal(X)"),
+        *("fractions.Fraction(1, X)", "range(X)", "slice(X)", "collections.deque([1, X])"),
+        *("collections.Counter('a' * X)", "types.SimpleNamespace(weights={'a': X})"),
+        *("types.MappingProxyType({'a': X})", "operator.itemgetter(X)", "pandas.Series([1, X])"),
+        *("numpy.float64(X)", "re.compile('a' * X)", "enum.Enum('Grade', {'TOP': X}).TOP"),
+        *("collections.namedtuple('Weights', 'a')(X)", "string.Template('a' * X)"),
+        "jinja2.Template('{{ text }} is ' + 'a' * X)",
+    ],
+)
+def test_so_has_a_rule_that_uses_another_value_of_an_installed_class(value):
+    code = f"""
+import collections, datetime, decimal, enum, fractions, jinja2, numpy, operator, pandas, re
+import string, types
+VALUE = {value}
+async def rule(example: Example, aspect: Aspect) -> Score:
+    return made(example, aspect, len(str(VALUE)))
+"""
+    two, same, three = (code_digests(graph_of(rule_of(code, x))) for x in (2, 2, 3))
+    assert two == same != three
+
+
+@pytest.mark.parametrize(
+    "value", ["itertools.count()", "threading.Lock()", "iter([1])", "object()", "asyncio.Queue()"]
+)
+def test_the_state_of_a_helper_is_not_in_the_digest(value):
+    """It differs from process to process, and in one process after a run."""
+    code = f"""
+import asyncio, itertools, threading
+HELPER = {value}
+async def rule(example: Example, aspect: Aspect) -> Score:
+    return made(example, aspect, id(HELPER))
+"""
+    rule, again = rule_of(code, 1), rule_of(code, 1)
+    before = code_digests(graph_of(rule))
+    if value in ("itertools.count()", "iter([1])"):
+        next(rule.__globals__["HELPER"])
+    assert before == code_digests(graph_of(rule)) == code_digests(graph_of(again))
+
+
 def test_so_has_a_constant_on_a_wire():
     async def rule(example: Example, aspect: Aspect, value: float) -> Score:
         return made(example, aspect, value)
@@ -239,11 +281,15 @@ import sys
 sys.path[:0] = {sys.path!r}
 import helpers
 from helpers import limited
+from pydantic import BaseModel
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
 from textassay.evaluation.graph_code import code_digests
 WORDS = {{"a", "b", "c", "d"}}
+class Weights(BaseModel):
+    first: int = 0
+WEIGHTS = Weights()
 async def rule(example: Example, aspect: Aspect) -> Score:
-    value = limited(len(WORDS)) + helpers.limited(1)
+    value = limited(len(WORDS)) + helpers.limited(1) + WEIGHTS.first
     return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale, how="tool")
 nodes = [Node("scores", rule, example="input.example", aspect=each("input.aspects"))]
 graph = Graph("brevity", input=Assignment, nodes=nodes, output="scores")

@@ -90,8 +90,9 @@ def has_field(example: Example, field: str) -> bool:
     # the results of tools are the context of an agent's answer
     results = [m.content for m in example.messages if m.role == "tool"]
     results += [passage.text for m in example.messages for passage in m.passages]
-    if field == "context" and any(text.strip() for text in results):
-        return True
+    if field == "context":
+        # "[]" or "..." is no passage
+        return any(any(map(str.isalnum, text)) for text in (*results, example.context or ""))
     return bool((getattr(example, field) or "").strip())
 
 

@@ -19,9 +19,11 @@ import functools
 import hashlib
 import inspect
 import re
+import string
 import sysconfig
 import textwrap
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -74,7 +76,7 @@ class _Describer:
     def value(self, value: Any) -> str:
         """Describe a value by its content, or by its type if nothing else is known."""
         if isinstance(value, Enum):
-            return f"{type(value).__qualname__}.{value.name}"
+            return f"{type(value).__qualname__}.{value.name} {self.value(value.value)}"
         if isinstance(value, _SIMPLE):
             return repr(value)
         if isinstance(value, bytes | bytearray | PurePath | re.Pattern):
@@ -92,6 +94,8 @@ class _Describer:
             self._depth -= 1
 
     def _describe_parts(self, value: Any) -> str:
+        if isinstance(value, types.SimpleNamespace):
+            value = vars(value)
         if isinstance(value, Mapping):
             # in the same order in every process, since an object is described at its first mention
             ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
@@ -99,7 +103,7 @@ class _Describer:
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, set | frozenset):
             return f"{{{', '.join(map(self.value, sorted(value, key=str)))}}}"
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | deque):
             return f"[{', '.join(map(self.value, value))}]"
         return self._object(value)
 
@@ -144,7 +148,10 @@ class _Describer:
             held = getattr(value, "__dict__", {}).items()
             return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
         if _is_installed(module):
-            return ""
+            held = getattr(value, "__dict__", {}).items()
+            # such as a template's, which jinja compiles from its text
+            functions = {k: v for k, v in held if isinstance(v, types.FunctionType)}
+            return f"{_describe_installed(value)} {self.value(functions)}"
         names = [name for kind in type(value).__mro__ for name in _slots(kind)]
         state = {name: getattr(value, name) for name in names if hasattr(value, name)}
         return self.value(state | getattr(value, "__dict__", {}))
@@ -197,6 +204,22 @@ class _Describer:
         }
         bases = [base for base in kind.__bases__ if base is not object]
         return f"class {source} {self.value([methods, constants, bases])}"
+
+
+def _describe_installed(value: Any) -> str:
+    """Describe an object of an installed class that is its value, such as a number or a date.
+
+    Such classes define equality, or how they are pickled. Others, such as clients, have a state
+    that differs between processes.
+    """
+    if isinstance(value, string.Template):
+        return value.template
+    kind = type(value)
+    is_value = kind.__eq__ is not object.__eq__ or kind.__reduce__ is not object.__reduce__
+    if isinstance(value, Iterator) or not is_value or kind.__repr__ is object.__repr__:
+        return ""
+    text = repr(value)
+    return "" if " at 0x" in text else text
 
 
 def _unwrap(member: Any) -> Any:
@@ -272,6 +295,9 @@ def _is_known(filename: str) -> bool:
     if filename.startswith("<"):  # typed in, or written by the user
         return filename.startswith("<frozen")
     path, places = Path(filename).resolve(), sysconfig.get_paths()
+    # of the user, of the system, or of another environment on the path
+    if not {"site-packages", "dist-packages"}.isdisjoint(path.parts):
+        return True
     installed = (places[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = (Path(__file__).parents[1], *(Path(place).resolve() for place in installed))
     return any(map(path.is_relative_to, folders))

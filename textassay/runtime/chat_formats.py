@@ -118,7 +118,7 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
             )
         if isinstance(item, Passage):
             passages.append(item)
-        elif text.strip():
+        elif any(map(str.isalnum, text)):
             passages.append(_passage(item, text))
     return tuple(passages)
 

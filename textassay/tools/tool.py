@@ -178,7 +178,7 @@ class TextTool(ABC):
             return Abstention(type="HasImages", message=message)
         present: dict[Need, bool] = {
             "source": bool(example.source and example.source.strip()),
-            "context": bool(example.context and example.context.strip()),
+            "context": any(map(str.isalnum, example.context or "")),
             "premise": bool(premise(example)),
             "references": bool(references(example)),
         }

@@ -80,6 +80,8 @@ ANSWERS = {
                             Sample(text="half an ans", finish_reason="filtered")),
     "a filter of Anthropic": (message("half an ans", "refusal"),
                               Sample(text="half an ans", finish_reason="filtered")),
+    "a filter in other spellings": (message("half an ans", "ContentFilter"),
+                                    Sample(text="half an ans", finish_reason="filtered")),
     "a limit of Anthropic": (message("half an ans", "model_context_window_exceeded"),
                              Sample(text="half an ans", finish_reason="length")),
     "a limit in capitals": (message("half an ans", "MAX_TOKENS"),
@@ -116,6 +118,12 @@ def test_what_answers_mean(choice: dict[str, Any], sample: Sample) -> None:
     assert read(choice, usage=usage) == (sample,)
 
 
+@pytest.mark.parametrize("reason", ["abort", "aborted", "INCOMPLETE", "network-error", "Cancelled"])
+def test_an_answer_that_the_server_broke_off_is_no_answer(reason: str) -> None:
+    with pytest.raises(errors.MalformedResponse, match=f"broke the answer off.*{reason}"):
+        read(message("Score: 1", reason))
+
+
 def test_samples_without_text_are_left_out_where_others_have_one() -> None:
     """Two of four are an answer, and one that hidden reasoning left empty."""
     broken_off = message("b", "abort")
@@ -147,7 +155,7 @@ CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": 
     [
         *(
             (payload, errors.MalformedResponse)
-            for payload in (None, [], "x", {}, {"choices": None}, {"choices": "abc"})
+            for payload in ({"choices": None}, {"choices": "abc"})
         ),
         *(
             ({"choices": [choice]}, errors.MalformedResponse)
@@ -163,7 +171,10 @@ CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         ({"choices": [message("", "PROHIBITED_CONTENT")]}, errors.ContentRefused),
         *(
             (payload, errors.PageAnswered)
-            for payload in ({"status": "ok"}, {"detail": "Not Found"}, {"success": False})
+            for payload in (
+                *(None, [], "ok", 4, True, {}),
+                *({"status": "ok"}, {"detail": "Not Found"}, {"success": False}),
+            )
         ),
     ],
 )

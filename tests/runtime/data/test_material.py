@@ -565,3 +565,20 @@ def test_it_is_said_which_column_is_judged_where_a_short_text_may_be_it(
     notices = Examples([row]).check().notices
     judged = [f"the column {name!r} is judged, as the output" for name in said]
     assert [one for one in notices if "is judged" in one] == judged
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\u00ad\u2060", "\ufeff \n", "\u200e\u00a0"])
+def test_characters_of_no_width_alone_are_no_text(text: str) -> None:
+    (found,) = Examples([{"output": text, "source": text, "context": text}])
+    assert (found.output, found.source or "", found.context or "") == ("", "", "")
+    (found,) = Examples([{"output": f"{text}👍", "source": f"{text}."}])
+    assert (found.output, found.source) == (f"{text}👍", f"{text}.")
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", " [ ] ", "[None]", "[nan, null]", "()", "set()", "array([])"]
+)
+def test_an_empty_list_as_a_text_has_no_passage_and_no_reference(text: str) -> None:
+    """As `csv.DictReader` and JSON Lines of a table have it."""
+    (found,) = Examples([{"output": "It rained.", "context": text, "reference": text}])
+    assert (found.context, found.references) == (None, ())

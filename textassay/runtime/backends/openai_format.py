@@ -57,21 +57,25 @@ UNUSABLE = (
 
 
 def finish_of(reason: object) -> FinishReason:
-    """Return why an answer ended, by the word of its server, which Gemini writes in capitals."""
-    # content_filter: RECITATION
-    word = str(reason).lower().partition(":")[0]
-    if word in ("stop", "eos_token"):
+    """Return why an answer ended, by the word of its server."""
+    word = _plain_reason(reason)
+    if word in ("stop", "eostoken"):
         return "stop"
     # Mistral; Anthropic
-    limits = ("length", "max_tokens", "max_output_tokens", "model_length")
-    if word in (*limits, "model_context_window_exceeded"):
+    limits = ("length", "maxtokens", "maxoutputtokens", "modellength")
+    if word in (*limits, "modelcontextwindowexceeded"):
         return "length"
     # OpenAI; Gemini; Bedrock; Anthropic, Zhipu
     filters = (
-        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        *("guardrail_intervened", "content_filtered", "refusal", "sensitive"),
+        *("contentfilter", "safety", "recitation", "blocklist", "prohibitedcontent", "spii"),
+        *("guardrailintervened", "contentfiltered", "refusal", "sensitive"),
     )
     return "filtered" if word in filters else "other"
+
+
+def _plain_reason(reason: object) -> str:
+    """Return a reason's letters: MAX_TOKENS (Gemini), ContentFilter, content_filter: RECITATION."""
+    return "".join(filter(str.isalpha, str(reason).lower().partition(":")[0]))
 
 
 def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
@@ -189,12 +193,12 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
     """Return the samples of an answer to a chat or completion request, with their cost."""
     usage = read_usage(payload, price)
     try:
-        choices = payload.get("choices") if is_object(payload) else None
-        if is_object(payload) and "choices" not in payload:
+        if not is_object(payload) or "choices" not in payload:
             raise PageAnswered(
                 "the answer is not one of a model: it has no choices (check api_base=: most often"
                 " it ends in /v1)"
             )
+        choices = payload.get("choices")
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
         read = [_sample(choice, request, usage) for choice in drop_broken_off(choices[: request.n])]
@@ -210,10 +214,10 @@ def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
     """Return the complete choices: the number in a fragment may not be the rating."""
     # OpenRouter and Mistral, vLLM and SGLang, DeepSeek, Zhipu, gateways
     broken_off = (
-        *("error", "abort", "insufficient_system_resource", "network_error"),
-        *("cancelled", "canceled", "timeout"),
+        *("error", "abort", "insufficientsystemresource", "networkerror", "cancelled", "canceled"),
+        *("timeout", "aborted", "incomplete", "interrupted", "failed"),
     )
-    kept = [choice for choice in choices if choice.get("finish_reason") not in broken_off]
+    kept = [one for one in choices if _plain_reason(one.get("finish_reason")) not in broken_off]
     if choices and not kept:
         reason = choices[0]["finish_reason"]
         raise MalformedResponse(f"the server broke the answer off (finish_reason {reason!a})")

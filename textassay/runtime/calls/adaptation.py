@@ -163,7 +163,7 @@ class Adaptation:
         """Learn the model's name, and whether it thinks and sends log-probabilities."""
         names = self.answered_as
         # a gateway may choose among more than a manifest should list
-        if answer.model is not None and len(names) < 20 and answer.model not in names:
+        if answer.model and len(names) < 20 and answer.model not in names:
             names.append(answer.model)
             if len(names) == 2:
                 _log.warning(

@@ -181,7 +181,7 @@ def finite(text: str) -> float | None:
 _BEGINS_LIST = lazy_pattern(
     r"\s*(?:\[\s*(?:['\"\[{(]|(?:array|list|tuple|np\.\w+)\(|[A-Z]\w*\()"
     r"|(?:array|deque|tuple|frozenset)\(|c\(\s*['\"]|\(\s*['\"].*\)$|\{\s*['\"].*\}$"
-    r"|(?:set|tuple|list)?\(\s*\)$|<\w*Array>\n\[)",
+    r"|\[(?:None|null|[Nn]a[Nn]|<NA>|[\s,])*\]\s*$|(?:set|tuple|list)?\(\s*\)$|<\w*Array>\n\[)",
     re.DOTALL,
 )
 """How lists begin as JSON, Python, numpy, pandas or R write them, which texts rarely do."""

@@ -40,6 +40,7 @@ from textassay.runtime.data.material import (
     assemble,
     has_value,
     how_to_map,
+    is_invisible,
     is_running_text,
     is_shown,
     meaning_of,
@@ -229,6 +230,9 @@ class FieldReader:
             images = ImageReader(self._folder)
             fields = assemble(fields, further, layout.key_of, self._chars, images)
         refuse_images_as_text(fields, layout.key_of, self._folder)
+        for name in ("output", "source", "context"):
+            if type(text := fields.get(name)) is str and is_invisible(text):
+                fields[name] = ""
         context = fields.get("context")
         if type(context) is str and is_usual_mark(context):
             raise FieldError(

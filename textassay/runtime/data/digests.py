@@ -39,8 +39,7 @@ def may_be_one_text(digest: str, other: str) -> bool:
 
 def source_digest(example: Example) -> str | None:
     """Return 16 hex digits of the source text; `None` for an example without one."""
-    source = example.source
-    return _digest(source) if source and source.strip() else None
+    return _digest_words(example.source or "") or None
 
 
 def material_digests(example: Example) -> tuple[str, str]:

@@ -138,6 +138,11 @@ _IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
 
 
+def is_invisible(text: str) -> bool:
+    """Return whether a text has characters of no width alone, as web pages leave them."""
+    return not text[:1].isalnum() and not any(c.isprintable() and c != " " for c in text)
+
+
 def is_running_text(value: Any) -> bool:
     """Return whether a value is or contains a text of several words.
 
