@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
 
+import numpy as np
 from pydantic import Field
 
 from textassay.agents.aggregation import (
@@ -216,14 +217,8 @@ def correlate_scorers(
 
 
 def _correlation(values: Sequence[float | None], ratings: Sequence[float | None]) -> float | None:
-    pairs = [
-        (value, rating)
-        for value, rating in zip(values, ratings, strict=True)
-        if value is not None and rating is not None
-    ]
-    if len(pairs) < MIN_RATED:
-        return None
-    return pearson([value for value, _ in pairs], [rating for _, rating in pairs])
+    pairs = [pair for pair in zip(values, ratings, strict=True) if None not in pair]
+    return pearson(*np.array(pairs, float).T) if len(pairs) >= MIN_RATED else None
 
 
 DIRECT = "direct"

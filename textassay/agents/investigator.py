@@ -153,10 +153,8 @@ class CitationCheck:
             {"text": finding.finding, "quote": finding.quote, **citation}
             for finding, citation in zip(verdict.findings, checked.citations, strict=True)
         )
-        about |= {
-            "explanation": verdict.reason or inquiry.text,
-            "evidence": (*findings, *about["evidence"]),
-        }
+        about["explanation"] = verdict.reason or inquiry.text
+        about["evidence"] = (*findings, *about["evidence"])
         if error := checked.problem:
             about["outcome"] = "abstained" if error.type == "QuoteNotFound" else "invalid"
             return Score(error=error, **about)

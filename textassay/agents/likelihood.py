@@ -307,9 +307,8 @@ class PassageWriter:
         if self.direction != "default":
             return (cast(Direction, self.direction),)
         if self.template.takes_plain_texts and not self.printed:
-            return (
-                "src-hypo",
-            )  # the table's directions belong to the paper's words, not to a profile's
+            # the table's directions belong to the paper's words, not to a profile's
+            return ("src-hypo",)
         known = self.words.directions.get(self.qualities.of(aspect).name)
         return (known.direction if known else "src-hypo",)
 

@@ -209,11 +209,10 @@ class Decomposer:
             # the longest list is kept, as a repair can be worse than the first answer
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
-            if len(listing.entries) >= (self.count if self.exact else 1):
+            found = len(listing.entries)
+            if found >= (self.count if self.exact else 1):
                 break
-            problem = (
-                f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
-            )
+            problem = f"{found} of {self.count} usable" if found else "no list"
             notes.append({"text": text.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
             # the model sees its own answer and the problem: the same question would mostly get the

@@ -31,7 +31,7 @@ from textassay.agents.quoted_answerer import (
 from textassay.agents.quotes import quotable
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
-from textassay.methods.library.trees import PUBLISHED, with_unit_scale
+from textassay.methods.library.trees import PUBLISHED, on_scale
 from textassay.methods.method import Models, SourcedOptions
 from textassay.runtime.base import Json
 from textassay.runtime.calls.sharing import once
@@ -126,7 +126,7 @@ class Checklist(PromptMethod):
         options = self.options
         if not self.reads_rubrics:
             known, roots = trees.find_parts(
-                "checklist", options.checklist, self._task, (0.0, 1.0), trees.questions_below
+                "checklist", options.checklist, self._task, UNIT, trees.questions_below
             )
             # an aspect with two labels is one question, and its answer is the label
             return known | {root.id: (_own_question(root),) for root in roots if root.labels}, roots
@@ -211,7 +211,7 @@ class Checklist(PromptMethod):
         """Return the criteria of a row's rubric as questions."""
         parent = self._task.aspects[0].id
         return tuple(
-            Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
+            Aspect(name=one.id, definition=one.criterion, parent=parent, scale=UNIT)
             for one in example.rubric
         )
 
@@ -371,7 +371,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
     # at most the number of published questions on the relevance of summaries
-    return Decomposer(ask, count=5, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True)
+    return Decomposer(ask, count=5, scale=UNIT, repairs=options.parse_retries, questions=True)
 
 
 async def write_checklist(
@@ -379,7 +379,7 @@ async def write_checklist(
 ) -> GrownTree:
     """Let a model write questions on a task's aspects, for `trees.save`."""
     options = options or ChecklistOptions()
-    roots = tuple(map(with_unit_scale, task.aspects))
+    roots = on_scale(task.aspects, UNIT)
     grown = await grow(writer_for(models, task, options), roots, 2)
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
@@ -410,14 +410,14 @@ def as_questions(
 def _own_question(aspect: Aspect) -> Aspect:
     """Return the one question about an aspect with two labels: its own."""
     fields = {"definition": aspect.definition, "question": aspect.question, "parent": aspect.id}
-    return Aspect(name="question", scale=(0.0, 1.0), **fields)
+    return Aspect(name="question", scale=UNIT, **fields)
 
 
 def _aspect_of_rubric(task: Task) -> Aspect:
     """Return the aspect that is judged by rubrics: the named one, or `rubric`."""
     if task.aspects == task.family:
         definition = "how far the text does what its criteria ask for."
-        return Aspect(name="rubric", definition=definition, scale=(0.0, 1.0))
+        return Aspect(name="rubric", definition=definition, scale=UNIT)
     if len(task.aspects) > 1:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
@@ -429,4 +429,4 @@ def _aspect_of_rubric(task: Task) -> Aspect:
             f"a rubric gives a share of points, and {task.aspects[0].name!r} has labels; name an"
             " aspect with a scale, or none"
         )
-    return with_unit_scale(task.aspects[0])
+    return on_scale(task.aspects, UNIT)[0]

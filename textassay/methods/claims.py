@@ -25,7 +25,7 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.outcomes import MAX_QUOTED
-from textassay.methods.judging import PromptMethod, ask_to_write
+from textassay.methods.judging import ALL_ASPECTS, PromptMethod, ask_to_write
 from textassay.methods.method import SourcedOptions
 from textassay.runtime.base import NO_USAGE, Json, Message, Outcome, ScoreError, Usage
 from textassay.runtime.errors import ConfigurationError
@@ -119,9 +119,8 @@ class ClaimCheck(PromptMethod):
         return [
             Node("claims", self._split, example=example),
             Node("verdicts", self._verify, example=example, claim=each("claims.items")),
-            Node("scores", self._score_claims, example=example, aspects="input.aspects",
-                 claims="claims", verdicts="verdicts"),
-        ]  # fmt: skip
+            Node("scores", self._score_claims, **ALL_ASPECTS, claims="claims", verdicts="verdicts"),
+        ]
 
     async def _split(self, example: Example) -> Claims:
         # before any request: without a source nothing can be verified
@@ -141,10 +140,7 @@ class ClaimCheck(PromptMethod):
     ) -> list[Score]:
         """Return a score for each aspect, all with the same value; the first has the usage."""
         scores = [await self._score_on(example, aspect, claims, verdicts) for aspect in aspects]
-        return [
-            score if at == 0 else score.model_copy(update={"usage": NO_USAGE})
-            for at, score in enumerate(scores)
-        ]
+        return [scores[0], *(one.model_copy(update={"usage": NO_USAGE}) for one in scores[1:])]
 
     async def _score_on(
         self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
@@ -153,9 +149,7 @@ class ClaimCheck(PromptMethod):
         about = common_fields(example, aspect, how="fused", signature=signature)
         if problem := claims.problem:
             outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
-            return Score.unscored(
-                problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
-            )
+            return Score(error=problem, outcome=outcome, usage=claims.usage, **about)
         parts = [self._as_share(verdict) for verdict in verdicts]
         score = await Average(signature)(example, aspect, parts)
         kept = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "premise")

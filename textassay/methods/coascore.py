@@ -54,7 +54,6 @@ class CoAScore(RatingMethod):
 
     name = "coascore"
     prompt = "coascore"
-    max_tokens = 512
     Options = CoAScoreOptions
     options: CoAScoreOptions
 

@@ -196,7 +196,7 @@ async def decompose_task(
 ) -> GrownTree:
     """Decompose a task's aspects into a tree of `depth` layers, for `trees.save`."""
     options = options or HDEvalOptions()
-    roots = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
+    roots = trees.on_scale(task.aspects, SCALE)
     return await grow(decomposer_for(models, task, options), roots, options.depth)
 
 
@@ -279,7 +279,5 @@ def node_scorer(
     models: Models, task: Task, options: HDEvalOptions, nodes: Iterable[Aspect]
 ) -> AspectScorer:
     """Return HD-Eval's judge; its prompt digest changes with any word of the nodes."""
-    rated = task.model_copy(
-        update={"aspects": tuple(a.model_copy(update={"scale": SCALE}) for a in task.aspects)}
-    )
+    rated = task.model_copy(update={"aspects": trees.on_scale(task.aspects, SCALE)})
     return HDEval.scorer_for(models, rated, options, variant=tree_digest(nodes))

@@ -58,7 +58,6 @@ class Jury(RatingMethod):
     prompt = "llm_score"
     judge = "juror"
     labels_prompt = "llm_score_labels"
-    max_tokens = 512
     Options = JuryOptions
     options: JuryOptions
 

@@ -54,7 +54,6 @@ class Pairwise(PromptMethod):
 
     name = "pairwise"
     prompt = "pairwise"
-    judge = "scorer"
     Options = PairwiseOptions
     options: PairwiseOptions
 

@@ -30,7 +30,7 @@ from textassay.methods.fitted.evaluator import (
     source_label,
 )
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
-from textassay.methods.judging import check_rubrics
+from textassay.methods.judging import ALL_ASPECTS, check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.base import Json
 from textassay.runtime.calls.sharing import SharedCalls
@@ -215,7 +215,7 @@ class FittedMethod(_FittedMethod):
         if self.options.pool:
             # the means depend on the pool, so scores with different pools are not comparable
             self.signature += f"|pool:{self._take_pool(Path(self.options.pool))[:12]}"
-        nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
+        nodes = [Node("scores", self._judge, **ALL_ASPECTS)]
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     async def _judge(self, example: Example, aspects: tuple[Aspect, ...]) -> list[Score]:
@@ -314,11 +314,10 @@ class LearnedTree(_FittedMethod):
         super().__init__(evaluator, aspects, self.options)
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
-        input_ = {"example": "input.example", "aspects": "input.aspects"}
         steps = [
             Node("criteria", self._criteria, aspects="input.aspects"),
             rating_node("ratings", self._judge.scorer, self._judge.known),
-            Node("scores", self._fuse, **input_, ratings="ratings"),
+            Node("scores", self._fuse, **ALL_ASPECTS, ratings="ratings"),
         ]
         self.graph = Graph(self.name, input=Assignment, nodes=steps, output="scores")
 

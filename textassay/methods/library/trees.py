@@ -133,12 +133,12 @@ def find_parts(
         ConfigurationError: The user's file lacks a chosen aspect.
     """
     names, read = (TREES, load) if kind == "tree" else (CHECKLISTS, load_checklist)
-    chosen = _on_scale(task.aspects, scale)
+    chosen = on_scale(task.aspects, scale)
     is_published = given == PUBLISHED
     if given == BY_MODEL or (is_published and task.name not in names):
         return {}, chosen
     tree = read(task.name if is_published else given, task)
-    tree = AspectTree(aspects=_on_scale(tree, scale))
+    tree = AspectTree(aspects=on_scale(tree, scale))
     known = {root.id: parts(tree, root) for root in tree.roots}
     if is_published:  # may lack aspects
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
@@ -154,7 +154,8 @@ def find_parts(
     return {a.id: known[a.id] for a in chosen}, chosen
 
 
-def _on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
+def on_scale(aspects: Iterable[Aspect], scale: Scale) -> tuple[Aspect, ...]:
+    """Return aspects with another scale."""
     return tuple(aspect.model_copy(update={"scale": scale}) for aspect in aspects)
 
 
@@ -276,12 +277,7 @@ def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
         if fault or not leaf.parent:
             fault = fault if leaf.parent else "has no questions below it"
             raise ConfigurationError(f"checklist {checklist}: {leaf.id!r} {fault}")
-    return AspectTree(aspects=_on_scale(tree, (0.0, 1.0)))
-
-
-def with_unit_scale(aspect: Aspect) -> Aspect:
-    """Return an aspect on the scale of P(yes)."""
-    return aspect.model_copy(update={"scale": (0.0, 1.0)})
+    return AspectTree(aspects=on_scale(tree, (0.0, 1.0)))
 
 
 def questions_below(tree: AspectTree, root: Aspect) -> tuple[Aspect, ...]:
