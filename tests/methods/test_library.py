@@ -259,9 +259,9 @@ def test_one_name_may_be_at_two_places_but_then_paths_are_needed(tree_file):
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        ([node("a", "b"), node("b", "a")], r"parents of each other: a -> b -> a"),
-        ([node("r"), node("a", "c"), node("b", "a"), node("c", "b")], r"a -> c -> b -> a"),
-        ([node("a", "a")], r"parents of each other: a -> a"),
+        ([node("a", "b"), node("b", "a")], r"form a circle: a, b"),
+        ([node("r"), node("a", "c"), node("b", "a"), node("c", "b")], r"form a circle: a, b, c"),
+        ([node("a", "a")], r"form a circle: a"),
         ([node("a"), node("b", "nowhere")], r"'b' names the unknown parent 'nowhere'; known: a"),
         ([node("a"), node("b", "a/x")], r"'b' names the unknown parent 'a/x'"),
         ([node("a"), node("b", "a"), node("B", "a")], r"two siblings are called 'B' \(id 'a/b'\)"),

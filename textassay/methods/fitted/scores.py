@@ -37,14 +37,7 @@ from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node
-from textassay.runtime.messages import (
-    Aspect,
-    Assignment,
-    Example,
-    Failure,
-    How,
-    Score,
-)
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score
 from textassay.version import __version__
 
 T = TypeVar("T")

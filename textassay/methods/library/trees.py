@@ -189,9 +189,16 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
                 ids[at] = f"{parent}/{slugs[at]}"
         if len(ids) == placed:
             break
-    for at, row in enumerate(rows):
-        if at not in ids:
-            raise _missing_parent(path, row, rows, slugs, ids)
+    left = [at for at in range(len(rows)) if at not in ids]
+    for at in left:
+        name, parent = rows[at]["name"], rows[at]["parent"]
+        if all(slugs[other] != slug(parent.rpartition("/")[2]) for other in left):
+            known = ", ".join(ids.values()) or "no root"
+            what = f"aspect {name!r} names the unknown parent {parent!r}; known: {known}"
+            raise problem(path, what)
+    if left:
+        names = ", ".join(rows[at]["name"] for at in left)
+        raise problem(path, f"the parents of these aspects form a circle: {names}")
     return [ids[at].rpartition("/")[0] or None for at in range(len(rows))]
 
 
@@ -208,28 +215,6 @@ def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) 
             path, f"aspect {row['name']!r}: {row['parent']!r} may be {known}; name it in full"
         )
     return ids.get(matching[0]) if len(matching) == 1 else None
-
-
-def _missing_parent(
-    path: Path, row: Json, rows: list[Json], slugs: list[str], ids: dict[int, str]
-) -> ConfigurationError:
-    """Return the error for rows without a root: a cycle, or an unknown parent."""
-    walked: list[int] = []
-    at = rows.index(row)
-    while at not in walked:
-        walked.append(at)
-        last = slug(rows[at]["parent"].rpartition("/")[2])
-        # follows parents until one repeats, which closes the circle
-        following = [i for i, own in enumerate(slugs) if own == last and i not in ids]
-        if not following:
-            name, parent = rows[at]["name"], rows[at]["parent"]
-            known = ", ".join(ids.values()) or "no root"
-            return problem(
-                path, f"aspect {name!r} names the unknown parent {parent!r}; known: {known}"
-            )
-        at = following[0]
-    circle = " -> ".join(rows[i]["name"] for i in [*walked[walked.index(at) :], at])
-    return problem(path, f"these aspects are parents of each other: {circle}")
 
 
 def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, str]) -> Aspect:
