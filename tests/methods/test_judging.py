@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import textassay
 from tests.dry_answers import DryAnswers
 from tests.methods.judging import judged, scores_of
 from textassay.methods import METHODS, Method, build
@@ -274,3 +275,11 @@ async def test_overall_is_a_noun_where_a_sentence_names_it(method, sentence):
         r"the overall of|aspect: overall\.|metric overall\.|in overall\?|to overall[, ]and"
     )
     assert not any(bare.search(text) for text in texts)
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_setting_that_changes_every_request_is_in_the_signature(method):
+    address = "http://127.0.0.1:9/v1"
+    async with textassay.connect("direct/judge", api_base=address, effort="high") as model:
+        built = build(method, model, task="summarization")
+    assert "|effort:high|" in built.signature

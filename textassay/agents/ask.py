@@ -301,12 +301,15 @@ class Ask:
             for name, fact in facts.items()
             if fact is not False
         ]
-        # fields that settings add to every request, such as `effort`
-        added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
-        settings = [f"{name}:{value}" for name, value in added.items()]
+        settings = [f"{name}:{value}" for name, value in self.settings.items()]
         words = f"prompt:{prompt_digest}|layout:{self.layout}"
         first = f"method:{method}|model:{self.model.name}|{words}"
         return "|".join([first, *parts, *settings, f"v:{__version__}"])
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """The facts in signatures about fields that settings add to requests, such as `effort`."""
+        return self.model.settings_facts if isinstance(self.model, Wrapper) else {}
 
     @property
     def sampling(self) -> dict[str, object]:

@@ -477,12 +477,6 @@ AspectScorer = Scorer | QuestionScorer
 """Rates one example on one aspect, by a prompt or a typed question."""
 
 
-def scorer_of_profile(ask: Ask, **fields: Any) -> Scorer:
-    """Return the scorer for the `ratings` of the model's profile."""
-    kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
-    return kind(ask, **fields)
-
-
 class JointScores(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 

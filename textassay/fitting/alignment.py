@@ -50,7 +50,6 @@ from textassay.methods.hd_eval import (
     SCALE,
     HDEvalOptions,
     NodeRatings,
-    node_scorer,
 )
 from textassay.methods.library import tasks
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
@@ -364,7 +363,7 @@ class Alignment(ABC):
         )
         definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
         nodes = [aligned.tree[name] for name in parts.train.names]
-        scorer = node_scorer(self._models, self.task, self.judging, nodes)
+        judge = NodeRatings(self._models, self.task, aligned.tree, nodes, self.judging)
         evaluator = Evaluator(
             kind="hd-eval",
             aspects=tuple(
@@ -377,7 +376,7 @@ class Alignment(ABC):
             task=self.task,
             tree=aligned.tree,
             model=model_for(self._models, "scorer").name,
-            prompts=scorer.prompt_digest,
+            prompts=judge.scorer.prompt_digest,
             options=self.judging.model_dump(mode="json"),
             made={**made, "growth": self.growth, **self._author()},
         )

@@ -107,10 +107,12 @@ class ClaimCheck(PromptMethod):
         models = dict.fromkeys(ask.model.name for ask in asks)
         self.prompt_digest = prompt_digest(tuple(ask.prompt for ask in asks), *self._variants)
         how = "how:auto|" if self.answerer else ""
+        settings = {name: value for ask in asks for name, value in ask.settings.items()}
+        added = "".join(f"{name}:{value}|" for name, value in settings.items())
         self.signature = (
             f"method:{self.name}|model:{'+'.join(models) or '-'}|prompt:{self.prompt_digest}"
             f"|layout:{options.prompt_layout}|verify:{self._verifier}|{how}"
-            f"support:{options.support}|v:{__version__}"
+            f"support:{options.support}|{added}v:{__version__}"
         )
 
     def nodes(self) -> list[Node]:

@@ -236,7 +236,9 @@ class NodeRatings(RatingMethod):
         self.known = {node.id: node for node in tree}
         """Every node by id."""
         self._as_given = options
-        self.scorer = node_scorer(models, task, options, rated)  # by the task's own aspects
+        # by the task's own aspects; its prompt digest changes with any word of the nodes
+        own = task.model_copy(update={"aspects": trees.on_scale(task.aspects, SCALE)})
+        self.scorer = HDEval.scorer_for(models, own, options, variant=tree_digest(rated))
         super().__init__(models, task.model_copy(update={"aspects": rated}), options)
 
     def prepare(self) -> None:
@@ -273,11 +275,3 @@ def rating_node(
     if isinstance(scorer, QuestionScorer):
         return Node(name, rate_all, example="input.example", criteria=criteria)
     return Node(name, rate, example="input.example", criterion=each(criteria))
-
-
-def node_scorer(
-    models: Models, task: Task, options: HDEvalOptions, nodes: Iterable[Aspect]
-) -> AspectScorer:
-    """Return HD-Eval's judge; its prompt digest changes with any word of the nodes."""
-    rated = task.model_copy(update={"aspects": trees.on_scale(task.aspects, SCALE)})
-    return HDEval.scorer_for(models, rated, options, variant=tree_digest(nodes))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import AspectScorer, RatingReading, scorer_of_profile
+from textassay.agents.scorer import AspectScorer, LabelScorer, RatingReading, Scorer
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.library.profiles import rating_prompt
@@ -522,7 +522,8 @@ class RatingMethod(ScoringMethod):
             max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )
-        return scorer_of_profile(
+        kind = LabelScorer if profile.ratings == "choices" else Scorer
+        return kind(
             ask,
             method=cls.name,
             how=how or options.how,
