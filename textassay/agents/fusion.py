@@ -400,9 +400,9 @@ class LLMFuser:
         read = [joint for answer in answers for joint in answer.read]
         scores = []
         for aspect in aspects:
-            identity = common_fields(example, aspect, **shared)
-            evidence = assistance_on(aspect, assistance, plan)
-            scores.append(self._score(identity, self._place(aspect), samples, read, evidence))
+            about = common_fields(example, aspect, **shared)
+            about["evidence"] = assistance_on(aspect, assistance, plan)
+            scores.append(self._score(self._place(aspect), samples, read, about))
         invented = _count_notes([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         # notes on the whole answer are attached to the first score
@@ -475,12 +475,7 @@ class LLMFuser:
         return read
 
     def _score(
-        self,
-        identity: dict[str, Any],
-        place: int,
-        samples: Sequence[Sample],
-        answers: Sequence[JointAnswer],
-        evidence: tuple[Json, ...],
+        self, place: int, samples: list[Sample], answers: list[JointAnswer], about: dict[str, Any]
     ) -> Score:
         """Return the score for the aspect at a position in the task."""
         found = (joint.ratings[place] for joint in answers)
@@ -498,15 +493,9 @@ class LLMFuser:
         # a mean of several samples has all their explanations as evidence
         if len(usable) > 1:
             entries = [{"text": text, "explains_sample": at} for at, text in explained]
-            evidence = (*evidence, *entries)
-        return from_samples(
-            samples,
-            ratings,
-            evidence=evidence,
-            explanation=explained[0][1] if explained else None,
-            **identity,
-            **single,
-        )
+            about["evidence"] += tuple(entries)
+        about["explanation"] = explained[0][1] if explained else None
+        return from_samples(samples, ratings, **about, **single)
 
     def _place(self, aspect: Aspect) -> int:
         task = self.ask.task

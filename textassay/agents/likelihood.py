@@ -424,11 +424,7 @@ class PassageWriter:
         return f"Is this {object_of(self.words.noun, quality, others)}?"
 
     def _question_prompt(
-        self,
-        example: Example,
-        quality: Quality,
-        question: str,
-        demonstrations: list[dict[str, str]],
+        self, example: Example, quality: Quality, question: str, shown: list[dict[str, str]]
     ) -> str:
         if self.template.task.asks:
             parts = [("conversation", "Conversation", self._conversation(example))]
@@ -445,7 +441,7 @@ class PassageWriter:
             instruction=self.words.question if self.instruct else "",
             question=question,
             texts=bare if self.printed else fence_texts(parts),
-            demonstrations=demonstrations,
+            demonstrations=shown,
         )
 
     def _conversation(self, example: Example) -> str:

@@ -30,7 +30,7 @@ from textassay.prompts import (
     simplify,
 )
 from textassay.prompts.rendering import source
-from textassay.runtime.base import Message
+from textassay.runtime.base import Json, Message
 from textassay.runtime.errors import PromptError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Scale
@@ -347,11 +347,7 @@ class PromptTemplate:
         return bool(self.profile.digest)
 
     def render(
-        self,
-        example: Example | None = None,
-        *,
-        readings: list[dict[str, str]] | None = None,
-        **values: Any,
+        self, example: Example | None = None, *, readings: Sequence[Json] = (), **values: Any
     ) -> Prompt:
         """Return the prompt for an example.
 
@@ -448,7 +444,7 @@ class BoundPrompt:
         self._frame: Callable[[tuple[str, ...]], PromptFrame | None]
         self._frame = lru_cache(maxsize=1024)(lambda labels: template.frame(labels, values))
 
-    def render(self, example: Example, readings: list[dict[str, str]] | None = None) -> Prompt:
+    def render(self, example: Example, readings: Sequence[Json] = ()) -> Prompt:
         """Return the prompt for an example; arguments and errors as of `PromptTemplate.render`."""
         template, frame = self._template, None
         texts = template.texts_of(example)

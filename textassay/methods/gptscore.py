@@ -118,9 +118,7 @@ class GPTScore(PromptMethod):
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
         scored = self._scored_texts()
-        demonstrations, file = read_demonstrations(
-            self._task.aspects, qualities, options.demonstrations, options.k, options.seed
-        )
+        demonstrations, file = read_demonstrations(self._task.aspects, qualities, options)
         prompt = "gptscore" if scored == "output" else "gptscore_question"
         # there is no sampling: the option `seed` draws demonstrations
         ask = self.ask(options.prompt or prompt, seed=None, required=())
@@ -209,13 +207,10 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
 
 
 def read_demonstrations(
-    aspects: Iterable[Aspect],
-    qualities: Qualities,
-    path: str | None,
-    k: int | None,
-    seed: int | None = None,
+    aspects: Iterable[Aspect], qualities: Qualities, options: GPTScoreOptions
 ) -> tuple[dict[str, tuple[Example, ...]], str]:
     """Return the demonstrations of each aspect, by its id, and a digest of the file."""
+    path, k, seed = options.demonstrations, options.k, options.seed
     if not path:
         if k or seed is not None:
             raise ConfigurationError(

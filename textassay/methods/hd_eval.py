@@ -26,6 +26,8 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How
 
 SCALE: Scale = (1.0, 5.0)
 """Scale of all nodes, independent of people's scale."""
+Ratings = list[Score | Failure] | Failure
+"""The result of a `rating_node`: one failure if all criteria are one request, and it failed."""
 
 
 class HDEvalOptions(RatingOptions):
@@ -137,10 +139,10 @@ class HDEval(RatingMethod):
         aspect: Aspect,
         branch: GrownTree,
         criteria: tuple[Aspect, ...],
-        ratings: list[Score | Failure] | Failure,
+        ratings: Ratings,
     ) -> Score:
         """Return the average over a branch, with every node's rating as evidence."""
-        if isinstance(ratings, Failure):  # of all typed questions, which are one request
+        if isinstance(ratings, Failure):
             ratings = [ratings] * len(criteria)
         own = {node.id for node in branch.tree}
         pairs = zip(criteria, ratings, strict=True)

@@ -29,7 +29,7 @@ from textassay.methods.fitted.evaluator import (
     restore_aggregator,
     source_label,
 )
-from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, rating_node
+from textassay.methods.hd_eval import HDEvalOptions, NodeRatings, Ratings, rating_node
 from textassay.methods.judging import ALL_ASPECTS, check_rubrics
 from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.base import Json
@@ -104,13 +104,11 @@ class FittedScorer:
             at = self.aggregator.targets_.index(aspect.name)
             raw = float(verdict.raw[at])
             value = min(max(raw, aspect.scale[0]), aspect.scale[1])
-            evidence: list[Json] = []
-            if verdict.because:
-                pooled = self.aggregator.pools_systems_for(aspect.name)
-                means = f"(system {example.system})" if pooled else "(means of the source)"
-                evidence = self._evidence(features, verdict.clipped, verdict.because, at, means)
-                if value != raw:
-                    evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
+            pooled = self.aggregator.pools_systems_for(aspect.name)
+            means = f"(system {example.system})" if pooled else "(means of the source)"
+            evidence = self._evidence(features, verdict, at, means)
+            if evidence and value != raw:
+                evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
             about = common_fields(example, aspect, **shared)
             scores.append(Score(value=value, evidence=tuple(evidence), **about))
         return scores
@@ -135,22 +133,20 @@ class FittedScorer:
         ]
 
     def _evidence(
-        self,
-        features: Sequence[float],
-        clipped: Floats,
-        because: Contributions,
-        at: int,
-        means: str,
+        self, features: Sequence[float], verdict: _Prediction, at: int, means: str
     ) -> list[Json]:
         """Return the baseline and the contributions: features by size, then `means`."""
+        because = verdict.because
+        if not because:
+            return []
         contributions = because.values[at].tolist()
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
         evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
         for i in order:
             value = None if math.isnan(features[i]) else features[i]
             one = {"text": self._features[i], "value": value, "contribution": contributions[i]}
-            if not math.isnan(clipped[i]):
-                one["clipped_to"] = float(clipped[i])
+            if not math.isnan(verdict.clipped[i]):
+                one["clipped_to"] = float(verdict.clipped[i])
             evidence.append(one)
         if by_means := float(because.systems[at]):
             evidence.append({"text": means, "contribution": by_means})
@@ -343,12 +339,9 @@ class LearnedTree(_FittedMethod):
         return self._judge.aspects  # of every aspect
 
     async def _fuse(
-        self,
-        example: Example,
-        aspects: tuple[Aspect, ...],
-        ratings: list[Score | Failure] | Failure,
+        self, example: Example, aspects: tuple[Aspect, ...], ratings: Ratings
     ) -> list[Score]:
-        if isinstance(ratings, Failure):  # of all typed questions, which are one request
+        if isinstance(ratings, Failure):
             ratings = [ratings]
         # unlike an unusable rating, a failed request is not filled with a mean: a failure of the
         # network must not become part of a score
