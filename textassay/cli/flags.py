@@ -109,7 +109,7 @@ WeightOption = Annotated[
         "Intervals always treat the source as the unit.",
     ),
 ]
-LabelScales = Annotated[
+SelectionOption = Annotated[
     str,
     option(
         "HOW",
