@@ -166,14 +166,3 @@ def test_a_way_is_what_signatures_say():
 def test_answers_are_messages_that_json_gives_back():
     answer = distribution(LEVELS, {"1": 0.25, "2": 0.5, "3": 0.25})
     assert QuestionAnswer.model_validate_json(answer.model_dump_json()) == answer
-
-
-def test_what_has_an_order_is_turned_around_for_stress_tests():
-    texts = (NamedText(name="article", text="It rained."), NamedText(name="summary", text="Rain."))
-    request = DecisionRequest(texts=texts, questions=(LABELS, LEVELS, FINE))
-    other = request.with_order_reversed()
-    assert other.texts == texts[::-1]
-    assert other.questions[0].names == LABELS.names[::-1]
-    assert other.questions[1:] == request.questions[1:]
-    alone = DecisionRequest(texts=texts[:1], questions=(LEVELS, FINE))
-    assert alone.with_order_reversed() is alone

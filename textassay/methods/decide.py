@@ -6,7 +6,6 @@ from functools import cached_property
 
 from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import ScoringMethod
-from textassay.methods.library.profiles import AUTO, TYPED
 
 
 class Decide(ScoringMethod):
@@ -25,7 +24,7 @@ class Decide(ScoringMethod):
     name = "decide"
     prompt = "typed_rating"
     labels_prompt = "typed_label"
-    typed_profiles = (AUTO, TYPED)
+    typed_profiles = ("auto", "typed")
 
     @cached_property
     def scorer(self) -> QuestionScorer:

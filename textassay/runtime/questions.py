@@ -200,21 +200,6 @@ class DecisionRequest(Message, defer_build=True):
         parts = [part for text in self.texts for part in (text.name, text.text)]
         return "\n".join([*parts, *(question.shown for question in self.questions)])
 
-    def with_order_reversed(self) -> DecisionRequest:
-        """Return the request with texts, and options of choices, in reverse order.
-
-        It is the same object if there is nothing to reverse. Answers are still in the order of the
-        questions, with options by name.
-        """
-        questions = (
-            question.model_copy(update={"options": question.options[::-1]})
-            if question.kind == "choice"
-            else question
-            for question in self.questions
-        )
-        other = self.model_copy(update={"texts": self.texts[::-1], "questions": tuple(questions)})
-        return self if other == self else other
-
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
         other = self.model_copy(update={"questions": tuple(questions)})

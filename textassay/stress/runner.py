@@ -458,8 +458,6 @@ class ReorderedPrompts(Wrapper):
 
 
 def _change_prompt(request: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(request, DecisionRequest):
-        return request.with_order_reversed()
     if request.prompt is not None:
         prompt = change(request.prompt)
         return (

@@ -438,7 +438,7 @@ def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFi
     if only_decides:
         detail += "; the others need a model that writes, some in a role of its own"
     elif found["logprobs"] != "yes":
-        detail += "; those that read log-probabilities sample answers instead"
+        detail += "; those that read log-probabilities sample answers (decide: one JSON object)"
     return DoctorFinding(ability="methods", verdict="yes", detail=detail)
 
 

@@ -175,19 +175,15 @@ class LiteLLMModel(PostingModel):
     @property
     def _decides(self) -> bool:
         """Whether the model answers typed questions: by the table, or else by its name."""
-        litellm, info = load_litellm(), self._model_info
-        if not hasattr(litellm, "asystemone"):
-            return False
-        if info:
+        if info := self._model_info:
             endpoints = info.get("supported_endpoints") or ()
             return info.get("mode") == "evaluation" or "/v1/decisions" in endpoints
-        if not self._decisions_config or not self._chat_config:  # a provider has one of them
+        if not self._decisions_config or not self._chat_config:  # all its models do, or none does
             return bool(self._decisions_config)
-        end = f"/{self.name.rpartition('/')[2]}"
-        listed = (row for name, row in litellm.model_cost.items() if name.endswith(end))
-        return names_decision_model(end[1:]) or any(
-            row.get("mode") == "evaluation" for row in listed
-        )
+        own = self.name.rpartition("/")[2]
+        table = load_litellm().model_cost.items()
+        listed = (row for name, row in table if name.endswith(f"/{own}"))
+        return names_decision_model(own) or "evaluation" in (row.get("mode") for row in listed)
 
     @property
     def _family(self) -> Family:

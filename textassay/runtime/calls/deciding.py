@@ -54,8 +54,6 @@ from textassay.runtime.questions import (
 SAMPLES, SAMPLES_OF_THINKING = 20, 5
 """Written answers in place of probabilities (G-Eval, section 2.3); fewer if the model thinks, as a
 thought costs more than fifty short answers."""
-IN_ONE_OBJECT = Way(how="text", samples=1, joint=True, words=WORDS)
-"""One written answer to all questions."""
 TOKENS_TO_SHOW = 1024
 """Tokens for an answer that shows whether a model thinks: if a thought is cut off, it may look like
 an answer."""
@@ -75,7 +73,8 @@ def possible_ways(model: Model) -> tuple[Way, ...]:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
     if isinstance(model, TypedJudge):
         reads = Way(how="logprob", words=WORDS)
-        return (IN_ONE_OBJECT,) if able.choices is False else (reads, IN_ONE_OBJECT)
+        joint = _LogprobsOrObject.way
+        return (joint,) if able.choices is False else (reads, joint)
     return ways_in_words(model, WORDS)
 
 
@@ -100,19 +99,14 @@ def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
 
 
 def describe(model: Model) -> str:
-    """Return a sentence about how a model answers typed questions."""
-    able, name = model.capabilities, model.name
-    if able.decide:
-        limits = able.question_limits.model_dump()
-        most = ", ".join(f"{count:,} {what}" for what, count in limits.items() if count)
-        others = "do not influence" if able.independent_questions else "may influence"
-        return f"{name} sends probabilities; the questions of a request {others} each other" + (
-            f"; a request takes {most}" if most else ""
-        )
-    if able.choices is False:
-        return f"{name} is asked for {SAMPLES} written answers to each question"
-    sure = "" if able.choices else ", or written answers if it sends none"
-    return f"{name} is asked for the probabilities of each answer as its next token{sure}"
+    """Return a sentence about how a decision model answers."""
+    able = model.capabilities
+    limits = able.question_limits.model_dump()
+    most = ", ".join(f"{count:,} {what}" for what, count in limits.items() if count)
+    others = "do not influence" if able.independent_questions else "may influence"
+    return f"{model.name} sends probabilities; the questions of a request {others} each other" + (
+        f"; a request takes {most}" if most else ""
+    )
 
 
 T = TypeVar("T")
@@ -221,6 +215,8 @@ class LogprobsOrSamples:
 class _LogprobsOrObject(LogprobsOrSamples):
     """Reads one JSON answer to all questions if a model sends no log-probabilities."""
 
+    way = Way(how="text", samples=1, joint=True, words=WORDS)
+    """How such an answer is obtained."""
     _written: How = "text"
     _takes = "one JSON answer to all questions takes"
 
@@ -235,8 +231,24 @@ class _Found:
         self.reading = LogprobsOrSamples(model, "choices")
         self.form = 0
         """The index of the prompt of a wording that a local model takes."""
-        self.most_tokens = 0
-        """Estimated tokens of the longest request that fits; 0 if none was too long yet."""
+        self.fits = self.too_long = 0
+        """Estimated tokens of the longest request that was answered since the first refusal, and of
+        the shortest that was refused; 0 without a refusal."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Estimated tokens of the next request; 0 for any number."""
+        if self.too_long <= 1.1 * self.fits:  # estimates err by a tenth
+            return self.fits
+        return (self.fits + self.too_long) // 2
+
+    def learn_size(self, tokens: int, *, fits: bool) -> None:
+        """Learn whether a request of this size fits."""
+        if not fits:
+            self.too_long = min(tokens, self.too_long or tokens)
+            self.fits = 0 if self.fits >= self.too_long else self.fits
+        elif tokens < self.too_long:
+            self.fits = max(tokens, self.fits)
 
 
 class _Package(Call):
@@ -352,7 +364,10 @@ class DecidingModel(Wrapper):
         """Send one request, or smaller ones if the server takes fewer or shorter questions."""
         questions = request.questions
         try:
-            return cast(DecisionResponse, await self._ask(_Package(request)))
+            response = cast(DecisionResponse, await self._ask(_Package(request)))
+            if self._found.too_long:
+                self._found.learn_size(estimate_tokens(request.text), fits=True)
+            return response
         except RequestRefused as error:
             refusal = error.refusal
             if refusal is not None and refusal.parameter in request.extra:
@@ -368,7 +383,8 @@ class DecidingModel(Wrapper):
             refused = error
         if (place := _refused_place(refused, len(questions))) is not None:
             # the server names one question: the others may be answered
-            rest = await self._package(request.about(_without(questions, place)))
+            others = (*questions[:place], *questions[place + 1 :])
+            rest = await self._package(request.about(others))
             answer = invalid_answer("QuestionRefused", str(refused))
             answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
@@ -377,7 +393,8 @@ class DecidingModel(Wrapper):
             raise refused
         await self._memory.save()
         # one after the other, so that a second refusal is learned before the next is sent
-        responses = [await self._package(request.about(part)) for part in parts]
+        limits = self.capabilities.question_limits
+        responses = [await self._natively(request.about(part), limits) for part in parts]
         return combine_answers([a for one in responses for a in one.answers], responses)
 
     def _smaller(
@@ -390,8 +407,9 @@ class DecidingModel(Wrapper):
         questions = request.questions
         half = len(questions) // 2
         if isinstance(error, ContextTooLong):
-            self._found.most_tokens = estimate_tokens(request.text) - 1
-            return questions[:half], questions[half:]
+            self._found.learn_size(estimate_tokens(request.text), fits=False)
+            parts = list(self._packages(request, self.capabilities.question_limits))
+            return parts if len(parts) > 1 else (questions[:half], questions[half:])
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
         if not _names_limit("questions", error):
             return ()
@@ -491,7 +509,7 @@ class DecidingModel(Wrapper):
             json_schema=worded.schema,
         )
         written = cast(Response, await self._send(request, worded.posting))
-        return _response(worded.read(written.samples[0]), written, IN_ONE_OBJECT)
+        return _response(worded.read(written.samples[0]), written, _LogprobsOrObject.way)
 
 
 class TypedJudge(DecidingModel):
@@ -566,7 +584,3 @@ def _refused_place(error: RequestRefused, count: int) -> int | None:
     named = re.search(r"\bquestions(?:\[\W?|[./])(q?)(\d+)", _quoted(error))
     place = -1 if named is None else int(named[2]) - bool(named[1])
     return place if 0 <= place < count else None
-
-
-def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
-    return (*questions[:place], *questions[place + 1 :])

@@ -101,8 +101,8 @@ class QuestionWording(NamedTuple):
         given = [vote for vote in votes if vote is not None]
         if 2 * len(given) < len(votes) or not given:
             shown = repr(samples[0].text.strip()[:200])
-            pairs = zip(votes, texts, strict=True)
-            if all(declines(text) for vote, text in pairs if vote is None):
+            unread = [text for vote, text in zip(votes, texts, strict=True) if vote not in given]
+            if all(map(declines, unread)):
                 return refused_answer(f"the judge declined to answer: {shown}")
             cut = all(sample.finish_reason == "length" for sample in samples)
             return invalid_answer(
