@@ -338,6 +338,33 @@ def test_metrics_of_a_data_set_are_scores(world):
     assert (done.code, "textassay compare RUN --systems A B" in done.said) == (2, True)
 
 
+def test_a_table_of_scores_and_ratings_is_given_once(world):
+    """Also with columns of the user's own, and only if it has both."""
+    values = {line["id"]: line["value"] for line in world["lines"]}
+    rows = [
+        {
+            **{name: row[name] for name in ("id", "group", "output")},
+            "Judge": values[row["id"]],
+            "Person": float(np.mean(row["annotators"]["tone"])) if "annotators" in row else None,
+        }
+        for row in world["rows"]
+    ]
+    table = write_lines(world["dir"] / "table.jsonl", rows)
+    fields = ("--field", "Judge=metrics.tone", "--field", "Person=human.tone")
+    once = textassay("estimate", table, *fields)
+    assert once.out == textassay("estimate", table, table, *fields).out
+    assert "correction" in once.out
+    assert "ppi++" in once.out
+    for command in (
+        ("agreement",), ("calibrate", "--out", world["dir"] / "maps"),
+        ("label-plan", "--half-width", "0.1"),
+    ):  # fmt: skip
+        assert textassay(*command, table, *fields).code == 0
+    textassay("estimate", table).ends(2, "--field COLUMN=metrics.NAME")
+    textassay("estimate", table, *fields[:2]).ends(2, "the data contain no human ratings")
+    textassay("estimate", world["scores"]).ends(2, "give DATA after")
+
+
 def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
     data, before = write_examples(tmp_path / "data.jsonl", 40), {"aspects": "coherence"}
     first, cal = tmp_path / "first", tmp_path / "cal"

@@ -57,7 +57,8 @@ def test_estimates_are_those_of_the_command(files, words):
         counts = f"{row['n']} {row['rated']} {row['rated_groups']}/{row['groups']}"
         rank = "-".join(map(str, dict.fromkeys(row["rank"] or "–")))
         means = (shown(**row[name]) for name in ("judge_only", "labels_only", "corrected"))
-        assert f"{counts} {' '.join(means)} {figure(row['worth'], 2)} {rank}" in words
+        corrected = f"{figure(row['worth'], 2)} {row['method']} {rank}"
+        assert f"{counts} {' '.join(means)} {corrected}" in words
     for row in found["differences"]:
         assert f"{row['a']} {row['b']} {shown(row['value'], row['low'], row['high'])}" in words
 

@@ -65,7 +65,7 @@ def reading_of(
     words = _options(path, table, roles, *pair)
     if words is None:
         return Reading((str(path),), options=options)
-    return Reading((str(path),), (str(path), str(path), *words), roles.system is not None, options)
+    return Reading((str(path),), (str(path), *words), roles.system is not None, options)
 
 
 def _options(

@@ -63,7 +63,10 @@ ScoresArgument = Annotated[
     Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")
 ]
 RatedData = Annotated[
-    Path | None, argument("DATA", "Examples with human ratings (default: the data of the run).")
+    Path | None,
+    argument(
+        "DATA", "Examples with human ratings (default: the data of the run, or SCORES itself)."
+    ),
 ]
 RunArgument = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]

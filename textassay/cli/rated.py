@@ -36,11 +36,11 @@ CHOSEN, RANDOM = "chosen", "random"
 class RatedInput:
     """A run or file of scores, and the examples with ratings; read on first access.
 
-    The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field` and
-    `missing` for reading the data, `ratings` for files joined to the data, and `task` for labels.
-    `picked` is how the rated rows were selected, `scale` the scales of the human ratings, `by` the
-    field that divides the data, and `whole_labels` whether labels without an order are compared
-    whole.
+    The data are DATA, or the run's own with its field map, or SCORES if that is a data set. `given`
+    are flags: `config`, `field` and `missing` for reading the data, `ratings` for files joined to
+    the data, and `task` for labels. `picked` is how the rated rows were selected, `scale` the
+    scales of the human ratings, `by` the field that divides the data, and `whole_labels` whether
+    labels without an order are compared whole.
     """
 
     def __init__(
@@ -185,14 +185,18 @@ class RatedInput:
         The field map belongs to DATA, so it is used if both are one file. Marks of missing values
         apply to both.
         """
-        from textassay.agreement.records import holds_metrics
-
-        if not holds_metrics(self.scores):
+        if not self._is_data_set:
             return self.scores
         reading = dict(self._reading)
-        if self.data is None or not self.data.exists() or not self.scores.samefile(self.data):
+        if self.data is not None and not (self.data.exists() and self.scores.samefile(self.data)):
             reading.pop("fields", None)
         return Examples(self.scores, needs_output=False, labels=labels, **reading)
+
+    @cached_property
+    def _is_data_set(self) -> bool:
+        from textassay.agreement.records import holds_metrics
+
+        return holds_metrics(self.scores)
 
     def examples(self, labels: LabelReader | None = None, *, needs_output: bool = True) -> Examples:
         """Open the examples that the scores belong to, with the ratings of further files.
@@ -205,12 +209,12 @@ class RatedInput:
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
         if data is None:
-            if run.data is None:
+            if run.data is None and not self._is_data_set:
                 raise ConfigurationError(
                     f"{self.scores} does not record where its data are; give DATA after"
                     f" {self.scores}"
                 )
-            data = Path(run.data)
+            data = self.scores if run.data is None else Path(run.data)
         # the run's field map applies to the run's file; another file may have other columns
         if run.data is not None and data.absolute() == Path(run.data).absolute():
             reading = {

@@ -106,7 +106,10 @@ def read_judged(
         own.scales[row.scale] = None
         own.shares[row.id] = level_shares(row)
     if not judged:
-        raise DataError(f"{source} contains no scores")
+        name_it = '; name their column: fields={COLUMN: "metrics.NAME"}'
+        raise DataError(
+            f"{source} contains no scores{name_it if isinstance(source, Examples) else ''}"
+        )
     for name, one in judged.items():
         if reader.are_words("metrics", name) and not any(one.scales):
             last = len(labels.get(name, YES_NO).names) - 1

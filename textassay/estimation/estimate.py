@@ -127,7 +127,11 @@ class EstimateRow(ResultRow):
     """PPI++'s lambda, as of `Corrected`; `None` if not used."""
     worth: float | None = field(metadata=column("1 label =", "number", 2))
     """How many ratings one rating is worth with the judge's help; `None` if undefined."""
-    method: str
+    method: str = field(
+        metadata=column(
+            "correction", name="method", cell=lambda row: None if row.refused else row.method
+        )
+    )
     """`ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed` if the
     system has too few ratings and the judge is assumed to err as on the other systems.
     """
