@@ -214,7 +214,7 @@ def _describe_installed(value: Any) -> str:
     """
     if isinstance(value, string.Template):
         return value.template
-    kind = type(value)
+    kind: Any = type(value)
     is_value = kind.__eq__ is not object.__eq__ or kind.__reduce__ is not object.__reduce__
     if isinstance(value, Iterator) or not is_value or kind.__repr__ is object.__repr__:
         return ""
