@@ -92,8 +92,9 @@ def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
     if lead == "→":  # the cell of a table
         return Lead(before, is_named=True, is_said=True, is_about_aspect=True, owner="aspect")
     clause = _clause_of(lead)
-    by_judge = bool(JUDGE.search(before) or JUDGE.search(behind[:20]))
-    if " than " in clause and (by_judge or sentence.names_aspect(clause)):
+    is_judge_before = JUDGE.search(before) is not None
+    by_judge = is_judge_before or JUDGE.search(behind[:20]) is not None
+    if is_judge_before or sentence.names_aspect(clause):
         clause = _NO_MORE_THAN.sub("", clause)
     place = _Place(sentence, before, behind, lead, clause, _antecedent_of(lead))
     if _is_mentioned(place, by_judge=by_judge):
@@ -195,9 +196,10 @@ _DEFINITE = lazy_pattern(
 _ENDS_IN_RATING = lazy_pattern(rf"(?<!\w)(?:{RATING})\s?\Z")
 
 
-# its style merits no more than a 3, I can't give it more than a 3
+# its style merits no more than a 3, I can't give it more than a 3, it can't exceed a 3
 _NO_MORE_THAN = lazy_pattern(
-    r"(?<!\w)(?:not?|(?:can|could)(?:not|n['’]t|\snot))\s(?:\w+\s){0,3}?(?:more|higher|better)\sthan\b"
+    r"(?<!\w)(?:not?|(?:can|could|should|would)(?:not|\snot)|\w+n?['’]t)\s(?:\w+\s){0,4}?"
+    r"(?:(?:more|higher|better|further)\sthan|go\s(?:beyond|above|over|past)|exceed)\b"
 )
 
 

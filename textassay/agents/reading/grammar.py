@@ -41,8 +41,9 @@ from textassay.agents.reading.values import RatingForm, Statement, statement_of
 from textassay.agents.reading.words import NUMBER
 from textassay.lazy import lazy_pattern
 
-Rank = Literal["stated", "closing", "set off", "loose"]
-"""How sure it is that a number is the rating: by words, by its place at the end, or not at all."""
+Rank = Literal["stated", "said", "closing", "set off", "loose"]
+"""How sure it is that a number is the rating: by the name of a rating or its place at the beginning,
+by other words of the judge, by its place at the end, or not at all."""
 
 
 class RankedNumber(NamedTuple):
@@ -82,7 +83,7 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
     several things, but for a stated rating.
     """
     mine = [one for one in numbers if one.owner == "aspect" and one.rank != "loose"]
-    mine = [one for one in mine if one.rank == "stated"] or mine
+    mine = [one for one in mine if one.rank in ("stated", "said")] or mine
     labeled = [one for one in numbers if one.owner == "named other"]
     beside = [one for one in numbers if one.owner not in ("aspect", "whole")]
     several = len(labeled) > 1 or (bool(mine) and len(beside) > 1)
@@ -101,7 +102,8 @@ def chosen_of(numbers: list[RankedNumber]) -> tuple[list[Statement], list[Statem
         or (one.owner == "rating" and one.rank == "stated")
         or (one.owner == "whole" and not mine and one.statement.value == total)
     ]
-    ratings = [one for one in numbers if one.rank == "stated" or one in mine]
+    ratings = [one for one in numbers if one.rank == "stated"]
+    ratings = ratings or [one for one in numbers if one.rank == "said" or one in mine]
     if not ratings and numbers and numbers[-1].rank == "closing":
         last = numbers[-1]
         set_off = [one for one in numbers if one.rank in ("closing", "set off")]
@@ -191,8 +193,10 @@ def _rank_of(
     """
     if lead.owner == "other":
         return "loose"
-    if lead.is_named or (lead.is_said and is_single):
+    if lead.is_named:
         return "stated"
+    if lead.is_said and is_single:
+        return "said"
     opens = _OPENING.fullmatch(lead.text) is not None
     if compares or not (is_single or (opens and sentence.is_first)):
         return "loose"

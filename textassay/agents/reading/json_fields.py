@@ -285,7 +285,7 @@ def _is_answer(plain: str, start: int, own: str) -> bool:
         return True
     # My verdict is {...}
     readings = readings_of(f"{before} 1", "number", own, 1.0)
-    return any(reading.rank == "stated" for reading in readings)
+    return any(reading.rank in ("stated", "said") for reading in readings)
 
 
 def _no_rating_in(field: JsonField) -> NoRating:

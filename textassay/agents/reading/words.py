@@ -117,7 +117,7 @@ NOT_ASSERTED = any_of(
     r" were had could might may ought perhaps maybe possibly potentially"
     r" (?:(?:would|should|must)|\w+['’]d)_have(?!\sto\b)"
     r" (?<!things\s)considered considering thought wonder\w* hesitat\w* torn tempted"
-    r" debat\w* argu\w+ lean\w*"
+    r" debat\w* argu(?:able|ably|e[ds]?|ing) lean\w*"
     r" initially first(?!\s?[:,]) earlier originally previously was about_to reserve[ds]?"
     r" doubt want\w* wish\w* hop(?:e|ed|ing) need\w* expect\w* usually often always"
     " normally sometimes"
