@@ -80,6 +80,8 @@ class _Place(NamedTuple):
 
 _QUOTATION = lazy_pattern(r"\"[^\"]+\"")
 _AND = lazy_pattern(r"\band\b")
+# if you ask me I would give it a 4
+_BEFORE_JUDGE = lazy_pattern(r"\A.*?(?=(?<!\w)i(?!\w))")
 
 
 def lead_of(sentence: Sentence, match: re.Match[str]) -> Lead | None:
@@ -164,9 +166,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
     r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
-    r"(?!\s(?:i|we|you(?:['’]re|\sare)?\s(?:were|press|ask|insist|need|want|allow|permit|let|forc|must|like|prefer|requir)(?:e|ed|ing)?"
-    r"|you\b[^.;]{0,40}\b(?:me|my|number|rating|score)"
-    r"|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
+    r"(?!\s(?:i|we|you|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
     r"|(?:\A|[,;]\s)\W*(?:should|were(?!\si\s(?:asked|forced|pressed|to\s(?:choose|give|pick)))|had(?!\sto\b)"
@@ -213,7 +213,7 @@ def _is_mentioned(place: _Place, *, by_judge: bool) -> bool:
     )
     return bool(
         is_level
-        or _NOT_ASSERTED.search(place.latest)
+        or _NOT_ASSERTED.search(_BEFORE_JUDGE.sub("", place.latest))
         or _CONDITION.search(place.lead)
         or _CONDITION_BEHIND.match(place.behind)
         or _is_only_possible(place, by_judge=by_judge)
