@@ -178,11 +178,7 @@ def _parse(
         plain = without_other_aspects(re.sub(r"\"(\w{1,30})\"(?=\s?:)", r" \1 ", plain), own)
         plain, in_words = without_scales(plain, scale, own)
         plain = without_enumeration(plain)
-        read = [
-            one
-            for one in readings_of(plain, form, own, scale[0])
-            if one.rank != "set off" or scale[0] <= one.statement.value <= scale[1]
-        ]
+        read = _without_counts(list(readings_of(plain, form, own, scale[0])), scale)
     prose, revising = chosen_of(read)
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
@@ -204,6 +200,21 @@ def _parse(
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
     behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)
+
+
+def _without_counts(
+    numbers: list[RankedNumber], scale: tuple[float, float]
+) -> list[RankedNumber]:
+    """Return the numbers without those off the scale that are no ratings beside one on it."""
+    on_scale = [one for one in numbers if scale[0] <= one.statement.value <= scale[1]]
+    is_rated = any(one.rank in ("stated", "said") for one in on_scale)
+    return [
+        one
+        for one in numbers
+        if one in on_scale
+        or one.rank == "loose"
+        or (one.rank != "set off" and (one.owner == "aspect" or not is_rated))
+    ]
 
 
 def _without_parts(statements: list[Statement], high: float) -> list[Statement]:
