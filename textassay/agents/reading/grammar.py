@@ -69,7 +69,7 @@ _SETTLING = lazy_pattern(
     rf"|{NUMBER}\s(?:it\sis|then)\W*"
 )
 _REVISION = lazy_pattern(
-    r"(?i)\b(?:no|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again"
+    r"(?i)\b(?:no(?=\W*[,.!:;–—-])|wait|actually|reflection|make\sthat|rather|correct(?:ion|ed)|sorry|oops|hmm+|again"
     r"|scratch|revis\w+|updat\w+|chang\w+)\b"
 )
 

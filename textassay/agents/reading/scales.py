@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from textassay.agents.reading.notation import blank_out
 from textassay.agents.reading.values import RatingForm, is_quoted, number_in
-from textassay.agents.reading.words import FOREIGN, NOUN, NUMBER
+from textassay.agents.reading.words import FOREIGN, GIVING, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 
@@ -75,8 +75,7 @@ _SCALES = (
     # the maximum is 10, best possible score: 10
     (
         ("max", "highest", "best", "top", "full", "perfect"),
-        r"(?<!hence\sthe\s)(?<!thus\sthe\s)(?<!so\sthe\s)(?<!deserves\sthe\s)(?<!deserves\s)"
-        r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
+        r"\b(?P<top>max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=(])"
         rf"[ ]{{0,12}}(?P<numbers>{NUMBER})(?!\s?/|\s(?:is|seems|feels)\s(?:\w+ed|fair|right)\b)",
     ),
@@ -136,6 +135,9 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
                 continue
             if (of_hundred and scale[1] != 100) or not is_scale(numbers, scale):
                 return plain, " ".join(match[0].split())
+            # so I give it the top mark: 5
+            if "top" in match.re.groupindex and _IS_GIVEN.search(plain[line : match.start()]):
+                continue
             start, end = match.span("inside" if inside else 0)
             # `On a scale of 1 to 5: 4`
             if not inside and not plain[plain.rfind("\n", 0, start) + 1 : start].strip():
@@ -145,6 +147,7 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
     return plain, ""
 
 
+_IS_GIVEN = lazy_pattern(rf"(?i)(?<!\w)(?:{GIVING}|hence|thus|so)\s[^.!?\n]{{0,60}}\Z")
 _PAUSE = lazy_pattern(r"(?:\s?[,:])?")
 _ALONE = lazy_pattern(
     rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})(?:\s?(?:/|out\sof)\s?{NUMBER})?\s?[)\]]{{1,2}}"
