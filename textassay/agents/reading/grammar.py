@@ -193,7 +193,7 @@ def _rank_of(
     """
     if lead.owner == "other":
         return "loose"
-    if lead.is_named:
+    if lead.is_named or (lead.owner == "aspect" and lead.is_said and is_single):
         return "stated"
     if lead.is_said and is_single:
         return "said"

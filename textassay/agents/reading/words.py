@@ -156,7 +156,7 @@ NOT_ASSERTED_FOREIGN = (
         "kein(?:e[nrs]?)? nicht nie(?:mals)? ne pas jamais no nunca não non mai geen niet nooit не"
         " никогда auteur autor[ei]? lecteurs? lector(?:es)? leitores lettori leser nutzer"
         " bas_de_page pie editor redaktion medi[ao] moyenne mittlere durchschnitt\\w* promedio"
-        " m[aá]xim\\w+ massim\\w+ minim\\w+ максимальн[а-я]+ средн[а-я]+"
+        " m[aá]xim(?!um)\\w+ massim\\w+ minim(?!um)\\w+ максимальн[а-я]+ средн[а-я]+"
         " читател[а-я]+ utilisateurs? usuarios? r[ée]f[ée]rence referencia"
     )
     + r"\b|.*"
