@@ -165,7 +165,7 @@ _BESIDE = lazy_pattern(r",?\s?(?:points\s)?(?:for|on|in|regarding)\s[^\d,;.]{0,5
 
 _NOT_ASSERTED = lazy_pattern(rf"\b{NOT_ASSERTED}\b")
 _CONDITION = lazy_pattern(
-    r"(?i)\b(?<!even\s)(?:if|unless|suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
+    r"(?i)\b(?<!even\s)(?:if|unless|(?<!i\s)suppose|assuming|provided\sthat|as\slong\sas|wenn|si|если)\b"
     r"(?!\s(?:i|we|you|decimals|(?:an?\s)?\d+)\b)|\bonce\s(?:it|the|this|these|those|all)\b"
     # for a 4, it must
     rf"|\A\W*(?:provided\b|in\s(?:it|(?:the|this)\s{TEXTS}),|for\san?\Z)|\bas\sof\snow\b"
@@ -180,7 +180,7 @@ _CONDITION_BEHIND = lazy_pattern(
     r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
-_MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\shave\s(?!to\b))|d(?<=['’]d))\b")
+_MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\sonly\b|\shave\s(?!to\b))|d(?<=['’]d))\b")
 _WISHED = lazy_pattern(
     r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
     r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"
@@ -230,7 +230,7 @@ def _is_only_possible(place: _Place, *, by_judge: bool) -> bool:
     if _WISHED.match(opening) or _WISHED.search(clause) or _WISHED.search(place.behind):
         return True
     subject = _DEFINITE.search(clause[: modal.start()])
-    if place.antecedent and not JUDGE.search(clause):
+    if place.antecedent and not JUDGE.search(place.antecedent + clause):
         return True
     if by_judge or (subject and subject["rating"]):
         return False

@@ -207,7 +207,7 @@ def _without_counts(
 ) -> list[RankedNumber]:
     """Return the numbers without those off the scale that are no ratings beside one on it."""
     on_scale = [one for one in numbers if scale[0] <= one.statement.value <= scale[1]]
-    is_rated = any(one.rank in ("stated", "said") for one in on_scale)
+    is_rated = any(one.rank in ("stated", "said", "closing") for one in on_scale)
     return [
         one
         for one in numbers
