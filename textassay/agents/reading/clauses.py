@@ -71,9 +71,13 @@ class _Place(NamedTuple):
     @property
     def latest(self) -> str:
         """The clause from a colon on that ends more than a name, without the aspect's name."""
+        is_long = len(self.lead.split()) > 4
+        # two of four are missing → 3
+        if is_long and self.lead.endswith("→"):
+            return ""
         clause = self.sentence.without_aspect(self.clause)
         name, _, value = clause.rpartition(":")
-        is_apart = len(name.split()) > 4 or JUDGE.search(value)
+        is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
         return nearest[-1] if JUDGE.search(nearest[-1]) else " and ".join(nearest)
 
@@ -132,8 +136,8 @@ _CLAUSE_BREAK = lazy_pattern(
     r",\s+|[，、；…—→(\[]|\s[-–—]+\s"
     r"|\b(?:(?<!anything\s)but|while|although|though|whereas|so|because|since|therefore|thus|hence)\b"
 )
-# it drags, so 3
-_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence))\s?\Z")
+# it drags, so 3   it drags, so: 3
+_NEW_CLAUSE = lazy_pattern(r"(?:[,;]|\b(?:so|therefore|thus|hence):?)\s?\Z")
 _RELATIVE = lazy_pattern(r"\s*(?:\w+\s)?(?:which|that)\b")
 
 
