@@ -79,6 +79,8 @@ _THOUGHT = lazy_pattern(r"(?s)<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)")
 # In lower case, and `\W` in place of `\b`, so that a search only stops between words.
 _WITHDRAWN = lazy_pattern(
     r"\W(?:(?:(?=[di])(?<!\bto\s)(?<!\bi\s)(?<!\bwill\s)(?:disregard|ignore)|retract|withdraw|scrap|take\sback)\s(?:that\b|the\s\d+(?![^.!?]*\b(?:rating|score|grade)\b)|(?:the|my|this)\s(?:\w+\s)?(?:score|rating|number|grade|mark)(?!\sscale))"
+    r"|i\s(?:now\s|must\s|have\sto\s)?(?:withdraw|retract|take\s(?:it|that|th\w+\s\w+|my\s\w+)\sback)\b"
+    r"|(?:can(?:no|['’])t|no\slonger)\sstands?\b"
     r"|i\s(?:must\s|have\sto\s)?abstain\b|(?:old|former|earlier)\s(?:score|rating)\sno\slonger\b"
     r"|(?:score|rating)\s(?:above\s)?is\s(?:\w+\s)?(?:no\slonger|not)\s(?:valid|correct|applicable)\b)"
 )
@@ -155,8 +157,6 @@ def _parse(
             return Rating(float(digits), (start, start + len(digits)))
     if "<think" in text:
         text = _THOUGHT.sub(lambda match: " " * len(match[0]), text)
-    if _WITHDRAWN.search(f"\n{text.lower()}"):
-        return NoRating("NoScoreFound", "the answer takes its rating back")
     own, whole = own_name(aspect, text), write_as_numbers(plain_text(text), scale, form)
     if '"' in whole or "“" in whole:
         rest = _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)
@@ -198,6 +198,10 @@ def _parse(
     ):
         return NoRating("NoScoreFound", "the answer leaves the rating open")
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
+    last = max(statement.span[0] for statement in statements)
+    sentence = max(whole.rfind(sign, 0, last) for sign in ".!?\n") + 1
+    if _WITHDRAWN.search(f"\n{whole[sentence:].lower()}"):
+        return NoRating("NoScoreFound", "the answer takes its rating back")
     behind = [number for number in revising if number.span[0] >= end]
     return _settled(plain, statements, behind, scale, form, other or in_words)
 

@@ -113,7 +113,7 @@ def is_quoted(plain: str, line: int, at: int) -> bool:
 # 4 errors   4-word   40%   4 of the
 _COUNTS = lazy_pattern(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
-    r"(?:[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
+    r"(?:[ \t-]?(?:[%°‰]|[ap]\.?m\b|\d+-[a-z]|per\s?cent\b|of\s(?!\d)|in\s\d)"
     rf"|(?<=[\w\])\"”])[ \t-](?!{NO_NOUN}\b|{REASONS})[^\W\d_])"
 )
 # sentence 3, step 2: numbers of what is counted through; aged 4; x = 4; 4 of 3/4, in lower case

@@ -110,7 +110,7 @@ OTHERS = any_of(
 """Ratings that are not the judge's."""
 NOT_ASSERTED = any_of(
     # negated, compared, bounded
-    r"not never cannot \w+n['’]t hardly barely nothing none fails neither nor"
+    r"not never cannot \w+n['’]t hardly barely nothing fails neither nor"
     " than between below above over beyond under at_least at_most almost nearly up_to"
     " short_of as_(?:low|high)_as"
     # hypothetical, wished, or weighed before
@@ -125,9 +125,9 @@ NOT_ASSERTED = any_of(
     " others people some(?:body|one) any(?:body|one) colleague friend teacher editor"
     " see format anything_but from_an? counted"
     r" flesch\S* (?:grade|reading)_level deduct\w* subtract\w*"
-    " mentions? you he she they who"
+    " mentions? he she they who"
     " authors? writers? readers? users? critics? reviewers? annotators? instructions"
-    " other competing rival source second third half"
+    " other competing rival source second third"
 )
 """Words of a clause that does not assert its number: `not a 4`, `perhaps a 4`."""
 NO_NOUN = any_of(
