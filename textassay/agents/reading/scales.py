@@ -89,10 +89,10 @@ _SCALES = (
     (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})(?!\s(?!points?\b)[^\W\d_])"),
-    # Out of: 10
+    # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
-        ("out",),
-        rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?"
+        ("of",),
+        rf"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?(?:an?\s|the\s)?"
         rf"(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
     ),
 )
