@@ -6,6 +6,7 @@ import html
 import json
 import re
 import tomllib
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from textassay.report.rendering import figure
 from textassay.report.source import JoinedPage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
+from textassay.runtime.messages import How
 from textassay.runtime.storage.run_files import read_summary
 
 
@@ -297,3 +299,11 @@ def test_cut_texts_say_so():
     """A text that was cut says how much is missing."""
     assert clip("a" * 30, 10) == "a" * 10 + " [... 20 more characters]"
     assert clip("short", 10) == "short"
+
+
+@pytest.mark.parametrize("how", get_args(How))
+def test_a_page_shows_scores_however_they_were_obtained(how, tmp_path):
+    data = small_data(tmp_path / "data.jsonl")
+    scores = [score(f"x{place}", how=how, spread=0.5) for place in range(6)]
+    write_report([write_run(tmp_path / "run", scores, data)], tmp_path / "page.html")
+    assert "standard deviation 0.5" in (tmp_path / "page.html").read_text("utf-8")

@@ -185,7 +185,7 @@ class PromptOptions(CheckedOptions):
     profile: str = "auto"
     """Profile of the judge's prompts: `auto`, the profile with the model's name, if there is one;
     `none`; a profile's name or folder. `typed`: a chat model gets all questions about a text in one
-    request, as a decision model does.
+    request, as a decision model does; in `decide` this is the default.
     """
 
 

@@ -120,6 +120,7 @@ def obtained(score: Score) -> str:
         "text": "read from the judge's answer",
         "sampled": "mean of samples",
         "logprob": "expected value of the label probabilities",
+        "decision": "expected value of the probabilities that the model sent",
         "loglikelihood": "mean log-likelihood per token",
         "tool": "computed by a tool",
         "fused": "combined from the parts below" if score.evidence else "combined from parts",
