@@ -79,7 +79,7 @@ def assay(request: pytest.FixtureRequest) -> Assay:
         check.raise_for_verdict(inconclusive=strict)
 
     defaults: dict[str, Any] = {}
-    # the closest mark comes first, so reversed it is applied last and wins over those of class and
+    # the closest mark comes first, so reversed it is applied last and wins over marks of class and
     # module
     for mark in reversed(list(item.iter_markers("textassay"))):
         defaults |= mark.kwargs

@@ -87,7 +87,7 @@ PRICE = "--price takes IN,OUT[,CACHED[,WRITTEN]]"
         ("--price 1,nan", "--price: Input should be a finite number"),
         ("--cache c --no-cache", "--cache and --no-cache exclude each other"),
         ("--cache s3://b/a", "--cache: answers are kept in a folder, not at an address"),
-        ("--processes 9 --concurrency 8", "9 processes cannot keep to --concurrency 8"),
+        ("--processes 9 --concurrency 8", "9 processes cannot respect --concurrency 8"),
         ("--processes 2 --max-cost 1", NO_PRICE),
         ("--api-key-env NO_SUCH_KEY", "names NO_SUCH_KEY, but that variable is not set"),
         ("--model direct/other", TWO_MODELS),

@@ -42,7 +42,7 @@ from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
         (("--cluster", "ray", "--processes", "2"), "--workers N sets the number of workers"),
         (("--cluster", "ray", "--batch"), "--cluster and --batch exclude each other"),
         (("--cluster", "ray", "--workers", "0"), "--workers must be at least 1, not 0"),
-        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot keep to --concurrency"
+        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot respect --concurrency"
             " 8"),
         (("--workers", "2"), "--workers goes with --cluster"),
         (("--processes", "2", "--shard", "1/2"), "--shard and --processes exclude each other"),
@@ -144,7 +144,7 @@ JUDGED: dict[str, Any] = {"method": "llm-score", "model": "direct/m"}
         ({"cluster": "ray", "out": "x", "settings": Settings(batch=True)},
             "cluster= and batch= exclude each other"),
         ({"cluster": "ray", "workers": 9, "out": "x", "settings": Settings(concurrency=8)},
-            "9 workers cannot keep to concurrency= 8"),
+            "9 workers cannot respect concurrency= 8"),
     ],
 )  # fmt: skip
 async def test_evaluate_refuses_arguments_that_do_not_fit_a_cluster(
@@ -195,7 +195,7 @@ def test_a_local_model_beside_a_server_lifts_no_limit():
     request = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, settings=settings)
     assert most_workers(nine, request, 1000) == 9
     request = request.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
-    with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):
+    with pytest.raises(ConfigurationError, match="9 workers cannot respect"):
         most_workers(nine, request, 1000)
 
 

@@ -214,7 +214,7 @@ def test_more_processes_than_calls_in_flight_are_refused(table, name, server, da
     (tmp_path / "c.toml").write_text(table)
     done = score(data, run, server, "--processes", "3", "--config", tmp_path / "c.toml")
     assert done.code == 2
-    assert f"3 processes cannot keep to {name}," in done.err
+    assert f"3 processes cannot respect {name}," in done.err
     assert not run.exists()
 
 

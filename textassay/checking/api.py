@@ -31,7 +31,7 @@ def check(
         data: A table with a column of the judge and one of people: a path (CSV, JSON Lines,
             Parquet, Excel), a data frame, or a list of dicts. Or a run, its folder, or a file of
             scores.
-        ratings: Data with the ratings of a run; by default those that the run judged.
+        ratings: Data with the ratings of a run; by default the data that the run judged.
         judge: Columns of the judge, or of several judges; of a run, names of its scores.
         human: Columns of people; of a run, human aspects.
         group: Column of the source that several texts share; they count as one source.

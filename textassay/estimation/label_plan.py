@@ -245,7 +245,7 @@ def first_rows(
         seed: Seed of the draw.
 
     Returns:
-        Objects like those that `next_rows` returns, without `score` and `stratum`.
+        Objects as `next_rows` returns them, without `score` and `stratum`.
 
     Raises:
         ConfigurationError: `count` is not between 1 and the number of scored rows.

@@ -59,7 +59,7 @@ class Linearized:
     influence: Floats
     """Each source's contribution to the error, shape (sources,); 0 for sources without rows."""
     clusters: int
-    """Number of independent sources behind it: those with ratings, if it uses any."""
+    """Number of independent sources behind it: only sources with ratings, if it uses ratings."""
     unseen: float = 0.0
     """Additional variance that the sources do not show, such as errors too rare to be among the
     rated rows.

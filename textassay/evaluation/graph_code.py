@@ -171,7 +171,7 @@ class _Describer:
         return f"function {_source(function.__code__)} {self.value(uses)}"
 
     def _globals(self, function: types.FunctionType) -> dict[str, Any]:
-        """Return the global values that a function mentions, and those of the user's modules."""
+        """Return the global values that a function mentions, also in the user's modules."""
         held: dict[str, Any] = {}
         mentioned = set(_names(function.__code__))
         for name in mentioned & function.__globals__.keys():

@@ -144,7 +144,7 @@ class Summary(dict[str, Any], Displayed):
 
 
 class Run(Displayed):
-    """A finished evaluation; iterating it yields its scores, and `run[ID]` has those of one text.
+    """A finished evaluation; iterating it yields its scores, and `run[ID]` has a text's scores.
 
     With a run folder, scores are read from there on access, so that a large run does not stay in
     memory.
@@ -265,7 +265,7 @@ class Run(Displayed):
             other: The other run, or its folder.
             aspects: Aspects to compare; by default all that both runs judged.
             human: Data with ratings for both runs, in place of their own; without a `group` or
-                equal sources, those of each run's data are taken.
+                equal sources, the sources of each run's data are used.
             fields: Field map of `human`.
             confidence: Confidence of the intervals.
             weight: The unit of the means: `sources`, each counting the same however many texts it
@@ -411,7 +411,7 @@ class Run(Displayed):
         return pd.DataFrame(rows, columns=columns)
 
     def to_polars(self, *, wide: bool = False, data: Any = None) -> pl.DataFrame:
-        """Return what `to_pandas` does as a polars data frame; needs polars and pyarrow.
+        """Return the table of `to_pandas` as a polars data frame; needs polars and pyarrow.
 
         `evidence` is JSON text, for its objects differ from row to row.
 
@@ -424,7 +424,7 @@ class Run(Displayed):
         return pl.DataFrame(self.to_arrow(wide=wide, data=data))
 
     def to_arrow(self, *, wide: bool = False, data: Any = None) -> Any:
-        """Return what `to_pandas` does as a `pyarrow.Table`; needs pyarrow (extra `parquet`).
+        """Return the table of `to_pandas` as a `pyarrow.Table`; needs pyarrow (extra `parquet`).
 
         `evidence` is JSON text, for its objects differ from row to row.
 

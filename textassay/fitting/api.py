@@ -140,7 +140,7 @@ async def fit(
 
     Raises:
         ConfigurationError: An argument is wrong or would have no effect; no model was called.
-        DataError: The ratings do not allow to learn from them; a note says what is kept.
+        DataError: `fit` cannot learn from the ratings; a note lists the kept files.
         ModelError: A failure that would hit every call; the same call continues.
         BudgetReached: The cost limit is reached; the same call with a higher one continues.
         StorageError: Something cannot be written; the same call continues.

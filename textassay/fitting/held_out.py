@@ -331,7 +331,7 @@ def _on_same_rows(
     for name in names:
         predicted = [(folds, np.where(missing, np.nan, one[name])) for folds, one in repeats]
         pairs = [pair_up(values, human, groups=groups) for _, values in predicted]
-        # a single feature is no different in any fold, and its figures are those of all rows
+        # a single feature is the same in every fold, so its figures are over all rows
         measured = [
             _over_folds([] if name == SINGLE else folds, values, human, test.groups)
             for folds, values in predicted

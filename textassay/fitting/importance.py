@@ -577,7 +577,7 @@ def _right_labels(values: Floats, table: FeatureTable) -> tuple[Floats, GroupCod
     for own in table.label_sets:
         at = [table.aspects.index(name) for name in own]
         known = ~np.isnan(values[:, at]).any(axis=1) & ~np.isnan(table.human[:, at]).any(axis=1)
-        # what is left is of labels that no rater gave
+        # the rest belongs to labels that no rater gave
         value, people = (
             np.column_stack([one, 1 - one.sum(axis=1)])
             for one in (values[known][:, at], table.human[known][:, at])
@@ -595,7 +595,7 @@ def worths(
     costs: Mapping[str, float | None] = {},
     pairs: Set[str] = frozenset(),
 ) -> list[Worth]:
-    """Return what each juror adds to a jury without negative weights, and which to leave out.
+    """Return each juror's gain in a jury without negative weights, and the jurors to leave out.
 
     `costs` are dollars per text by juror, `pairs` the ids of comparisons of two texts. Ordered by
     gain per dollar, or by gain if the cost of a juror is unknown or 0. Among the jurors whose gain

@@ -251,7 +251,7 @@ def headline(
 
 
 def _runs_compared(estimates: EstimateSections) -> Iterator[str]:
-    """Yield which run agrees better with people, and which run scores higher."""
+    """Yield sentences on better agreement with people, and on higher scores, of one run."""
     kappa = "Cohen's kappa"
     names = {"spearman": "Spearman's rho", kappa: kappa}
     found = {

@@ -164,7 +164,7 @@ def _refuse_unlistable(labels: Iterable[str]) -> None:
     for label in labels:
         if ";" in label:
             raise ValueError(
-                f"the label {label!r} has a semicolon, which stands between labels in tables where"
+                f"the label {label!r} has a semicolon, which separates labels in tables where"
                 " several may apply; rename it"
             )
         if label.strip().casefold() == NONE_OF_THEM:

@@ -404,7 +404,7 @@ class BertScore(ComparingTool):
         matches = await asyncio.to_thread(
             lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]
         )
-        # by F1 whatever is reported, as in bert-score: precision alone would favor the longest
+        # by F1 for every measure, as in bert-score: precision alone would favor the longest
         # reference
         best = max(matches, key=lambda m: m.f1)
         return Measurement(

@@ -580,7 +580,7 @@ def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) 
     for where, most in limits:
         if count > most:
             raise ConfigurationError(
-                f"{count} {workers.noun} cannot keep to {where} {most}, the limit of all of them"
+                f"{count} {workers.noun} cannot respect {where} {most}, the limit of all of them"
                 f" together: it must be {count} at least"
             )
     return min(count, total)

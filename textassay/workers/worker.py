@@ -317,7 +317,7 @@ class WorkerSession:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()
         except asyncio.CancelledError:
-            failed = RuntimeError("the worker was told to stop")
+            failed = RuntimeError("the worker received the order to stop")
         except TextassayError as error:
             failed = error
         except Exception:

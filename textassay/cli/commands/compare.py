@@ -342,6 +342,6 @@ def alt_test(
     notes = list(notes_of(columns for columns, _ in scaled))
     if any(columns.score in shares_of(rated.labels) for columns, _ in scaled):
         notes.append(
-            Note("each label is tested by itself; --metric match tests labels as they are given")
+            Note("each label is tested separately; --metric match tests the labels as given")
         )
     print_tables(tests, document, as_json=as_json, notes=notes)

@@ -134,7 +134,7 @@ def _request_from(values: dict[str, Any], set_values: dict[str, Any]) -> FitRequ
     if arguments.get("method") is None:
         if set_values:
             raise UnknownName("setting of fit without a model", next(iter(set_values)))
-        # beside those of `fit_request`
+        # besides the settings of `fit_request`
         for name in ("dry_run", "n", "temperature", "max_cost"):
             if name in values:
                 raise ConfigurationError(

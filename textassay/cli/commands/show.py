@@ -220,8 +220,8 @@ def view(
 
     async def serving() -> None:
         viewer = Viewer(run, host=host, data=open_examples(run, human, group))
-        # SIGTERM is the normal way to stop the server, so the status is not that of an interrupted
-        # run
+        # SIGTERM is the normal way to stop the server, so the status is 0 and not an interrupted
+        # run's
         with suppress(asyncio.CancelledError):
             async with viewer.serving(port) as address:
                 started(address)

@@ -1,6 +1,6 @@
 """Reads the body of an error: its message and codes, however deep gateways have wrapped them.
 
-The patterns tell apart the faults that a message may be about; `http_errors.py` makes errors of
+The patterns distinguish the faults that a message may be about; `http_errors.py` makes errors of
 them, and `refusals.py` reads the others.
 """
 

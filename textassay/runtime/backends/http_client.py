@@ -210,8 +210,8 @@ class HttpClient:
     ) -> HTTPAnswer:
         """Send a POST like an earlier one, on a connection of the session's connector.
 
-        `session.request` builds request and response anew for each call, which is more than half
-        of its work; here only the body differs.
+        `session.request` builds new request and response objects for each call, which is more than
+        half of its work; here only the body differs.
         """
         assert session.connector
         connection = await session.connector.connect(request, [], UNTIMED)

@@ -311,7 +311,7 @@ def _of_status(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
         )
-    # a page of a firewall or gateway refuses no parameter, whatever its words
+    # a page of a firewall or gateway never refuses a parameter, even if its words look like it
     refused = request_refused(message, status, body, {} if page else sent)
     if refused.refusal:
         return refused

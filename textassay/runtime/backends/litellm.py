@@ -433,7 +433,7 @@ class LiteLLMModel(PostingModel):
         class Completions(AsyncCompletions):
             # The library's own looks through each message by its type for fields to rename, and
             # makes objects of all parts of the answer, which litellm turns into JSON again: more
-            # than a tenth of a call's CPU. Here both bodies stay as they are.
+            # than a tenth of a call's CPU. Here both bodies are unchanged.
             async def create(self, **body: Any) -> Any:
                 options: Any = {
                     "timeout": body.pop("timeout"),

@@ -293,7 +293,7 @@ def with_logprobs(
     tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
     if tokens and request.logprobs > 1 and not is_distribution(tokens):
         raise _no_logprobs(
-            "the likeliest token alone, without alternatives, which tells no probabilities"
+            "the likeliest token alone, without alternatives, which gives no distribution"
         )
     # takes half the time of a copy with an update
     return Sample(

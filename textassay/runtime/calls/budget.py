@@ -1,7 +1,7 @@
 """Tokens and cost of calls: estimated before a call, counted after it, and limited by a cap.
 
 They are counted for each model, and for each piece of work: all calls inside `with track_usage()`,
-including those of child tasks. Its ledger is in a context variable, so that agents need not pass it
+including child tasks. Its ledger is in a context variable, so that agents need not pass it
 on. Estimates need no tokenizer.
 
 A budget reserves the highest cost that a request may have, and settles with its true cost. It

@@ -38,8 +38,8 @@ class Posting(NamedTuple):
     """How to send a request to one model; no field changes the answer."""
 
     required: tuple[str, ...] = ()
-    """Fields that the server must take: those that the user typed or the method needs. Others are
-    left out if the server refuses them."""
+    """Fields that the server must take, since the user typed them or the method needs them. Others
+    are left out if the server refuses them."""
     dry_run_answer: str = ""
     """The answer of a dry run: well-formed, and of usual length."""
     shared_prefix: int = 0

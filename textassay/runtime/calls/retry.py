@@ -156,7 +156,7 @@ class RetryingModel(Wrapper):
                             self.on_failure(error)
                         raise
         except TextassayError as error:
-            # other errors end a request whatever the number of attempts
+            # other errors end a request at the first attempt
             if isinstance(error, TransientError):
                 _say_attempts(error, number)
             if isinstance(error, ModelError):

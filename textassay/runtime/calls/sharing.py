@@ -58,7 +58,7 @@ def _without_cost(error: E) -> E:
 class SharedCalls(Generic[R]):
     """Calls in progress by key: the first caller makes the call, and later ones join it.
 
-    If the first caller is canceled, so is the call, and one of the others makes it anew.
+    If the first caller is canceled, so is the call, and one of the others makes it again.
     """
 
     def __init__(self) -> None:

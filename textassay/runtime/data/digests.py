@@ -86,7 +86,7 @@ def source_names(groups: Sequence[str | None], sources: Sequence[str | None]) ->
 
 
 def sources_by_id(examples: Iterable[Example]) -> dict[str, str | None]:
-    """Return what `source_names` does for each example, by id."""
+    """Return the `source_names` of examples by id."""
     rows = [(example.id, example.group, source_digest(example)) for example in examples]
     names = source_names([group for _, group, _ in rows], [source for *_, source in rows])
     return {id_: name for (id_, *_), name in zip(rows, names, strict=True)}

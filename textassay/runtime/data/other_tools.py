@@ -550,7 +550,7 @@ def _provider(one: Mapping[str, Any]) -> Any:
 def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
     """Return the number of each prompt, by provider and promptfoo's number of the column.
 
-    promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so one
+    promptfoo counts a prompt once for every provider. Prompts with one label have one id, so one
     provider's columns with that id are distinguished by their order.
     """
     columns = {(_provider(one), one.get("promptIdx", 0)): one.get("promptId") for one in results}

@@ -58,7 +58,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_synced(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a regular file anew, and force its content to the disk."""
+    """Write or replace a regular file, and force its content to the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with os.fdopen(open_regular(path, flags), "wb") as file:
         file.writelines(parts)

@@ -4,7 +4,7 @@ A continuation is tokenized together with its prompt, and begins at the first to
 from the tokens of the prompt alone: a prompt that ends in a space may lose that space to the first
 word. All choices of a request are counted from the earliest such place, so that their probabilities
 belong to events that exclude each other. Sampled tokens depend on the logits and the seed alone, so
-an answer can be repeated whatever else was asked in between.
+an answer can be repeated, even after other requests.
 """
 
 from __future__ import annotations
