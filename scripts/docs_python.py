@@ -48,9 +48,15 @@ def _names(module: ModuleType) -> list[str]:
             f"## {module.__name__}.{name}",
             f"```python\n{signature(name, value)}\n```",
             docstring(value),
+            _init_docstring(value),
             _fields(value),
         ]
     return parts
+
+
+def _init_docstring(value: Any) -> str:
+    init = vars(value).get("__init__") if inspect.isclass(value) else None
+    return docstring(init) if getattr(init, "__doc__", None) else ""
 
 
 def _fields(value: Any) -> str:

@@ -38,7 +38,7 @@ def check(
         seed: Seed of the resamples behind the intervals.
 
     Returns:
-        The verdicts; prints them in words first.
+        The verdicts, which print as text.
 
     Raises:
         DataError: The data cannot be read.

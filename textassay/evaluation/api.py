@@ -92,15 +92,14 @@ async def evaluate(
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
-        strict_columns: Whether a column that no judge is shown is an error, rather than a line in
-            the log.
+        strict_columns: Whether a column that no judge sees is an error, rather than a line in the
+            log.
         unit: Part of a conversation that is judged: all of it (`"conversation"`), each `"turn"` of
             the assistant or each `"call"` of a tool, with its history.
-        conversation_chars: Longest text of a conversation that a judge is shown; tool results are
+        conversation_chars: Maximum characters of a conversation that a judge sees; tool results are
             shortened first. By default 100,000.
         limit: Maximum number of examples to read.
-        tools: Metrics that assist the judge: names, or tools of your own, which stay yours to
-            close.
+        tools: Metrics that assist the judge: names, or your own tools, which you close yourself.
         progress: `True` for a line of progress on standard error or below the notebook's cell,
             `False` for no progress, or a function that gets a `Progress` a few times a second; by
             default a line in notebooks and terminals.
@@ -108,7 +107,7 @@ async def evaluate(
             (`RAY_ADDRESS`, one on this machine, or else a new one on this machine), or
             `"ray://HOST:PORT"` of a Ray Client server. This process reads the data and writes
             `out`; method, models and tools are given by name, as each worker opens its own, and
-            limits and budget hold for all workers together.
+            limits and budget apply to all workers together.
         workers: Number of workers on the cluster; by default one on each node, or on each GPU for
             local models.
 

@@ -91,7 +91,7 @@ async def fit(
     follows HypoEval (Li et al. 2025, arXiv 2504.07174).
 
     Args:
-        examples: What people rated: a path, an iterable of `Example` or dicts, or a table.
+        examples: The rated texts: a path, an iterable of `Example` or dicts, or a table.
         method: `"hd-eval"`: decompose the aspects and let a model rate them; `"rubric"`: have
             criteria proposed from rated texts.
         model: A connected model, the name of a model, or a mapping of these by role (`"scorer"`,
@@ -103,8 +103,8 @@ async def fit(
         aggregator: Name of an aggregator; of several, the one with the lowest cross-validation
             error.
         task: A built-in task or the path of a TOML file; by default the one that defines most of
-            what people rated.
-        aspects: Names of rated aspects (or `Aspect` objects, of which the name is used); by default
+            the rated aspects.
+        aspects: Names of rated aspects (or `Aspect` objects, whose names are used); by default
             all.
         scales: Lowest and highest rating by aspect; by default the whole numbers around the
             ratings.

@@ -406,7 +406,7 @@ class Fit(Displayed):
     unscored: Mapping[str, int] = field(default_factory=dict)
     """Unusable ratings of the model, by outcome; they count as gaps."""
     predictions: Sequence[Json] = ()
-    """What the report measures: the scores of held-out rows, by aggregators learned without them;
+    """Scores of held-out rows, by aggregators learned without them, which the report measures;
     `held_out.jsonl` of the folder.
     """
 

@@ -68,7 +68,7 @@ def connect(
     budget: Budget | None = None,
     **overrides: Any,
 ) -> ConnectedModel:
-    """Return a model limited, retried, shared and, if a cache is named, cached.
+    """Return a model with limits, retries, shared calls and, if a cache is named, a cache.
 
     The model is opened by `async with`, which also closes it.
 

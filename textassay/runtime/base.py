@@ -47,7 +47,7 @@ class Message(BaseModel):
 
 
 class ScoreError(Message):
-    """Why there is no value."""
+    """The reason why there is no value."""
 
     type: str = Field(min_length=1)
     """Short stable name, such as `RateLimited`, `NoScoreFound` or `EmptyOutput`."""

@@ -198,7 +198,7 @@ class Aspect(Message):
     scale: Scale = (1.0, 5.0)
     """Lowest and highest rating a judge may give; the numbers of `labels`, if there are any."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Labels that a judge gives instead of a rating, with what each means, lowest first; a known
+    """Labels that a judge gives instead of a rating, with their meanings, lowest first; a known
     pair such as pass and fail may be in any order. A label's number is its position, from 0."""
     ordered: bool = False
     """Whether more than two labels are ordered. Without an order, scores are the labels' numbers as
@@ -427,7 +427,8 @@ class Score(Message):
     outside: bool | None = None
     """Whether the value is outside the rated range; `None` without a calibration."""
     signature: str = ""
-    """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
+    """Names method, model, prompt digest, sampling and version; scores with equal signatures are
+    comparable."""
     text_digest: str = ""
     """Digest of the judged text, to distinguish ratings of this text from ratings of another text
     with the same id; empty if it is not recorded.
