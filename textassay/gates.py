@@ -33,7 +33,7 @@ from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.gate_verdict import GateVerdict, advantage, verdict_on
 from textassay.estimation.means import mean_over_groups
-from textassay.evaluation.api import ModelsByRole, evaluate
+from textassay.evaluation.api import ModelsByRole, evaluate, models_by_role
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.runtime.api import connect
@@ -637,7 +637,7 @@ class Judge:
         if given is None:
             yield None, None
             return
-        roles = given if isinstance(given, Mapping) else {"": given}
+        roles = models_by_role(given)
         async with AsyncExitStack() as stack:
             opened = {
                 role: await self._open(model, (settings or Settings()).for_role(role), stack)

@@ -135,6 +135,10 @@ def test_a_run_has_no_other_formats(runs, tmp_path):
     new, *_ = runs
     done = textassay("report", new, "--out", tmp_path / "x.tex", "--format", "latex")
     done.ends(2, "is for the folder of a fitted evaluator")
+    for ending in ("tex", "csv", "MD"):
+        out = tmp_path / f"run.{ending}"
+        textassay("report", new, "--out", out).ends(2, "the report of a run is a page")
+        assert not out.exists()
 
 
 def test_a_table_of_ratings_is_read_with_the_sources_of_the_run(tmp_path):

@@ -69,6 +69,12 @@ async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
     assert model.requests == []
 
 
+@pytest.mark.parametrize("model", [["direct/a", "direct/b"], ("direct/a",), 5, {"juror1": 5}])
+async def test_what_is_no_model_is_refused(model):
+    with pytest.raises(ConfigurationError, match="a mapping of these by role"):
+        await evaluate(ROWS, method="jury", aspects="fluency", model=model)
+
+
 def test_connect_refuses_an_unknown_setting():
     with pytest.raises(UnknownName, match="did you mean 'max_cost'"):
         connect("direct/x", api_base="http://127.0.0.1:9/v1", max_cots=1)

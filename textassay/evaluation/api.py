@@ -229,7 +229,7 @@ async def _read_arguments(
 ) -> _Arguments:
     named["aspects"] = with_criteria(named.get("aspects"), criteria, scale)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
-    built, by_role = None, _by_role(model)
+    built, by_role = None, models_by_role(model)
     if method is None or isinstance(method, str | PathLike):
         chosen = None if method is None else fspath(method)
         by_role = with_default_model(by_role, chosen)
@@ -358,10 +358,22 @@ def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
         )
 
 
-def _by_role(model: ModelsByRole | None) -> dict[str, str | Model]:
+def models_by_role(model: ModelsByRole | None) -> dict[str, str | Model]:
+    """Return the models by role; a single one has the role `""`.
+
+    Raises:
+        ConfigurationError: One is neither a name nor a model.
+    """
     if model is None:
         return {}
-    return dict(model) if isinstance(model, Mapping) else {"": model}
+    by_role = dict(model) if isinstance(model, Mapping) else {"": model}
+    for one in by_role.values():
+        if not isinstance(getattr(one, "name", one), str):
+            raise ConfigurationError(
+                "model= takes a name, a connected model, or a mapping of these by role, such as"
+                f" {{'juror1': NAME, 'juror2': NAME}}, not {one!r}"
+            )
+    return by_role
 
 
 class _Signed(Graph):

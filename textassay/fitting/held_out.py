@@ -123,8 +123,10 @@ def build_report(
     return report
 
 
-def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
+def held_out(choice: Choice, unseen: Unseen, fitter: Fitter, *, shuffled: bool = True) -> Json:
     """Return agreement by aspect, and its mean over the aspects.
+
+    With `shuffled` also agreement of what the same learning makes of few ratings that are shuffled.
 
     An interval is for the coefficient that the saved evaluator itself will have on new texts of the
     same kind, not for the mean over all evaluators that could have been learned. A difference is
@@ -154,7 +156,7 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
         aspects[aspect] = _on_same_rows(
             repeats, notes, unseen.rows, column, fitter.seed, is_fixed=unseen.is_fixed
         )
-    if not unseen.is_fixed:
+    if shuffled and not unseen.is_fixed:
         for aspect, zero in _zero_points(choice, unseen, fitter).items():
             aspects[aspect]["shuffled"] = zero
     content = {"aspects": aspects, "mean": _mean(aspects)}

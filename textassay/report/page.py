@@ -116,7 +116,8 @@ def write_report(
 
     Raises:
         ConfigurationError: A folder holds no run, the data cannot be read, there are too many
-            runs, a run wrote no folder, or `max_rows` is negative.
+            runs, a run wrote no folder, `max_rows` is negative, or the file's name ends in that of
+            another format.
         StorageError: The file cannot be written.
     """
     listed = [runs] if isinstance(runs, str) or not isinstance(runs, Sequence) else runs
@@ -125,6 +126,11 @@ def write_report(
         raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
         raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
+    if Path(out).suffix.lower() in (".csv", ".md", ".tex"):
+        raise ConfigurationError(
+            f"the report of a run is a page, not {out}; name it .html, or write the scores with"
+            " Run.to_pandas() or `textassay export`"
+        )
     opened = open_runs(folders)
     for run in opened:
         run.table.read_all()
