@@ -235,10 +235,8 @@ class Examples:
         return self.name
 
     def is_same_file(self, other: object) -> bool:
-        """Return whether both were opened by the path of one file."""
-        paths = (self._source, getattr(other, "_source", None))
-        one, two = (isinstance(path, str | os.PathLike) and Path(path).resolve() for path in paths)
-        return bool(one) and one == two
+        """Return whether both were opened by one path."""
+        return self._folder is not None and self.name == str(other)
 
     @property
     def labels(self) -> LabelReader:

@@ -47,7 +47,7 @@ def material_digests(example: Example) -> tuple[str, str]:
 
     White space and Unicode forms are normalized as in `text_digest`.
     """
-    return _digest_words(example.source or ""), _digest_words(example.context or "")
+    return source_digest(example) or "", _digest_words(example.context or "")
 
 
 def _digest_words(text: str) -> str:
