@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.learning.recorded import SETS, Floats, Recorded, read
-from textassay.agreement import pearson
+from benchmarks.learning.recorded import SETS, Recorded, read
+from benchmarks.learning.ways import agreement
 from textassay.fitting.held_out import held_out
 from textassay.fitting.learn import (
     FeatureTable,
@@ -85,18 +85,11 @@ def cases(table: FeatureTable, aggregator: str, seed: int) -> Iterator[Case]:
     except DataError:  # such as equal ratings of an aspect
         return
     found = held_out(choice, unseen, fitter, shuffled=False)["aspects"]
-    for column, aspect in enumerate(table.aspects):
-        human = rest.human[:, column]
-        r, of_mean = (agreement(one, human) for one in (learned[:, column], plain[column]))
-        difference = found[aspect]["evaluator_minus"].get("avg", {}).get("pearson", {})
-        if None not in (r, of_mean, difference.get("difference")):
-            yield Case(bool(difference["significant"]), r - of_mean)
-
-
-def agreement(predicted: Floats, human: Floats) -> float | None:
-    """Return r of the rows with a prediction."""
-    known = ~np.isnan(predicted)
-    return pearson(predicted[known], human[known])
+    of_both = (agreement(one, rest.human)[:, 0] for one in (learned, np.stack(plain, axis=1)))
+    for aspect, ahead in zip(table.aspects, np.subtract(*of_both), strict=True):
+        delta = found[aspect]["evaluator_minus"].get("avg", {}).get("pearson", {})
+        if not np.isnan(ahead) and delta.get("difference") is not None:
+            yield Case(bool(delta["significant"]), float(ahead))
 
 
 def describe(found: Sequence[Case]) -> str:

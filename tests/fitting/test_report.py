@@ -459,8 +459,15 @@ def test_a_cross_fitted_evaluator_is_never_called_worse():
 
 def test_below_forty_ratings_the_report_says_whether_the_plain_mean_does_as_well():
     few = fit_sync(interchangeable(36), features="m*", aggregator="ridge")
-    assert "36 ratings are few to learn weights from" in few.text
+    assert "36 ratings are few to learn weights from: they do not show" in few.text
     assert "aggregator=avg" in few.text
+    # one feature is nearly as good as the ratings, and the others are noise
+    clear, rng = interchangeable(36), np.random.default_rng(1)
+    for row in clear:
+        row["metrics"] = {f"m{k}": float(3 * rng.normal()) for k in range(1, 6)}
+        row["metrics"]["m0"] = row["human"]["charm"] + 0.2 * float(rng.normal())
+    shown = fit_sync(clear, features="m*", aggregator="ridge").text
+    assert "learned weights are better than the plain mean of the features" in shown
     more = fit_sync(interchangeable(40), features="m*", aggregator="ridge")
     assert "few to learn weights" not in more.text
 

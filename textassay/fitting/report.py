@@ -266,9 +266,8 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
     else:
         words = (
             "they do not show whether the plain mean of the features does as well (aggregator=avg,"
-            " for features that are ratings of the aspect); of recorded scores with 20 to 39"
-            " ratings, learned weights were ahead by more than .02 in SIX of ten cases, and behind"
-            " in two"
+            " for features that are ratings of the aspect); with so few ratings of recorded judges,"
+            " learned weights were ahead by more than .02 in six of ten cases, and behind in two"
         )
     yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")
 
