@@ -24,7 +24,7 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.columns import Columns
 from textassay.estimation.compare_rows import DOUBTFUL_P, FEW_SOURCES
-from textassay.estimation.estimate import estimate_means
+from textassay.estimation.estimate import MeanSettings, estimate_means
 from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
 from textassay.estimation.means import (
     Linearized,
@@ -127,7 +127,8 @@ def uneven_means(
             count = int(many[:rated].sum())
             drawn = np.isin(np.arange(len(y)), rng.choice(len(y), count, replace=False))
         table = columns(x, np.where(drawn, y, np.nan), groups, SCALE)
-        row = estimate_means(table, scales=SCALE, seed=seed, weight=weight).rows[0]
+        settings = MeanSettings(seed=seed, weight=weight)
+        row = estimate_means(table, scales=SCALE, settings=settings).rows[0]
         return {"corrected": interval(row.corrected, truth, warned=bool(row.warnings))}
 
     return measure
@@ -154,7 +155,7 @@ def yes_no(
         answers, share = np.where(correct, true, 1 - true), float(true.mean())
         y = np.where(np.arange(n) < rated, true, np.nan)
         table = columns(answers, y, groups, YES_NO)
-        row = estimate_means(table, scales=YES_NO, seed=seed).rows[0]
+        row = estimate_means(table, scales=YES_NO, settings=MeanSettings(seed=seed)).rows[0]
         other = rogan_gladen(answers, y, groups)
         values = {"labels only": row.labels_only.value, "corrected": row.corrected.value}
         if other is not None and other.usable:
@@ -180,7 +181,8 @@ def equal_means(rated: int, heaviest: int | None) -> Measure:
         # five systems write about each text's source alike
         x, y, groups = uneven(rng, 5 * per, TOPS["spread"])
         table = columns(x, np.where(groups < rated, y, np.nan), groups, SCALE, systems=5)
-        found = estimate_means(table, scales=SCALE, seed=seed, by_system=True).differences
+        settings = MeanSettings(seed=seed)
+        found = estimate_means(table, scales=SCALE, by_system=True, settings=settings).differences
         return {"alarms": any(is_found(one.p_holm) for one in found)}
 
     return measure

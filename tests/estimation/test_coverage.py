@@ -16,7 +16,7 @@ from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
-from textassay.estimation.estimate import estimate_means
+from textassay.estimation.estimate import MeanSettings, estimate_means
 from textassay.estimation.means import text_weights, weighted_mean
 from textassay.estimation.paired import paired_difference, sign_flip_p
 
@@ -171,7 +171,9 @@ def test_the_stand_in_table_equals_the_one_of_the_page(story):
 def row_of(x, y, groups, rated, **options):
     """The estimate of one mean from the ratings of some rows."""
     return estimate_means(
-        columns_of(x, np.where(rated, y, np.nan), groups), scales=SCALES, **options
+        columns_of(x, np.where(rated, y, np.nan), groups),
+        scales=SCALES,
+        settings=MeanSettings(**options),
     ).rows[0]
 
 

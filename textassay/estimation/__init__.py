@@ -40,7 +40,7 @@ from textassay.estimation.columns import (
 from textassay.estimation.compare import compare_runs
 from textassay.estimation.compare_rows import CompareRow
 from textassay.estimation.compared_agreement import agreement_difference, label_difference
-from textassay.estimation.estimate import EstimateRow, Estimates, estimate_means
+from textassay.estimation.estimate import EstimateRow, Estimates, MeanSettings, estimate_means
 from textassay.estimation.gate_verdict import gate
 from textassay.estimation.label_plan import LabelPlan, first_rows, next_rows, plan_labels
 from textassay.estimation.maps import Scales
@@ -77,6 +77,7 @@ __all__ = [
     "Estimates",
     "Judged",
     "LabelPlan",
+    "MeanSettings",
     "PairedDifference",
     "People",
     "Prevalence",

@@ -232,18 +232,31 @@ def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class MeanSettings:
+    """How means are estimated."""
+
+    confidence: float = 0.95
+    """Confidence of the intervals."""
+    chosen: bool = False
+    """Whether the rated rows were chosen by hand; then there are no intervals."""
+    calibration: Map | str = "auto"
+    """A map learned from other ratings, or the kind of map (`method` of `learn_map`) to learn here,
+    cross-fitted."""
+    seed: int = 0
+    """Seed of the folds."""
+    weight: MeanUnit = "sources"
+    """What the means are over: `sources`, each counting the same however many texts it has, or
+    `texts`."""
+
+
 def estimate_means(
     columns: Columns,
     *,
     scales: Scales,
     by_system: bool = False,
-    confidence: float = 0.95,
-    chosen: bool = False,
-    calibration: Map | None = None,
-    map_kind: str = "auto",
-    seed: int = 0,
-    weight: MeanUnit = "sources",
     lower_is_better: Collection[str] = (),
+    settings: MeanSettings = MeanSettings(),
 ) -> Estimates:
     """Estimate what people would say on average.
 
@@ -251,22 +264,13 @@ def estimate_means(
         columns: Scores and ratings.
         scales: Ranges of both.
         by_system: Whether each system is estimated, and each pair compared.
-        confidence: Confidence of the intervals.
-        chosen: Whether the rated rows were chosen by hand; then there are no intervals.
-        calibration: A map learned from other ratings; `None` learns one here, cross-fitted.
-        map_kind: Kind of the map that is learned here, as `method` of `learn_map`.
-        seed: Seed of the folds.
-        weight: What the means are over: `sources`, each counting the same however many texts it
-            has, or `texts`.
         lower_is_better: Human aspects on which a low rating is good: rank 1 is the lowest mean.
+        settings: How the means are estimated.
 
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
     """
-    estimator = _MeanEstimator(
-        every_row=columns, scales=scales, confidence=confidence, chosen=chosen,
-        calibration=calibration, map_kind=map_kind, seed=seed, weight=weight,
-    )  # fmt: skip
+    estimator = _MeanEstimator(columns, scales, settings)
     rows = [estimator.row(None, estimator.of_all)[0]]
     differences: list[SystemDifference] = []
     if by_system:
@@ -278,51 +282,43 @@ def estimate_means(
             [row for row, _ in estimates.values()], differences,
             falls=columns.human in lower_is_better,
         )  # fmt: skip
-    notes = assumptions(columns, chosen=chosen)
     return Estimates(
-        tuple(rows), tuple(differences), tuple(notes), estimator.kind, confidence, weight
-    )
+        tuple(rows), tuple(differences), tuple(assumptions(columns, chosen=settings.chosen)),
+        estimator.kind, settings.confidence, settings.weight,
+    )  # fmt: skip
 
 
-@dataclass(kw_only=True)
 class _MeanEstimator:
-    """Estimates means of the scored rows from their calibrated scores.
+    """Estimates means of the scored rows from their calibrated scores."""
 
-    Its fields are arguments of `estimate_means`.
-    """
-
-    every_row: Columns
-    """Rows with and without a score."""
-    scales: Scales
-    confidence: float
-    chosen: bool
-    calibration: Map | None
-    map_kind: str
-    seed: int
-    weight: MeanUnit
-
-    def __post_init__(self) -> None:
-        self.columns = scored = self.every_row.only(self.every_row.scored)
+    def __init__(self, every_row: Columns, scales: Scales, settings: MeanSettings) -> None:
+        """Take all rows, with and without a score."""
+        self.every_row, self.scales = every_row, scales
+        self.confidence, self.chosen = settings.confidence, settings.chosen
+        self.weight = settings.weight
+        self.columns = scored = every_row.only(every_row.scored)
         self.ratings, self.groups = scored.ratings, scored.groups
-        self.count = int(self.every_row.groups.max()) + 1
+        self.count = int(every_row.groups.max()) + 1
+        self.calibrated_scores, self.kind = self._calibrate(settings)
         rated, (x, y, at) = scored.rated, scored.pairs
-        if self.calibration is None:
-            learned = learn_map(x, y, at, scales=self.scales, method=self.map_kind, seed=self.seed)
-            self.calibrated_scores = learned.predict_unseen(scored.scores)
-            # a rated row's value comes from folds without its source: with in-sample values, the
-            # errors on rated rows, the correction and its interval would be too small
-            self.calibrated_scores[rated], self.kind = learned.cross_fitted, learned.map.kind
-        else:
-            refuse_unlearnable(x, y, at)
-            self.calibrated_scores, self.kind = (
-                self.calibration.predict(scored.scores),
-                self.calibration.kind,
-            )
         self.range = rated_range(x, scored.only(rated).probabilities)
         self.names = sorted({name for name in scored.systems if name is not None})
         self.of_all: Mask = np.ones(len(self.ratings), bool)
         self._systems = np.array([name or "" for name in scored.systems], object)
         self._residual = self._mean(y - self.calibrated_scores[rated], at)
+
+    def _calibrate(self, settings: MeanSettings) -> tuple[Floats, str]:
+        """Return the calibrated scores, and the kind of their map."""
+        given, (x, y, at) = settings.calibration, self.columns.pairs
+        if isinstance(given, Map):
+            refuse_unlearnable(x, y, at)
+            return given.predict(self.columns.scores), given.kind
+        learned = learn_map(x, y, at, scales=self.scales, method=given, seed=settings.seed)
+        calibrated = learned.predict_unseen(self.columns.scores)
+        # a rated row's value comes from folds without its source: with in-sample values, the errors
+        # on rated rows, the correction and its interval would be too small
+        calibrated[self.columns.rated] = learned.cross_fitted
+        return calibrated, learned.map.kind
 
     def of(self, system: str) -> Mask:
         """Return a mask of the scored rows of a system."""

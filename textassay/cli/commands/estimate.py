@@ -56,7 +56,7 @@ def estimate(
     """
     from textassay.estimation.calibration import load as load_calibration
     from textassay.estimation.columns import one_signature
-    from textassay.estimation.estimate import estimate_means
+    from textassay.estimation.estimate import MeanSettings, estimate_means
     from textassay.estimation.means import mean_unit
 
     if by not in (None, "system"):
@@ -80,19 +80,15 @@ def estimate(
             raise ConfigurationError(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
-        learned, method = _from_folder(read, columns, rated, signature, allowed)
+        learned = "auto" if read is None else _map_of(read, columns, rated, signature, allowed)
+        settings = MeanSettings(confidence, labels == CHOSEN, learned, seed, over)
         estimates.append(
             estimate_means(
                 columns,
                 scales=rated.scales_of(columns),
                 by_system=by == "system",
-                confidence=confidence,
-                chosen=labels == CHOSEN,
-                calibration=learned,
-                map_kind=method,
-                seed=seed,
-                weight=over,
                 lower_is_better=rated.lower_is_better,
+                settings=settings,
             )
         )
     document = {
@@ -104,12 +100,10 @@ def estimate(
     print_tables(name_flags(estimates), document, as_json=as_json, notes=notes_of(tables))
 
 
-def _from_folder(
-    maps: Calibration | None, columns: Columns, rated: RatedInput, signature: str, allowed: bool
-) -> tuple[Map | None, str]:
-    """Return the folder's map, or none if it was learned from these ratings."""
-    if maps is None:
-        return None, "auto"
+def _map_of(
+    maps: Calibration, columns: Columns, rated: RatedInput, signature: str, allowed: bool
+) -> Map | str:
+    """Return the calibration's map, or only its kind if it was learned from these ratings."""
     own = maps.of(columns.score)
     if own is None:
         known = [one.aspect for one in maps.aspects]
@@ -123,8 +117,8 @@ def _from_folder(
             f"({own.kind}) is learned again across sources",
             style="yellow",
         )
-        return None, own.kind
-    return own.map, own.kind
+        return own.kind
+    return own.map
 
 
 @command("label-plan", panel=Heading.DECIDING)

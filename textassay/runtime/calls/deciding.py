@@ -411,9 +411,9 @@ class DecidingModel(Wrapper):
             parts = list(self._packages(request, self.capabilities.question_limits))
             return parts if len(parts) > 1 else (questions[:half], questions[half:])
         # Invalid 'questions': array too long. Expected an array with maximum length 128, ...
-        if not _names_limit("questions", error):
+        most = _allowed_number("questions", error, len(questions), default=half)
+        if not most:
             return ()
-        most = _allowed_number(error, len(questions)) or half
         self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
@@ -426,8 +426,7 @@ class DecidingModel(Wrapper):
         for question in questions if place is None else (questions[place],):
             what = "levels" if question.kind == "rating" else "options"
             names = "levels|criteria" if what == "levels" else "options|choices|criteria"
-            most = _allowed_number(error, len(question.options))
-            if most and _names_limit(names, error):
+            if most := _allowed_number(names, error, len(question.options)):
                 self._memory.learn_most(what, most)
                 return True
         return False
@@ -561,21 +560,18 @@ def _quoted(error: RequestRefused) -> str:
     return quoted[1] if quoted else ""
 
 
-_LIMIT = r"\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
-"""Words for a largest number."""
+def _allowed_number(names: str, error: RequestRefused, sent: int, default: int = 0) -> int:
+    """Return the limit in a refusal that has one of some names; 0 if it is no such refusal.
 
-
-def _names_limit(names: str, error: RequestRefused) -> bool:
-    """Return whether a refusal has one of some names, and words for a largest number."""
+    `default` stands in for a number that follows no word for a largest number.
+    """
     quoted = _quoted(error)
-    return bool(re.search(rf"(?i)\b(?:{names})\b", quoted) and re.search(f"(?i){_LIMIT}", quoted))
-
-
-def _allowed_number(error: RequestRefused, sent: int) -> int:
-    """Return the largest number that a refusal allows in place of the one sent; 0 without."""
+    limit = r"(?i)\b(?:most|maximum|max|limit|exceeds?|up to|too (?:many|long|large)|more than)\b"
+    if not re.search(rf"(?i)\b(?:{names})\b", quoted) or not re.search(limit, quoted):
+        return 0
     # Expected an array with maximum length 208, but got ...   at most 5 options   (max 5)
-    allowed = re.findall(rf"(?i){_LIMIT}\D{{0,40}}\b(\d+)", _quoted(error))
-    return max((n for n in map(int, allowed) if 0 < n < sent), default=0)
+    allowed = re.findall(rf"{limit}\D{{0,40}}\b(\d+)", quoted)
+    return max((n for n in map(int, allowed) if 0 < n < sent), default=default)
 
 
 def _refused_place(error: RequestRefused, count: int) -> int | None:
