@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from textassay.agents.prompt_template import Task, references_shown
 from textassay.agents.quotes import evidence_pieces
@@ -21,7 +21,6 @@ from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example
 from textassay.tools.text import DEFAULT_SPLITTER, pack_sentences
 
-T = TypeVar("T")
 GAP = "[...]"
 """Between windows that do not follow each other."""
 
@@ -202,12 +201,15 @@ class SectionIndex(Message):
         if start and _plain(start) not in names:
             return self.unknown(start)
         first = names.index(_plain(start)) if start else 0
-        shown = _fitting(lines[first:], lambda line: len(line[1]) + 1, chars)
-        listing = "\n".join(line for _, line in shown)
-        if left := lines[first + len(shown) :]:
-            note = f'{len(left):,} more lines: list with "start": "{left[0][0]}".'
-            return Found(note, listing=listing)
-        return Found("That is all.", listing=listing)
+        shown, left = list[str](), chars
+        for name, line in lines[first:]:
+            left -= len(line) + 1
+            if left < 0 and shown:
+                left = len(lines) - first - len(shown)
+                note = f'{left:,} more lines: list with "start": "{name}".'
+                return Found(note, listing="\n".join(shown))
+            shown.append(line)
+        return Found("That is all.", listing="\n".join(shown))
 
     def read(self, where: str, start: int = 0, *, chars: int) -> Found:
         """Return a section with its subsections, up to the limit.
@@ -261,7 +263,7 @@ class SectionIndex(Message):
                 known = places[-1] if places else None
                 if not known or known.section != one.name or last > known.end:
                     places.append(_excerpt(one, first - around, last + around))
-            shown = tuple(_fitting(places[:MAX_PLACES], _size, chars))
+            shown = _within_room(places[:MAX_PLACES], chars)
             note = f"It stands in {len(found):,} place{'' if len(found) == 1 else 's'}"
             rest = "" if len(shown) == len(places) else ", the first of which are shown"
             return Found(f"{note}{rest}.", shown)
@@ -337,19 +339,14 @@ def _by_turn(sections: Sequence[Section]) -> Iterable[tuple[str, str]]:
         yield f"turn {turn}", f"turn {turn} ({about}): {_begins(spoken.text)}"
 
 
-def _size(place: Excerpt) -> int:
-    return len(place.text)
-
-
-def _fitting(items: Iterable[T], size: Callable[[T], int], chars: int) -> list[T]:
-    """Return the first items, as many as fit, and at least one."""
-    shown = list[T]()
-    for item in items:
-        chars -= size(item)
+def _within_room(places: Sequence[Excerpt], chars: int) -> tuple[Excerpt, ...]:
+    shown = list[Excerpt]()
+    for place in places:
+        chars -= len(place.text)
         if chars < 0 and shown:
             break
-        shown.append(item)
-    return shown
+        shown.append(place)
+    return tuple(shown)
 
 
 def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerpt, ...]:
@@ -363,4 +360,4 @@ def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerp
     best = closest(text, [one.text for one in windows], MAX_PLACES // 2)
     words = set(_words(text))
     sharing = [windows[at] for at in best if not words.isdisjoint(_words(windows[at].text))]
-    return tuple(_fitting(sharing, _size, chars))
+    return _within_room(sharing, chars)

@@ -64,37 +64,30 @@ class Jury(RatingMethod):
     def prepare(self) -> None:
         """Read the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
         self._names = _labels(read_jurors(self.models))
-        self._check_combine()
-        self._check_votes()
+        if self.options.output == "aspects":
+            self._check_combine()
         self._average = Average(self.signature)
 
     def _check_combine(self) -> None:
-        """Raise if ratings would be voted on, or labels without an order averaged."""
-        if "combine" not in self.user_set or self.options.output == "jurors":
-            return
+        """Raise if ratings would be voted on, labels without an order averaged, or a vote tied."""
         for aspect in self._task.aspects:
-            if not aspect.labels and self.options.combine == "vote":
+            combine = self._combines_by(aspect)
+            if combine == "vote" and not aspect.labels:
                 raise ConfigurationError(
                     f"combine=vote is for labels, and aspect {aspect.name!r} has ratings; use"
                     " median"
                 )
-            if aspect.is_nominal and self.options.combine != "vote":
+            if combine != "vote" and aspect.is_nominal:
                 raise ConfigurationError(
                     f"the labels of aspect {aspect.name!r} have no order, and so no"
-                    f" {self.options.combine}; leave combine out to vote"
+                    f" {combine}; leave combine out to vote"
                 )
-
-    def _check_votes(self) -> None:
-        """Raise if two jurors would vote: wherever they differ there would be no score."""
-        if self.options.output == "jurors" or len(self._names) != 2:
-            return
-        voted_on = [one.name for one in self._task.aspects if self._combines_by(one) == "vote"]
-        if voted_on:
-            raise ConfigurationError(
-                f"two jurors cannot vote on {voted_on[0]!r}: there is no majority where"
-                " they differ; add a third juror, use one, or set output=jurors and learn the"
-                " weight of each with textassay fit"
-            )
+            if combine == "vote" and len(self._names) == 2:
+                raise ConfigurationError(
+                    f"two jurors cannot vote on {aspect.name!r}: there is no majority where"
+                    " they differ; add a third juror, use one, or set output=jurors and learn the"
+                    " weight of each with textassay fit"
+                )
 
     def _combines_by(self, aspect: Aspect) -> str:
         return "vote" if aspect.labels and "combine" not in self.user_set else self.options.combine
