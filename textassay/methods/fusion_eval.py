@@ -155,7 +155,8 @@ class FusionEval(PromptMethod):
         """Refuse options without effect on the fusion."""
         options = self.options
         if options.fusion == "llm" and options.direct:
-            self.refuse_unused("with fusion=llm the judge rates directly anyway", "direct")
+            why = "with fusion=llm the judge rates directly anyway; it is for avg, llmsel and corrw"
+            self.refuse_unused(why, "direct")
         if options.fusion == "llmsel" and options.plan == "none":
             raise ConfigurationError(
                 "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
@@ -168,7 +169,8 @@ class FusionEval(PromptMethod):
                 "Without ratings use fusion=avg"
             )
         if options.fusion in ("avg", "corrw"):
-            self.refuse_unused(f"fusion={options.fusion} averages all tools", "plan")
+            why = f"fusion={options.fusion} averages all tools, and llmsel those of a plan"
+            self.refuse_unused(why, "plan")
         if options.fusion != "corrw":
             self.refuse_unused("only fusion=corrw learns from ratings", "ratings")
 
@@ -212,7 +214,7 @@ class FusionEval(PromptMethod):
             tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
             variant = f"{tools}|{self._plan_digest}"
             judge = QuestionScorer(self.ask("typed_rating"), self.name, variant=variant)
-            fuser: Any = TypedFuser(judge, self.assistants)
+            fuser: TypedFuser | LLMFuser = TypedFuser(judge, self.assistants)
         else:
             fuser = judge = LLMFuser(
                 self.ask(n=options.n, temperature=options.effective_temperature),
