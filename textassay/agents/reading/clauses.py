@@ -76,7 +76,7 @@ class _Place(NamedTuple):
         if is_long and self.lead.endswith("→"):
             return ""
         clause = self.sentence.without_aspect(self.clause)
-        name, _, value = clause.rpartition(":")
+        _name, _, value = clause.rpartition(":")
         is_apart = is_long or JUDGE.search(value)
         nearest = _AND.split(value if is_apart else clause)
         return nearest[-1] if JUDGE.search(nearest[-1]) else " and ".join(nearest)
@@ -184,7 +184,9 @@ _CONDITION_BEHIND = lazy_pattern(
     r"(?i)(?:[^,:\"(–—-]*|\s?[,(–—-]\s?)(?:\b(?:if|unless|had)\b|,\sit\swould\b|아니|言えない|ではない|不是)"
 )
 # it would be a 4 without the last paragraph
-_MODAL = lazy_pattern(r"\b(?:(?:would|should|can|must|will)(?!\sonly\b|\shave\s(?!to\b))|d(?<=['’]d))\b")
+_MODAL = lazy_pattern(
+    r"\b(?:(?:would|should|can|must|will)(?!\sonly\b|\shave\s(?!to\b))|d(?<=['’]d))\b"
+)
 _WISHED = lazy_pattern(
     r"(?i)\b(?:without|but\sfor|except\sfor)\b(?!\s(?:any\s|much\s)?(?:doubt|hesitat|question))"
     r"|\bwith\s(?:an?\s)?(?:more|less|fewer|better|another|different)\b|\b(?:were|had)\b(?!\sto\b)"

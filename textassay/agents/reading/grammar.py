@@ -37,13 +37,13 @@ from textassay.agents.reading.sentences import (
     sentences_of,
     values_of,
 )
-from textassay.agents.reading.values import RatingForm, Statement, statement_of
+from textassay.agents.reading.values import WINDOW, RatingForm, Statement, statement_of
 from textassay.agents.reading.words import NUMBER
 from textassay.lazy import lazy_pattern
 
 Rank = Literal["stated", "said", "closing", "set off", "loose"]
-"""How sure it is that a number is the rating: by the name of a rating or its place at the beginning,
-by other words of the judge, by its place at the end, or not at all."""
+"""How sure it is that a number is the rating: by the name of a rating or its place at the
+beginning, by other words of the judge, by its place at the end, or not at all."""
 
 
 class RankedNumber(NamedTuple):
@@ -53,6 +53,7 @@ class RankedNumber(NamedTuple):
     rank: Rank
     owner: Owner
     sentence: str
+    """The first characters of its sentence."""
 
     @property
     def may_revise(self) -> bool:
@@ -148,11 +149,11 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
     topic = ""
     for sentence, named in zip(sentences, topics, strict=True):
         topic = topic if named == "same" else named
-        found = list[tuple[Statement, Lead]]()
+        found, text = list[tuple[Statement, Lead]](), sentence.text[: 2 * WINDOW]
         for match in values_of(sentence, form):
             statement = statement_of(match, low)
             if is_value_of_other(sentence, match):
-                yield RankedNumber(statement, "loose", "named other", sentence.text)
+                yield RankedNumber(statement, "loose", "named other", text)
             elif (lead := lead_of(sentence, match)) is not None:
                 texts = _LETTERED.findall(lead.text) if compares else []
                 if texts and not any(map(sentence.names_aspect, texts)):
@@ -165,7 +166,7 @@ def readings_of(plain: str, form: RatingForm, own: str, low: float) -> Iterator[
             if topic == "aspect" and is_single and lead.owner in ("unnamed", "rating"):
                 lead = lead._replace(owner="aspect")
             rank = _rank_of(sentence, statement, lead, is_single, compares)
-            yield RankedNumber(statement, rank, lead.owner, sentence.text)
+            yield RankedNumber(statement, rank, lead.owner, text)
 
 
 # what sets a number off: a sign, an article, `so`, or nothing before it

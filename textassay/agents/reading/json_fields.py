@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.reading.grammar import readings_of
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.outcomes import DECLINED, NoRating
 from textassay.agents.reading.scales import is_scale, numbers_of
@@ -54,12 +53,13 @@ _MAX_IN_WORDS = 40
 _NAME = lazy_pattern(
     r"(?s)(?:(?P<stage>(?:final|revised)(?: |\Z)|(?:overall|total) )|(?:the|my|judge|gpt|llm"
     r"|corrected|updated|adjusted|selected|chosen|assigned|numeric(?:al)?|evaluation"
-    r"|(?:score|rating)(?: of| for)?) )*"
+    r"|(?:score|rating)(?: of| for)?(?! \d)) )*"
     r"(?:(?:(?P<rated>(?!max|min|mean|average|confidence|previous|initial).+) )?"
     rf"(?:(?:(?:the)?score|rating|grade|mark|point)s?|(?P<words>{NOUN}|label|eval))"
     r"|selected|chosen"
     r"|(?P<wrapper>response|output|data|json|arguments|args|parameters|function|tool calls"
-    r"|action input|criteria|aspects|metrics|dimensions|categories|breakdown|details)"
+    r"|action input|(?:step|part) ?\d+|criteria|aspects|metrics|dimensions|categories|breakdown"
+    r"|details)"
     r"|(?P<other>.*?))"
     r"(?P<scale> ?(?:\(|out of |of )+\d+(?:\W+(?:to )?\d+)?\)?| \(?\d+\W+(?:to )?\d+\)?)?"
 )
@@ -163,13 +163,13 @@ def read_json_fields(
         if not any(isinstance(one, JsonObject) for one in _items_of(value)):
             continue  # [[4]] is a mark of the rating
         fields.append(RatingField(start, end))
-        counts = _is_answer(plain, start, own)
         in_order = list(fields_of(JsonField("", value), re.compile(own or "(?!)").fullmatch))
         found = [
             (field, rating_of_field(field.value, scale, form, labels))
             for field in _ratings_among(in_order, own)
         ]
         kinds = {field.kind for field, number in found if number is not None}
+        counts = _is_answer(plain, start, own, names_aspect="own" in kinds)
         for field, number in found:
             if number is not None:
                 span = _place(plain, field, in_order, start, end)
@@ -263,9 +263,9 @@ def other_scale_beside(field: JsonField, scale: tuple[float, float]) -> str:
     return ""
 
 
-# Here is the JSON:   record_evaluation({...})
+# Here is the JSON:   My verdict is   record_evaluation({...})
 _ANNOUNCED = lazy_pattern(
-    rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}:\s*\Z|\Aoutput:\s*\Z"
+    rf"(?i)\b(?:here(?:['’]s|\sis)|json|{NOUN})\b[^.\"“]{{0,60}}(?::|\bis)\s*\Z|\Aoutput:\s*\Z"
     r"|\A[\w. ]{2,60}\(\Z|\A[\w, ]{2,20}[.!]\Z"
 )
 # Example:
@@ -274,18 +274,19 @@ _EXAMPLE_BELOW = lazy_pattern(
 )
 
 
-def _is_answer(plain: str, start: int, own: str) -> bool:
-    """Return whether an object begins its line, or words before it say that it is the rating."""
+def _is_answer(plain: str, start: int, own: str, *, names_aspect: bool) -> bool:
+    """Return whether an object names the asked aspect, begins its line, or is announced."""
     line = plain.rfind("\n", 0, start) + 1
     before = plain[line:start].strip()[-WINDOW:]
     above = plain[max(0, line - WINDOW) : line]
     if _EXAMPLE_BELOW.search(above) or reports_below(above):
         return False
-    if before.lower() in ("", "json") or _ANNOUNCED.search(before):
-        return True
-    # My verdict is {...}
-    readings = readings_of(f"{before} 1", "number", own, 1.0)
-    return any(reading.rank in ("stated", "said") for reading in readings)
+    return (
+        names_aspect
+        or before.lower() in ("", "json")
+        or _ANNOUNCED.search(before) is not None
+        or (bool(own) and re.search(own, before, re.IGNORECASE) is not None)
+    )
 
 
 def _no_rating_in(field: JsonField) -> NoRating:

@@ -17,7 +17,8 @@ _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:
 _LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 # Score: 40%
 _PERCENT = lazy_pattern(
-    r"(?m)((?:^|[:=]|\b(?:an?|at|is)\b|['’]s\b)[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)(?:%|percent\b)(?=[ \t]*(?:$|[.,;(]|on\b))"
+    r"(?m)((?:^|[:=]|\b(?:an?|at|is)\b|['’]s\b)[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)"
+    r"(?:%|percent\b)(?=[ \t]*(?:$|[.,;(]|on\b))"
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
 
@@ -53,8 +54,9 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
             plain,
         )
     if scale[1] == 100 and ("%" in plain or "percent" in plain):
-        alone = len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1
-        plain = plain.replace("%", " ") if alone else _PERCENT.sub(lambda match: match[1].ljust(len(match[0])), plain)
+        if len(re.findall(r"\d+(?:\.\d+)?", plain)) == 1:
+            plain = plain.replace("%", " ")
+        plain = _PERCENT.sub(lambda match: match[1].ljust(len(match[0])), plain)
     if "~~" in plain:
         plain = re.sub(r"~~[^~\n]{1,80}~~", lambda match: " " * len(match[0]), plain)
     if "\n===" in plain:
@@ -154,7 +156,8 @@ _SPECIAL = lazy_pattern(
 )
 # <score>4</score>   [RESULT] 4
 _TAG = lazy_pattern(
-    r"(?i)<[a-z]\w{0,30}\s(?:name|aspect|criterion|dimension|metric)=\"(?P<subject>[\w -]{1,40})\"[^<>\n]{0,60}>(?=\s*\d)"
+    r"(?i)<[a-z]\w{0,30}\s(?:name|aspect|criterion|dimension|metric)="
+    r"\"(?P<subject>[\w -]{1,40})\"[^<>\n]{0,60}>(?=\s*\d)"
     rf"|<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()|\[\[{NOUN}\]\]"
     rf"|(?:\{{\{{{NOUN}\}}\}}|\{{{NOUN}\}})(?::(?=\s))?"
     rf"|\({NOUN}\)(?=\s?\d{{1,3}}\s*(?:\n|\Z))"

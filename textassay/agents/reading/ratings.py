@@ -206,16 +206,17 @@ def _parse(
     return _settled(plain, statements, behind, scale, form, other or in_words)
 
 
-def _without_counts(
-    numbers: list[RankedNumber], scale: tuple[float, float]
-) -> list[RankedNumber]:
+def _without_counts(numbers: list[RankedNumber], scale: tuple[float, float]) -> list[RankedNumber]:
     """Return the numbers without those off the scale that are no ratings beside one on it."""
-    on_scale = [one for one in numbers if scale[0] <= one.statement.value <= scale[1]]
-    is_rated = any(one.rank in ("stated", "said", "closing") for one in on_scale)
+    low, high = scale
+    is_rated = any(
+        one.rank in ("stated", "said", "closing") and low <= one.statement.value <= high
+        for one in numbers
+    )
     return [
         one
         for one in numbers
-        if one in on_scale
+        if low <= one.statement.value <= high
         or one.rank == "loose"
         or (one.rank != "set off" and (one.owner == "aspect" or not is_rated))
     ]

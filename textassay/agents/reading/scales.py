@@ -92,8 +92,8 @@ _SCALES = (
     # Out of: 10   4 (of 5)   2 points. Out of 5, that is
     (
         ("of",),
-        rf"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?(?:an?\s|the\s)?"
-        rf"(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
+        r"(?:(?:\A|(?<=\n)|(?<=[.] ))[ \t]*out\s?|(?<=\()(?:out\s?|(?=of\s\d)))of\s?:?\s?"
+        rf"(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
     ),
 )
 _SCALE_WORDING = tuple(
