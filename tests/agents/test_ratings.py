@@ -535,14 +535,16 @@ def test_a_very_long_answer_is_read_at_its_end():
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
 def test_hostile_text_is_read_in_linear_time(form):
     units = ["1", "1 ", "1\n", "score ", "score: ", "score: 1", "score: 1\n", "score\n",
-             ". score: 1", " ", "\n", "*", "I rate it a ", "(1-", "{", '{"a":', '{"score":1}', "[",
+             ". score: 1", " ", "\n", "*", "I rate it a ", "(1-", "{", '{"a":', "[",
              "1/2/", "five out of ", "★", "A ", "coherence ", "1. a\n", "1,", "cannot ", "a_",
              ", resulting in a score of 1", "reason: ", "if ", "\\boxed{"]  # fmt: skip
 
     def read(text):
         parse_rating(text, scale=FIVE, form=form, aspect="coherence")
 
-    assert [unit for unit in units if not grows_linearly(read, unit, 800)] == []
+    assert [unit for unit in units if not grows_linearly(read, unit, 400)] == []
+    # the first 64 objects are read as JSON, which is faster than prose
+    assert grows_linearly(read, '{"score":1}', 2_000)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from textassay.agents.reading.sentences import (
     values_of,
 )
 from textassay.agents.reading.values import WINDOW, RatingForm, Statement, statement_of
-from textassay.agents.reading.words import NUMBER
+from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 Rank = Literal["stated", "said", "closing", "set off", "loose"]
@@ -177,7 +177,10 @@ _SET_OFF = lazy_pattern(
 _OPENING = lazy_pattern(
     rf"(?i)[\s{re.escape(SIGNS)}]*(?:(?:[a-z]+ly\s)?an?\s(?:(?!total|further|mere|score|step|level)[\w-]+,?\s){{0,2}})?[\s{re.escape(SIGNS)}]*"
 )
-_WORDS_AND_BRACKET = lazy_pattern(r"\W*(?:[^\W\d_]+\s){1,3}\(\s?")
+# Medium (2)   The answer is 4
+_WORDS_BEFORE = lazy_pattern(
+    rf"(?i)\W*(?:(?:[^\W\d_]+\s){{1,3}}\(|(?:the\s)?(?:final\s)?{NOUN}\sis)\s?"
+)
 
 
 def _rank_of(
@@ -203,8 +206,7 @@ def _rank_of(
         return "loose"
     if opens and sentence.is_first:
         return "stated"
-    # Medium (2). It explains
-    if sentence.is_first and _WORDS_AND_BRACKET.fullmatch(lead.text):
+    if sentence.is_first and _WORDS_BEFORE.fullmatch(lead.text):
         return "stated"
     if sentence.is_last and (lead.is_about_aspect or _SETTLING.fullmatch(sentence.text.strip())):
         return "closing"

@@ -102,7 +102,7 @@ TEXTS = any_of(
 )
 """Names of the judged text."""
 OTHERS = any_of(
-    r"average(?!\s?\Z) age star customer guest visitor human mean median"
+    r"average(?!\s?\Z) age customer guest visitor human mean median"
     " (?:the|an|on)_average typical usual common original previous prior former initial"
     " last default expected required possible draft pre-final tentative preliminary"
     " provisional reference gold target public official published stated quoted claimed reported"
