@@ -60,6 +60,7 @@ _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
 _SEVERAL = re.compile(r"(?s)\n(?:Criteria|Questions):\n(.*?)\n\n")
 _ONE_OF = re.compile(r"Answer with (.+) or (.+) and nothing else\.\s*(?:Answer:)?$")
+_TYPED = re.compile(r"(?ms)^(q\d+): .*?^The answer is ([^\n]+)\.$")
 _LETTER = re.compile(r"(?m)^([A-Z])\. ")
 _NUMBERED = re.compile(r"(?m)^\d+\. ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
@@ -94,6 +95,11 @@ def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
     if labels := _options_of(prompt):
         return labels[number % len(labels)]
+    if "under the name of the question" in prompt:
+        offered = {name: re.split(", | or ", labels) for name, labels in _TYPED.findall(prompt)}
+        return json.dumps(
+            {name: one[_hash(name, str(number)) % len(one)] for name, one in offered.items()}
+        )
     if '{"action": "verdict"' in prompt:
         return json.dumps(_step_of_a_judge(prompt, number))
     # a claim stands in the place of the output, and may only be judged by what it was made from

@@ -677,8 +677,8 @@ async def test_a_chat_model_answers_all_questions_of_a_text_in_one_json_object(
 
 async def test_decide_needs_no_option_for_one_json_object_and_profile_none_asks_for_samples():
     [score, *_] = await typed_scores(json_judge(), "decide")
-    assert (score.how, score.samples, score.spread, score.evidence) == ("text", 1, None, ())
-    assert "|how:text|n:1|temp:0|joint|" in score.signature
+    assert (score.how, score.samples, score.spread, score.evidence) == ("text", None, None, ())
+    assert "|how:text|joint|words:" in score.signature
     model = ScriptedModel(lambda _: "4", capabilities=json_judge().capabilities)
     [sampled, *_] = await typed_scores(model, "decide", profile="none")
     assert (sampled.how, sampled.samples, sampled.value) == ("sampled", 20, 4)

@@ -276,7 +276,7 @@ class QuestionScorer:
         answer, way, usage, truncated_tokens = result
         notes = (*answer.notes, *truncation_note(truncated_tokens))
         about: dict[str, Any] = {"id": example.id, "usage": usage, "mass": answer.mass}
-        about |= {"samples": answer.usable if way.how == "sampled" else None, "evidence": notes}
+        about |= {"samples": answer.usable if way.samples else None, "evidence": notes}
         how, signature = way.how, way.sign(self.signature)
         if answer.problem:
             same = aspect_fields(aspect, how=how, signature=signature)

@@ -215,7 +215,7 @@ class Way(Message):
     """`decision`: probabilities as a decision model sent them; `logprob`: token probabilities of
     the options; `sampled`: shares of written answers; `text`: one written answer."""
     samples: Count = 0
-    """Number of requested written answers; 0 if probabilities are read."""
+    """Number of requested written answers whose shares are read; 0 otherwise."""
     joint: bool = False
     """Whether the answer to a question may depend on the others of its request."""
     words: str = ""
@@ -226,7 +226,7 @@ class Way(Message):
         """Its part of signatures, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
         parts = [f"how:{self.how}"]
         if self.samples:
-            parts += [f"n:{self.samples}", f"temp:{int(self.samples > 1)}"]
+            parts += [f"n:{self.samples}", "temp:1"]
         parts += ["joint"] * self.joint
         parts += [f"words:{self.words}"] * bool(self.words)
         return "|".join(parts)

@@ -447,6 +447,7 @@ async def test_one_json_answer_serves_all_questions_where_that_is_allowed():
     [
         (["Yes", "b", 3], ["yes", "b", "3"]),
         ([True, "B.", "3"], ["yes", "b", "3"]),
+        (["YES.", " c ", "**2**"], ["yes", "c", "2"]),
         ([False, "**C**", "1"], ["no", "c", "1"]),
         (["maybe", True, 2.5], [None, None, None]),
         ([1, ["A"], {"answer": 3}], [None, None, None]),
@@ -460,6 +461,29 @@ async def test_a_json_answer_counts_if_it_is_one_of_the_answers(values, options)
     response = await model.decide(about("It rained.", KINDS))
     given = [answer.likeliest if answer.probabilities else None for answer in response.answers]
     assert given == options
+
+
+TONES = Question.choice("Which tone?", {"dry": "", "warm": "kind", "B": "named like a letter"})
+
+
+@pytest.mark.parametrize(
+    ("written", "option"),
+    [("warm", "warm"), ("Warm.", "warm"), ("A", "dry"), ("B", "warm"), ("C", "B"), ("cold", None)],
+)
+async def test_an_option_of_a_json_answer_may_be_named_in_place_of_its_letter(written, option):
+    model = TypedJudge(chat(lambda _: json.dumps({"q1": written})))
+    [answer] = (await model.decide(about("It rained.", (TONES,)))).answers
+    assert (answer.likeliest if answer.probabilities else None) == option
+
+
+async def test_the_prompt_of_all_questions_names_the_answers_to_each():
+    """Not every server shows its model the schema."""
+    model = chat(lambda _: "{}")
+    await TypedJudge(model).decide(about("It rained.", (FINE, TONES, *KINDS[2:])))
+    blocks = str(model.requests[-1].messages[-1].content).split("\nq")[1:]
+    answers = ("yes or no.", "A, B or C.", "1, 2 or 3.")
+    for block, offered in zip(blocks, answers, strict=True):
+        assert f"The answer is {offered}" in block
 
 
 async def test_a_number_between_two_levels_is_neither_of_them():

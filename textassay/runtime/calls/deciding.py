@@ -215,7 +215,7 @@ class LogprobsOrSamples:
 class _LogprobsOrObject(LogprobsOrSamples):
     """Reads one JSON answer to all questions if a model sends no log-probabilities."""
 
-    way = Way(how="text", samples=1, joint=True, words=WORDS)
+    way = Way(how="text", joint=True, words=WORDS)
     """How such an answer is obtained."""
     _written: How = "text"
     _takes = "one JSON answer to all questions takes"

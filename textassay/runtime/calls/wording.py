@@ -37,10 +37,10 @@ MAX_TOKENS = 16
 
 READ_WORDS = """Answer with {labels} and nothing else."""
 JSON_WORDS = (
-    "Answer with one JSON object and nothing else: by the name of each question, one of its answers"
-    " as it stands before the colon."
+    "Answer with one JSON object and nothing else, which has the answer to each question under the"
+    " name of the question."
 )
-WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
+WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}2".encode()).hexdigest()[:6]
 """Digest of our words around a question; the last character counts changes of their layout."""
 
 
@@ -164,7 +164,8 @@ class WordedRequest:
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
         """The prompt of all questions, as `QuestionWording.prompts`."""
         every = [
-            f"{name}: {_shown(one.question, tuple(one.forms))}" for name, one in self._named.items()
+            f"{name}: {_shown(one.question, tuple(one.forms))}\nThe answer is {join_or(one.forms)}."
+            for name, one in self._named.items()
         ]
         return self._prompts("\n\n".join([*every, JSON_WORDS]))
 
@@ -196,7 +197,11 @@ class WordedRequest:
         words = "" if given.keys() & self._named.keys() else sample.text
         answers = []
         for name, one in self._named.items():
-            places = {label.casefold(): at for at, label in enumerate(one.forms)}
+            # without a schema, a model may write the option's name in place of its letter
+            names = one.question.names if one.question.kind == "choice" else ()
+            places = {
+                label.casefold(): at for all in (names, one.forms) for at, label in enumerate(all)
+            }
             value = given.get(name, words)
             text = value if isinstance(value, str) else json.dumps(value)
             answers.append(one.read_votes([places.get(_as_label(value))], [text], [sample]))
