@@ -210,6 +210,11 @@ async def test_ratings_of_a_text_with_another_source_are_used_and_counted(
     assert table.as_dict().get("other_sources", 0) == count
     [columns] = join_columns(read_judged(run.folder), People(ratings, judged=run.judged))
     assert columns.other_sources == count
+    page = tmp_path / "page.html"
+    run.report(page, human=ratings)
+    assert ("4 rated rows have the judged text with another source" in page.read_text()) == (
+        count == 4
+    )
     for notes in (columns.notes(), [note for one in table.tables() for note in one.notes]):
         said = [note for note in notes if "another source" in note.text]
         assert [note.text.split()[0] for note in said] == ["4"] * bool(count)

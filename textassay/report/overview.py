@@ -19,6 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.correlation import Floats
+from textassay.agreement.joined import join_notes
 from textassay.estimation.means import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build
@@ -73,7 +74,7 @@ class Overview:
     missing: str
     """Why texts are absent; empty if they are present."""
     left_out: list[str]
-    """Sentences about rows of other texts, which are left out of all figures."""
+    """Sentences about rows of other texts, which are left out of all figures, or sources."""
 
 
 def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
@@ -85,6 +86,8 @@ def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
         " ratings are left out."
         for at, own in enumerate(data)
         if own.other_texts
+    ] + [
+        note.text + "." for own in data for note in join_notes((), other_sources=own.other_sources)
     ]
     return Overview([_run_facts(run) for run in runs], "; ".join(reasons), left_out)
 

@@ -266,6 +266,8 @@ class DataSource:
     """The reason why there are no examples; empty if there are examples."""
     other_texts: tuple[str, ...] = ()
     """Ids that are left out with their ratings, since their text is not the judged one."""
+    other_sources: int = 0
+    """Number of rated examples whose text was judged with another source; they are used."""
 
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Trivial measures of the texts by name and id; computed when first needed."""
@@ -341,7 +343,10 @@ def open_data(
         return _own_data(run)
     given = data if isinstance(data, Examples) else Examples(data, labels=run.labels, **reading)
     found = DataSource(Path(given.name).name, _with_sources(run, given))
-    return leave_out_other_texts(run, found, found.examples)
+    found = leave_out_other_texts(run, found, found.examples)
+    judged = () if given.is_same_file(own := judged_data(run.folder)) else own
+    people = People(list(found.examples.values()), judged=judged)
+    return replace(found, other_sources=people.count_other_sources())
 
 
 def leave_out_other_texts(run: RunSource, data: DataSource, ids: Iterable[str]) -> DataSource:
