@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.learning.planted import planted
 from textassay.learning import JOINT, Aggregator
 from textassay.learning import NAMES as AGGREGATOR_NAMES
-from textassay.learning.aggregators import Standardizer
+from textassay.learning.standardizer import Standardizer
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 
 ROOT = Path(__file__).parents[2]

@@ -26,9 +26,9 @@ def texts_of_systems(n=240, *, systems=8, spread=1.0, seed=0):
     return x, quality, [f"g{i // systems}" for i in range(n)], names
 
 
-def fitted_to_systems(name="ridge", *, rows=240, **arguments):
+def fitted_to_systems(name="ridge", *, rows=240, **settings):
     x, y, groups, systems = texts_of_systems(rows)
-    return Aggregator(name).fit(x, y, groups=groups, systems=systems, **arguments)
+    return Aggregator(name, **settings).fit(x, y, groups=groups, systems=systems)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def fitted_to_systems(name="ridge", *, rows=240, **arguments):
 def test_the_means_of_a_known_system_sharpen_its_rows(name):
     x, y, groups, systems = texts_of_systems()
     own = {"groups": groups[:120], "systems": systems[:120]}
-    aggregator = Aggregator(name).fit(x[:120], y[:120], pool=(x, systems), **own)
+    aggregator = Aggregator(name).fit(x[:120], y[:120], pool=Pool(x, systems), **own)
     alone = aggregator.predict(x[120:])[:, 0]
     pooled = aggregator.predict(x[120:], systems=systems[120:])[:, 0]
     assert pearson(pooled, y[120:]) > pearson(alone, y[120:]) + 0.05
@@ -56,8 +56,8 @@ def test_too_few_rows_systems_or_sources_are_not_used():
     assert not any(fitted_to_systems(name).pools_systems for name in ("avg", "corrw", "mlp"))
     x, y, _, systems = texts_of_systems()
     for new in (False, True):
-        own = {"groups": ["a", "b"] * 120, "systems": systems, "new_systems": new}
-        aggregator = Aggregator("forest").fit(x, y, **own)
+        aggregator = Aggregator("forest", new_systems=new)
+        aggregator.fit(x, y, groups=["a", "b"] * 120, systems=systems)
         assert not aggregator.pools_systems
         assert "systems" not in aggregator.notes_["aspect_0"]
     for arguments in ({"rows": FEWEST.of_source - 1}, {"sources": 3, "rows": 20}):
@@ -120,7 +120,9 @@ def test_summevals_recorded_judges_gain_from_known_systems():
     for seed in range(2):
         train = split_rows(groups, 0.5, seed=seed)
         own = {"groups": groups[train].tolist(), "systems": systems[train].tolist()}
-        aggregator = Aggregator("ridge").fit(x[train], y[train], pool=(x, systems.tolist()), **own)
+        aggregator = Aggregator("ridge").fit(
+            x[train], y[train], pool=Pool(x, systems.tolist()), **own
+        )
         alone = aggregator.predict(x[~train])[:, 0]
         pooled = aggregator.predict(x[~train], systems=systems[~train].tolist())[:, 0]
         gains.append([f(pooled, y[~train]) - f(alone, y[~train]) for f in (pearson, spearman)])

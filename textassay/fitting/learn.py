@@ -522,13 +522,13 @@ class Fitter:
         # in smaller tables, threads wait longer than they work
         threads = self.threads if table.features.size > 500_000 else 1
         aggregator = Aggregator(
-            name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
-        )
+            name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads,
+            new_systems=self.new_systems, weigh=weigh,
+        )  # fmt: skip
         return aggregator.fit(
             table.features, table.human[:, columns], groups=table.groups.tolist(),
             feature_names=table.names, target_names=targets, aspect_names=table.all_aspects,
             systems=table.systems, sources=table.sources if with_sources else None, pool=table.pool,
-            new_systems=self.new_systems, weigh=weigh,
         )  # fmt: skip
 
 

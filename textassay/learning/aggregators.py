@@ -16,23 +16,23 @@ ignored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from textassay.learning.blas import one_blas_thread
 from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, blend_notes
 from textassay.learning.pooling import Pool, PooledMeans, RowsWithMeans, Systems
 from textassay.learning.splits import Mask, group_codes
+from textassay.learning.standardizer import Standardizer
 from textassay.learning.training import (
     Explaining,
     Floats,
     HeldOut,
+    Numbers,
     column_names,
     find_leaks,
     label_texts,
@@ -44,34 +44,6 @@ from textassay.runtime.storage.files import digest_of
 
 FORMAT = 1
 """Version of the format of `to_dict`."""
-
-
-_blas_lock = Lock()
-_blas_users = 0
-_blas_limit: Any = None
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Let linear algebra use one thread during fits.
-
-    The matrices are so small that several threads wait up to thirty times as long as they work. The
-    limit applies to the whole process, so the last of several concurrent fits restores it.
-    """
-    global _blas_users, _blas_limit
-    from threadpoolctl import threadpool_limits
-
-    with _blas_lock:
-        if not _blas_users:
-            _blas_limit = threadpool_limits(limits=1, user_api="blas")
-        _blas_users += 1
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if not _blas_users:
-                _blas_limit.restore_original_limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +71,10 @@ class Aggregator:
             training. Predictions stay within.
         seed: Seed of everything random; equal data, seed and versions give equal predictions.
         threads: Threads that training may use; the result does not depend on it.
+        new_systems: Whether rows of systems without ratings are to be judged: then systems are left
+            out as well as groups to see whether means help.
+        weigh: Whether `auto` weighs its members by folds of the rated rows; without, all have equal
+            weights until `weighed`.
     """
 
     features_: tuple[str, ...]
@@ -116,15 +92,18 @@ class Aggregator:
         scales: Mapping[str, tuple[float, float]] | None = None,
         seed: int = 0,
         threads: int = 1,
+        new_systems: bool = False,
+        weigh: bool = True,
     ) -> None:
         if name not in NAMES:
             raise UnknownName("aggregator", name, list(NAMES))
         self.name, self.scales, self.seed, self.threads = name, dict(scales or {}), seed, threads
+        self.new_systems, self.weigh = new_systems, weigh
 
     def fit(
         self,
-        features: ArrayLike | Sequence[Sequence[float | None]],
-        human: ArrayLike | Sequence[Sequence[float | None]],
+        features: Numbers,
+        human: Numbers,
         *,
         groups: Iterable[Hashable] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -132,9 +111,7 @@ class Aggregator:
         aspect_names: Iterable[str] | None = None,
         systems: Systems | None = None,
         sources: Systems | None = None,
-        pool: Pool | tuple[Floats, Systems] | None = None,
-        new_systems: bool = False,
-        weigh: bool = True,
+        pool: Pool | None = None,
     ) -> Self:
         """Learn from rated rows.
 
@@ -155,12 +132,8 @@ class Aggregator:
             sources: Source of each row, length n, `None` if unknown. How far features lie from the
                 mean of their source takes part in predictions if that lowers the error, for
                 sources of at least 5 rows.
-            pool: Features, systems and sources of all rows whose features count in these means,
-                such as unrated rows to judge; the training rows by default.
-            new_systems: Whether rows of systems without ratings are to be judged: then systems are
-                left out as well as groups to see whether means help.
-            weigh: Whether `auto` weighs its members by folds of these rows; without, all have equal
-                weights until `weighed`.
+            pool: All rows whose features count in these means, such as unrated rows to judge; the
+                training rows by default.
 
         Raises:
             DataError: Too few rows, ratings or features that do not vary, numbers off their scale,
@@ -169,36 +142,45 @@ class Aggregator:
         # a failed fit must not leave parts of an earlier one
         self.__dict__.pop("_aspects", None)
         x, y = to_matrix(features, "features"), to_matrix(human, "human ratings")
+        codes = np.arange(len(x)) if groups is None else group_codes(groups)
         _require_length("human ratings", len(y), len(x))
+        _require_length("groups", len(codes), len(x))
         self.features_ = column_names(feature_names, x.shape[1], "feature")
         self.targets_ = column_names(target_names, y.shape[1], "aspect")
-        codes = np.arange(len(x)) if groups is None else group_codes(groups)
-        _require_length("groups", len(codes), len(x))
-        empty = rows_without_features(x)
-        if empty.all():
-            raise DataError("no row has any feature")
-        # learned from all rows with features, rated or not: means and bounds need no ratings, and
-        # more rows make them more stable
-        self._standardizer = Standardizer.learn(x[~empty])
-        if not self._standardizer.inverse_sds.any():
-            raise DataError("no feature varies over the training rows, so nothing can be learned")
         self.leaks_ = find_leaks(x, y, self.features_, self.targets_)
-        named = {*self.targets_, *(aspect_names or ())}
-        self.new_systems = new_systems
-        of_rows, about = self._labels(systems, len(x)), self._labels(sources, len(x))
-        pooled = Pool(x, of_rows, about) if pool is None else Pool(*pool)
-        self._learn_means(pooled, systems=systems is not None, sources=sources is not None)
-        z = self._standardizer(x)
-        rows = RowsWithMeans(z, self._systems, self._sources, of_rows, about)
-        # a row without any feature is useless for learning
-        y = np.where(empty[:, None], np.nan, y)
+
+        empty = rows_without_features(x)
+        self._learn_standardizer(x[~empty])
+        system_of, source_of = _row_labels(systems, len(x)), _row_labels(sources, len(x))
+        self._learn_means(
+            pool or Pool(x, system_of, source_of),
+            systems=systems is not None,
+            sources=sources is not None,
+        )
+        rows = RowsWithMeans(
+            self._standardizer(x), self._systems, self._sources, system_of, source_of
+        )
         learner = AspectLearner(
             self.name, self.features_, scales=self.scales, seed=self.seed, threads=self.threads,
-            new_systems=new_systems, weigh=weigh,
+            new_systems=self.new_systems, weigh=self.weigh,
         )  # fmt: skip
-        with _one_blas_thread():
-            self._aspects = learner.learn(self.targets_, rows, codes, y, named)
+        # a row without any feature is useless for learning
+        ratings = np.where(empty[:, None], np.nan, y)
+        named = {*self.targets_, *(aspect_names or ())}
+        with one_blas_thread():
+            self._aspects = learner.learn(self.targets_, rows, codes, ratings, named)
         return self
+
+    def _learn_standardizer(self, x: Floats) -> None:
+        """Learn means and bounds from all rows with features, rated or not.
+
+        They need no ratings, and more rows make them more stable.
+        """
+        if not len(x):
+            raise DataError("no row has any feature")
+        self._standardizer = Standardizer.learn(x)
+        if not self._standardizer.inverse_sds.any():
+            raise DataError("no feature varies over the training rows, so nothing can be learned")
 
     @property
     def notes_(self) -> dict[str, dict[str, Any]]:
@@ -210,7 +192,7 @@ class Aggregator:
 
     def predict(
         self,
-        features: ArrayLike | Sequence[Sequence[float | None]],
+        features: Numbers,
         *,
         systems: Systems | None = None,
         sources: Systems | None = None,
@@ -246,7 +228,7 @@ class Aggregator:
 
     def by_member(
         self,
-        features: ArrayLike | Sequence[Sequence[float | None]],
+        features: Numbers,
         *,
         systems: Systems | None = None,
     ) -> list[dict[str, Floats]]:
@@ -286,7 +268,7 @@ class Aggregator:
             made._aspects.append(replace(aspect, notes=notes).weighed(notes["weights"]))
         return made
 
-    def clip_bounds(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
+    def clip_bounds(self, features: Numbers) -> Floats:
         """Return the bound to which each feature was clipped, shape (n, features).
 
         NaN for features within their bounds.
@@ -313,7 +295,7 @@ class Aggregator:
         """Whether the distance from the mean of a row's source is used for any aspect."""
         return any("centered" in aspect.with_means for aspect in self._require_fitted())
 
-    def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
+    def with_pool(self, pool: Pool) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
 
         Systems that are known keep their means, and only an aggregator that was fitted with
@@ -322,7 +304,6 @@ class Aggregator:
         Raises:
             ConfigurationError: Not fitted yet.
         """
-        pool = Pool(*pool)
         systems = self.pools_systems and self.new_systems
         sources = self.pools_sources and pool.sources is not None
         if not systems and not sources:
@@ -343,7 +324,7 @@ class Aggregator:
 
     def contributions(
         self,
-        features: ArrayLike | Sequence[Sequence[float | None]],
+        features: Numbers,
         *,
         systems: Systems | None = None,
         sources: Systems | None = None,
@@ -423,7 +404,12 @@ class Aggregator:
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
         }
-        made = cls(content["name"], scales=scales, seed=content["seed"])
+        made = cls(
+            content["name"],
+            scales=scales,
+            seed=content["seed"],
+            new_systems=bool(content.get("new_systems", False)),
+        )
         made.features_ = tuple(content["features"])
         made.targets_ = tuple(aspect["name"] for aspect in content["aspects"])
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
@@ -432,7 +418,6 @@ class Aggregator:
         own = made._standardizer
         if {one.shape for one in (own.means, own.inverse_sds, own.low, own.high)} != {(width,)}:
             raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
-        made.new_systems = bool(content.get("new_systems", False))
         known, about = content.get("systems"), content.get("sources") or {"ratios": ()}
         made._systems = PooledMeans.from_dict(known) if known else PooledMeans()
         made._sources = PooledMeans.of_ratios(np.array(about["ratios"], float))
@@ -450,15 +435,9 @@ class Aggregator:
         if sources and pool.sources is not None:
             self._sources = PooledMeans.of_sources(z, label_texts(pool.sources))
 
-    def _labels(self, given: Systems | None, rows: int) -> Systems:
-        if given is None:
-            return [None] * rows
-        _require_length("systems and sources", len(given), rows)
-        return label_texts(given)
-
     def _prepare(
         self,
-        features: ArrayLike | Sequence[Sequence[float | None]],
+        features: Numbers,
         systems: Systems | None,
         sources: Systems | None,
     ) -> tuple[RowsWithMeans, Mask]:
@@ -469,7 +448,7 @@ class Aggregator:
             raise DataError(
                 f"the aggregator was fitted on {len(self.features_)} features, not {x.shape[1]}"
             )
-        system_of, source_of = self._labels(systems, len(x)), self._labels(sources, len(x))
+        system_of, source_of = _row_labels(systems, len(x)), _row_labels(sources, len(x))
         rows = RowsWithMeans(
             self._standardizer(x), self._systems, self._sources, system_of, source_of
         )
@@ -481,81 +460,12 @@ class Aggregator:
         return self._aspects
 
 
-@dataclass(frozen=True, slots=True)
-class Standardizer:
-    """Converts features with gaps to standardized features without gaps."""
-
-    means: Floats
-    """Mean of each feature, which fills its gaps, shape (features,)."""
-    inverse_sds: Floats
-    """1 / standard deviation; 0 for features that do not vary."""
-    low: Floats
-    """Values below are clipped to this, shape (features,); -inf without a bound."""
-    high: Floats
-    """Values above are clipped to this; inf without a bound."""
-
-    @classmethod
-    def learn(cls, x: Floats) -> Standardizer:
-        """Learn from training rows, shape (n, features), NaN for gaps.
-
-        The bounds are the training range, or the median plus or minus 4 interquartile ranges where
-        that is narrower and half of the values differ enough to have such a range.
-        """
-        width = x.shape[1]
-        means, inverse = np.zeros(width), np.zeros(width)
-        low, high = np.full(width, -np.inf), np.full(width, np.inf)
-        for column in range(width):
-            there = x[~np.isnan(x[:, column]), column]
-            if len(there) and there.min() == there.max():
-                means[column] = there[0]
-            elif len(there):
-                # bounds first, so that an outlier cannot change the scale of the other values
-                low[column], high[column] = _bounds(there)
-                kept = np.clip(there, low[column], high[column])
-                means[column], sd = kept.mean(), float(kept.std())
-                # a spread below the smallest normal double would overflow its inverse
-                inverse[column] = 1 / sd if sd > np.finfo(float).tiny else 0.0
-        return cls(means, inverse, low, high)
-
-    def __call__(self, x: Floats, *, keep_gaps: bool = False) -> Floats:
-        """Return standardized features; gaps are 0, or NaN with `keep_gaps`."""
-        kept = np.clip(x, self.low, self.high)
-        if not keep_gaps:
-            kept = np.where(np.isnan(kept), self.means, kept)
-        return np.asarray((kept - self.means) * self.inverse_sds, float)
-
-    def beyond(self, x: Floats) -> Mask:
-        """Return a mask of the values outside of the bounds of varying features."""
-        return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; a feature without bounds has `null`."""
-        return {
-            "means": self.means.tolist(),
-            "inverse_sds": self.inverse_sds.tolist(),
-            "bounds": [
-                [low, high] if np.isfinite(low) else None
-                for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True)
-            ],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Standardizer:
-        """Build from `to_dict`."""
-        means, inverse = np.array(data["means"], float), np.array(data["inverse_sds"], float)
-        ends = [one or (-np.inf, np.inf) for one in data["bounds"]]
-        low, high = np.array(ends, float).reshape(-1, 2).T
-        return cls(means, inverse, low, high)
-
-
-def _bounds(values: Floats, ranges: float = 4.0) -> tuple[float, float]:
-    """Return the ends of the values, or of some interquartile ranges around the median."""
-    lowest, highest = float(values.min()), float(values.max())
-    lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    reach = ranges * (upper - lower)
-    if reach == 0:  # most values are equal: the others distinguish rows and are not outliers
-        return lowest, highest
-    return max(lowest, median - reach), min(highest, median + reach)
+def _row_labels(given: Systems | None, rows: int) -> Systems:
+    """Return the labels of the rows as text; `None` for each row if there are none."""
+    if given is None:
+        return [None] * rows
+    _require_length("systems and sources", len(given), rows)
+    return label_texts(given)
 
 
 def _require_length(name: str, length: int, rows: int) -> None:

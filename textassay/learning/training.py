@@ -18,6 +18,8 @@ from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LEVEL_FEATURES, slug
 
 Floats = NDArray[np.float64]
+Numbers = ArrayLike | Sequence[Sequence[float | None]]
+"""A table of numbers as users give it, shape (rows, columns); NaN or `None` for gaps."""
 
 FOLDS = 5
 ROWS_TO_COMPARE = 5_000
@@ -250,7 +252,7 @@ def find_leaks(
     return leaks
 
 
-def to_matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> Floats:
+def to_matrix(values: Numbers, name: str) -> Floats:
     """Return a table of numbers, shape (rows, columns), NaN for gaps."""
     try:
         array = np.asarray(values, dtype=float)
