@@ -1,10 +1,10 @@
 """How often the text that a score puts first in its group is the one that people find best.
 
-Knows arrays and groups; nothing of examples or files. A group is a question with several answers,
-or a pair of texts. The measure of a group is the share of people's best texts among the texts with
-the highest score: 1 if the score chooses right, 1/2 if the right text ties with another one, as in
-RewardBench 2 (Malik et al. 2025, arXiv 2506.01937). If ties count as wrong instead (`strict`), the
-order of judges changes: a judge that says "equal" loses to a judge that guesses.
+Works on arrays and groups. A group is a question with several answers, or a pair of texts. The
+measure of a group is the share of people's best texts among the texts with the highest score: 1 if
+the score chooses right, 1/2 if the right text ties with another one, as in RewardBench 2 (Malik et
+al. 2025, arXiv 2506.01937). If ties count as wrong instead (`strict`), the order of judges changes:
+a judge that says "equal" loses to a judge that guesses.
 
 Unrated texts are ignored. A group is left out and counted if one of its rated texts has no score,
 or if people find all of its texts equally good, so that no text is the best.

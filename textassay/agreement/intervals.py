@@ -1,7 +1,6 @@
 """Confidence intervals of a coefficient, and the resamples of groups behind them.
 
-Knows paired rows and levels; nothing of examples or files. Coverage is shown by
-`benchmarks/coverage/`.
+Works on paired rows and levels. Coverage is shown by `benchmarks/coverage/`.
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
   groups less one. Percentiles of the resamples alone are too narrow with few groups. Over groups of

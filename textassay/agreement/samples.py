@@ -1,10 +1,9 @@
 """How agreement with people changes with the number of samples per text.
 
-Knows arrays; nothing of examples or files. If a judge rated a text K times, k ratings are drawn
-without replacement, and their mean is the score of k samples. Every figure is the mean over `DRAWS`
-such draws of all texts; a larger number of samples contains the ratings of every smaller number, so
-that the gain varies less with the draws. Intervals are over groups, of the figure averaged over the
-draws.
+Works on arrays. If a judge rated a text K times, k ratings are drawn without replacement, and their
+mean is the score of k samples. Every figure is the mean over `DRAWS` such draws of all texts; a
+larger number of samples contains the ratings of every smaller number, so that the gain varies less
+with the draws. Intervals are over groups, of the figure averaged over the draws.
 """
 
 from __future__ import annotations

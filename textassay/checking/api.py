@@ -1,4 +1,4 @@
-"""`check`: may this judge be trusted?"""
+"""The function `check`, which answers whether a judge may be trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with one row per rating become tables with one row per text.
+"""Joins tables with one row per rating to one row per text.
 
 Such a table names the rater, or the judge, in one column, and a text occurs once for each of them.
 """

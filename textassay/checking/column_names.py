@@ -1,4 +1,4 @@
-"""What the name of a column says: whose values it has, and which aspect they rate.
+"""Reads the name of a column: whose values it has, and which aspect they rate.
 
 Only words of `words.toml` are known. A name such as `judge_clarity` belongs to the judge and rates
 the clarity.

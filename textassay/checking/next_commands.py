@@ -1,4 +1,4 @@
-"""The next commands after a check; each can be run as it is printed."""
+"""Names the commands to run after a check; each can be run as it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge's scores beside people's ratings of the same texts, as arrays."""
+"""`JudgedPair`: a judge's scores beside people's ratings of the same texts, as arrays."""
 
 from __future__ import annotations
 

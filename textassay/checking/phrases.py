@@ -1,4 +1,4 @@
-"""Formats of figures in sentences."""
+"""Formats figures for sentences."""
 
 from __future__ import annotations
 

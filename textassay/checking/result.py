@@ -1,4 +1,4 @@
-"""The result of a check: words first, then the table."""
+"""`Check`, the result of `check`: words first, then the table."""
 
 from __future__ import annotations
 

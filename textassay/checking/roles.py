@@ -1,4 +1,4 @@
-"""Roles of columns: the judge's, people's, the source that texts share, the system.
+"""Finds the columns of the judge, of people, of the source that texts share, and of the system.
 
 Names decide (`column_names`): words that people use for judges (judge, llm, gpt-4o, score) and for
 people (human, expert, gold, user_1, rating), in several languages. The strongest words of a side

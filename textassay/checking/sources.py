@@ -1,4 +1,4 @@
-"""From tables, data sets and runs to pairs of a judge and people."""
+"""Reads tables, data sets and runs as pairs of a judge and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures with intervals over sources, from arrays: means, correlations, the order of systems.
+"""Computes means, correlations and the order of systems, with intervals over sources.
 
 Every interval is a 95 % interval with the source as the unit: texts of one source are never treated
 as independent. All functions are vectorized over sources and draws.

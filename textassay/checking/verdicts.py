@@ -1,4 +1,4 @@
-"""The uses of a judge: the rules behind each verdict, as described in `docs/check.md`.
+"""Decides for which uses a judge may be trusted, by the rules of `docs/check.md`.
 
 A use is granted only if a 95 % interval over sources lies on the right side of a limit, so a judge
 exactly at the limit is granted it in 2.5 % of data sets. It is refused if the estimate itself falls

@@ -1,4 +1,4 @@
-"""The words of `words.toml`, for reading names of columns and cells."""
+"""Loads `words.toml`, by whose words names of columns and cells are read."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     calibration.json   one map per aspect, with a digest of the whole, bound to the judge
     report.json        how well it works on other sources (report.txt: as text)
 
-Knows columns and files; nothing of models.
+Works on columns and files, without models.
 
 Reference: Brier, "Verification of forecasts expressed in terms of probability" (1950).
 """

@@ -1,4 +1,4 @@
-"""Recorded scores and people's ratings as columns: a table per pair of a score and an aspect.
+"""Joins recorded scores and people's ratings as columns: one table per score and aspect.
 
 Reads score files, run folders, data sets and label plans; texts are not kept. A data set whose rows
 hold `metrics` serves as a file of scores too.

@@ -1,8 +1,8 @@
-"""Two runs, or two systems of one run: two judges, versions of a system, samples of traffic.
+"""Compares two runs, or two systems of one run: judges, versions of a system, samples of traffic.
 
-Knows recorded scores and, if given, the data for their sources. Scores are paired by text, or else
-by source, so that the difficulty of a source cancels out. Samples that share neither are compared
-as independent samples. `partly_shared.py` combines both.
+Needs recorded scores and, for sources, their data. Scores are paired by text, or else by source, so
+that the difficulty of a source cancels out. Samples that share neither are compared as independent
+samples. `partly_shared.py` combines both.
 """
 
 from __future__ import annotations

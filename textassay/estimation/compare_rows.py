@@ -1,4 +1,4 @@
-"""The rows and the table of two runs, or two systems of one run, that are compared by aspect."""
+"""Shows a comparison of two runs, or two systems, as rows by aspect and a table."""
 
 from __future__ import annotations
 

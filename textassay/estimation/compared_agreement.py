@@ -1,4 +1,4 @@
-"""How much better the first of two runs agrees with people: numbers, choices and labels."""
+"""Measures how much better the first of two runs agrees with people: numbers, choices, labels."""
 
 from __future__ import annotations
 

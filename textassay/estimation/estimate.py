@@ -1,11 +1,11 @@
-"""Means, systems and their differences on the raters' scale.
+"""Estimates means of systems and their differences on the raters' scale.
 
-Judge only, labels only, and corrected.
+Each mean is estimated in three ways: by the judge alone, by labels alone, and corrected.
 
-Knows columns. A mean is over sources, each with the same weight however many texts it has, or over
-texts; if sources differ in size, these are different numbers. The corrected estimate moves the mean
-of the judge's cross-fitted calibrated scores by the error on the rated rows (see `means`), also for
-yes and no: if the rated rows are a random draw, Rogan and Gladen's correction, which divides by
+A mean is over sources, each with the same weight however many texts it has, or over texts; if
+sources differ in size, these are different numbers. The corrected estimate moves the mean of the
+judge's cross-fitted calibrated scores by the error on the rated rows (see `means`), also for yes
+and no: if the rated rows are a random draw, Rogan and Gladen's correction, which divides by
 sensitivity + specificity - 1, has larger errors than the ratings alone. It is used for ratings of
 texts that were chosen by hand.
 """

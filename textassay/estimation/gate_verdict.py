@@ -1,4 +1,4 @@
-"""The verdict of a gate on the ends of intervals."""
+"""Decides whether a gate passes, by the ends of intervals."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many more ratings an interval of a given width needs, and of which rows.
+"""Plans how many more ratings an interval of a given width needs, and of which rows.
 
-Knows columns. Rows are drawn at random within strata of the judge's score, more of them in strata
-where people and judge were far apart. Each row's probability of being drawn is recorded, so that
-the estimate stays unbiased (see `means`).
+Rows are drawn at random within strata of the judge's score, more of them in strata where people and
+judge were far apart. Each row's probability of being drawn is recorded, so that the estimate stays
+unbiased (see `means`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Maps from a judge's scores to people's ratings, and intervals around single mapped scores.
+"""Learns maps from a judge's scores to people's ratings, with intervals for single scores.
 
-Knows arrays. Monotone and linear maps are curves through a few points: constant beyond them, linear
-between them. Cumulative-link regression gives a probability for each rating of the raters' grid:
-P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
+Works on arrays. Monotone and linear maps are curves through a few points: constant beyond them,
+linear between them. Cumulative-link regression gives a probability for each rating of the raters'
+grid: P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
 
 The choice is made across sources, by grouped cross-validation. A row's cross-fitted value comes
 from a map that was learned without its source, so that a map is never evaluated on the rows it was

@@ -1,6 +1,6 @@
 """Means over sources or texts: intervals, corrected estimates, differences and their tests.
 
-Knows numbers. All intervals are t-intervals over sources that allow for the skewness of the
+Works on arrays. All intervals are t-intervals over sources that allow for the skewness of the
 sources' contributions.
 
 The corrected mean combines many scores of the judge with a few ratings (PPI++ over sources): the

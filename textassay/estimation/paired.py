@@ -1,6 +1,6 @@
-"""Two scores of each text: their mean difference over sources, with sign-flip tests.
+"""Compares two scores of each text: the mean difference over sources, with sign-flip tests.
 
-Knows arrays and codes of sources; nothing of runs or files.
+Works on arrays and codes of sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The difference of two runs that share only a part of their sources.
+"""Compares two runs that share only a part of their sources.
 
 There are two differences: D1 of the shared sources, which are paired, and D2 of the other sources,
 as independent samples. No source is in both, so they are independent, and the estimate is `w D1 +

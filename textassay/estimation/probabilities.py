@@ -1,4 +1,4 @@
-"""How well probabilities of answers match people's answers, and a map that improves it.
+"""Measures how well probabilities match people's answers, and learns a map that improves it.
 
 References: Guo et al., "On calibration of modern neural networks" (2017), sections 3 and 4.2:
 expected calibration error, and a temperature for all probabilities of a question.

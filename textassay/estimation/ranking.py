@@ -1,4 +1,4 @@
-"""A ranking of systems from a run of comparisons in pairs, with intervals over sources.
+"""Ranks systems by a run of comparisons in pairs, with intervals over sources.
 
 Reads recorded comparisons (which text was chosen, and whether the order decided) and the data that
 say who made each text.

@@ -1,4 +1,4 @@
-"""Two runs side by side: differences, agreement with people, and which texts got worse or better.
+"""Sets two runs side by side: differences, agreement, and the texts that got worse or better.
 
 Each run has its own data. Ratings belong to texts, so agreement with people is compared only on the
 rated texts that both runs judged.

@@ -1,4 +1,4 @@
-"""The verdicts of a stress run as a table, from its `stress.json`.
+"""Shows the verdicts of a stress run as a table, from its `stress.json`.
 
 Independent of the tests themselves, since pages also show the verdicts of old runs.
 """

@@ -1,9 +1,8 @@
-"""Aggregators: learn to predict human ratings, aspect by aspect, from many scores.
+"""`Aggregator` learns to predict human ratings, aspect by aspect, from many scores.
 
 Scores are features: of criteria, judges and tools.
 
-Knows arrays and names; nothing of examples, runs or models. One protocol for all families, in
-scikit-learn's language.
+Works on arrays and names. All families have one protocol, as in scikit-learn.
 
 Features are kept within bounds that come from the training rows (`Standardizer`), and the means of
 a row's system and source take part if that helps (`pooling`).

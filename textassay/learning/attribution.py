@@ -1,8 +1,8 @@
-"""Attribution: contributions of features to a prediction (local), and their importance (global).
+"""Explains predictions: contributions of features to each (local), and their importance (global).
 
-Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has
-`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; this
-module has the measures that work for any function.
+Works on any function of arrays, and on a fitted `Aggregator` by `predict` and `contributions`.
+Exact Shapley values come from `Aggregator.contributions`; this module has the measures that work
+for any function.
 
 References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.

@@ -1,6 +1,6 @@
 """Partial pooling: means of the rows of a system or source help to predict a single rating.
 
-Knows arrays and labels of systems and sources, never ratings: the features of a system's other
+Uses features and labels of systems and sources, never ratings: the features of a system's other
 texts are known without people. A judge errs on single texts more than on a system's mean, so the
 mean adds information to the row's own features. Judges also rate all texts about one source higher
 or lower than people do, so the comparison with other texts about the source adds information to the

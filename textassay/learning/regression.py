@@ -1,4 +1,4 @@
-"""Averages, weighted sums, kernel ridge regression and a small neural network.
+"""Learns weighted sums: averages, regressions, kernel ridge regression, a small neural network.
 
 All learn from standardized arrays; penalties are chosen by cross-validation grouped by source.
 

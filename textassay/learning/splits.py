@@ -1,8 +1,8 @@
-"""Seeded splits that keep a group's rows together.
+"""Splits rows at random by a seed, and keeps a group's rows together.
 
 Texts about one source are never on both sides.
 
-Knows labels only.
+Works on labels only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Features with gaps become standardized features without gaps, within bounds of the training rows.
+"""Standardizes features and fills their gaps, within bounds of the training rows.
 
 Bounds keep an outlier among new rows from dominating a prediction.
 """

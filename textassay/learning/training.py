@@ -1,4 +1,4 @@
-"""What a learner is given and what it returns, and the comparison of learners on unseen groups.
+"""Types of learners, their training rows and predictors, and their comparison on unseen groups.
 
 Arrays of one standardized target without gaps. `Aggregator` prepares them and puts several targets
 together; `regression`, `trees` and `learners` learn from them.

@@ -1,9 +1,9 @@
-"""Single trees, random forests, gradient boosting, and trees that serve all aspects at once.
+"""Learns single trees, random forests, gradient boosting, and trees for all aspects at once.
 
-Knows standardized arrays. LightGBM grows the trees of one aspect. Its defaults need 20 rows a leaf
-and predict a constant below 40 rows without a word, so leaves shrink with the data here. Boosting
-respects the direction in which a feature clearly moves with the ratings: a judge's higher score
-never lowers the prediction, which is worth some hundreds of rows.
+Works on standardized arrays. LightGBM grows the trees of one aspect. Its defaults need 20 rows a
+leaf and predict a constant below 40 rows without a word, so leaves shrink with the data here.
+Boosting respects the direction in which a feature clearly moves with the ratings: a judge's higher
+score never lowers the prediction, which is worth some hundreds of rows.
 
 Joint trees are CART trees with several outputs (Breiman et al., 1984; the criterion is the sum of
 the outputs' squared errors, as in scikit-learn, which HD-Eval uses: appendix C.3). LightGBM grows

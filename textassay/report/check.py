@@ -1,4 +1,4 @@
-"""The page of `textassay check`: the verdict in words, the reason for each use, the figures."""
+"""Draws the page of `textassay check`: the verdict in words, the reasons, the figures."""
 
 from __future__ import annotations
 

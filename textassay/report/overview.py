@@ -1,4 +1,4 @@
-"""Facts about a run, its scores by system, and its method.
+"""Draws the facts about a run, its scores by system, and its method.
 
 Means have intervals over sources. The method is drawn as a graph, with HD-Eval's tree (scores and
 importance) and Fusion-Eval's plan.

@@ -1,4 +1,4 @@
-"""Agreement with people, beside the agreement of trivial measures of the text.
+"""Draws agreement with people, beside the agreement of trivial measures of the text.
 
 A judge is above the trivial measures if its Spearman's rho is significantly higher than each of
 theirs, by the intervals of paired differences over sources (`agreement.compare`).

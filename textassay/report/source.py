@@ -1,8 +1,7 @@
-"""The input of a report: run folders, the judged data, and both joined.
+"""Opens the input of a report: run folders, the judged data, and both joined.
 
 Scores are columns, joined with people's ratings, a second run and the differences. The judge's
-scale may differ from the raters' scale; differences of points are then meaningless. Knows nothing
-of HTML.
+scale may differ from the raters' scale; differences of points are then meaningless. Draws no HTML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small pictures as inline SVG: intervals, histograms, shares, curves and graphs.
+"""Draws small pictures as inline SVG: intervals, histograms, shares, curves and graphs.
 
 Every picture is beside its numbers, so it is hidden from screen readers unless it has a title.
 Colors and strokes are classes of the style sheet, which supports light, dark and print; no inline

@@ -1,6 +1,4 @@
-"""The engine below all agents.
-
-Messages, models and their wrappers, graphs, data, settings and errors.
+"""The engine below all agents: models and their wrappers, graphs, data, settings and errors.
 
 Importing this package loads nothing: a name is imported when it is first used.
 """

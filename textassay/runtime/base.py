@@ -1,6 +1,6 @@
 """The base of all messages, the types of their numbers, and the cost of answers.
 
-Knows neither texts nor models; `messages.py`, `questions.py` and `model.py` build on it.
+Has neither texts nor models; `messages.py`, `questions.py` and `model.py` build on it.
 """
 
 from __future__ import annotations

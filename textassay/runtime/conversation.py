@@ -1,4 +1,4 @@
-"""Conversations and passages: typed, numbered, and as text for judges and people.
+"""Types conversations and passages, numbers them, and writes them as text for judges and people.
 
 A turn is everything that one side says and does before the other side speaks; its calls of tools,
 their results and its retrieved passages are numbered within it. Judges see these numbers, and

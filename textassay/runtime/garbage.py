@@ -1,4 +1,4 @@
-"""The garbage collector of processes that are textassay's own, never of a host.
+"""Tunes the garbage collector of textassay's own processes; a host's collector stays as it is.
 
 Imports nothing else: it comes before all other imports of a process.
 """

@@ -1,4 +1,4 @@
-"""Images beside texts: read from data, checked, numbered, and loaded for requests.
+"""Reads images beside texts from data, checks and numbers them, and loads them for requests.
 
 Prompts refer to an image by its number: `[Image 1]` marks its place in texts, and requests have the
 label `Image 1` in front of it. Addresses are sent unchanged, and never downloaded.

@@ -1,4 +1,4 @@
-"""The parts of an answer beside its text: its usage and its thought.
+"""Reads the parts of an answer beside its text: its usage and its thought.
 
 `Usage` counts cached tokens as a part of the prompt, and thoughts as a part of the answer. Some
 providers count them beside prompt and answer; a total, if they give one, shows where.

@@ -1,6 +1,6 @@
 """The HTTP client of every backend that asks over a network: bounded answers, and no redirects.
 
-Knows nothing of models or the meaning of bodies. `ask` raises our errors, `send` also aiohttp's.
+Bodies are not interpreted here. `ask` raises our errors, `send` also aiohttp's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses and low-level network exceptions; `error_bodies.py` and `refusals.py` read the
+Reads HTTP statuses and low-level network exceptions; `error_bodies.py` and `refusals.py` read the
 bodies. Messages quote the beginning of a server's text, made printable and without the API key.
 """
 

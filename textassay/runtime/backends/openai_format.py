@@ -1,7 +1,7 @@
 """The wire format of OpenAI-compatible servers: writes bodies of requests, reads answers.
 
 Pure functions from our messages to JSON values and back, also for probabilities of choices and of
-given texts. Knows nothing of networks, statuses or keys.
+given texts. Uses no network, status or key.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `ScriptedModel`, for tests and examples, is a real backend like the others: it respects `n`, counts
 tokens (by estimate), keeps its requests, can be closed. `DryRunModel` counts the requests that
-another model would get. Knows nothing of networks.
+another model would get. Uses no network.
 """
 
 from __future__ import annotations

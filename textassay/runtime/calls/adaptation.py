@@ -1,4 +1,4 @@
-"""Requests are adapted to a model: parameters that its server refuses are repaired from then on.
+"""Adapts requests to a model: repairs parameters that its server refuses, from then on.
 
 `AdaptingModel` sends a call as `traits.fit` returns it. A refusal changes the traits for this call
 and all later ones (`traits.repair`), and an answer that shows a thought gives later calls tokens

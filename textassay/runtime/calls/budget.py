@@ -1,4 +1,4 @@
-"""Tokens and cost of calls: estimated before a call, counted after it, and limited by a cap.
+"""Estimates tokens and cost before a call, counts them after it, and stops a run at its cap.
 
 They are counted for each model, and for each piece of work: all calls inside `with track_usage()`,
 including child tasks. Its ledger is in a context variable, so that agents need not pass it

@@ -1,4 +1,4 @@
-"""Answers from a store in place of a second call: how they are encoded, and the wrappers.
+"""Answers requests from a store instead of a second call: the encoding, and the wrappers.
 
 This module knows requests, responses and an `AnswerStore`, but no files. Errors are never stored.
 """

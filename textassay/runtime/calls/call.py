@@ -1,4 +1,4 @@
-"""One request on its way to one model: the request, its cache key, and its posting.
+"""`Call`, one request on its way to one model: the request, its cache key, and its posting.
 
 All fields of a `Request` are part of the key. A `Posting` says how to send the request, and does
 not change the answer. Wrappers pass both on as a `Call`. Only backends that are `PostingModel`s

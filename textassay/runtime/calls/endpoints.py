@@ -1,4 +1,4 @@
-"""One model at several endpoints: each has its own limiter, and one that fails gets a rest.
+"""Spreads calls over several endpoints of a model; each has a limiter, and rests if it fails.
 
 This module knows models, limiters and the families of errors, but neither addresses nor keys.
 """

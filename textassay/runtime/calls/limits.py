@@ -1,4 +1,4 @@
-"""Limits on calls: requests and tokens per minute, and calls in flight.
+"""Limits requests and tokens per minute, and calls in flight.
 
 `AdaptiveConcurrency` learns from answers, rejections and timeouts how many calls a server can
 handle. It only computes with times that the `Limiter` passes: it has no clock and no event loop.

@@ -1,4 +1,4 @@
-"""Keys that a server echoes stay in the backend: out of scores, errors, caches and logs.
+"""Removes keys that a server echoes, so that no score, error, cache or log contains them.
 
 A gateway may show the headers of a request in its answer, and a judge's answer becomes the
 explanation of a score. So answers are searched for keys before any other code sees them.

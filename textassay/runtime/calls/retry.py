@@ -1,4 +1,4 @@
-"""Failed calls: time limits, retries, and what a failure means for the run.
+"""Repeats failed calls within time limits, and decides which failures stop the run.
 
 From the inside out: `DeadlineModel` gives up an attempt, `RetryingModel` asks again after transient
 failures, and `HealthModel` distinguishes failures of a request from failures of its server, and

@@ -1,4 +1,4 @@
-"""Several samples of one prompt from a model that returns one at a time."""
+"""Draws several samples of one prompt from a model that returns one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parameters a model takes, and requests that fit it.
+"""Records which parameters a model takes, and returns requests that fit it.
 
 Providers take different parameters, and models that think take few of them and need tokens for
 their thoughts. No list of model names stays up to date, so the `ModelTraits` of a model begin with

@@ -1,4 +1,4 @@
-"""Words for typed questions to a model that writes, and readers of its answers.
+"""Puts typed questions into words for a model that writes, and reads its answers.
 
 Methods with words of their own, such as a paper's, make a `QuestionWording`; a `WordedRequest`
 makes ours.

@@ -1,4 +1,4 @@
-"""Tables with one row per rater, or per rater and aspect, joined to one row per text."""
+"""Joins tables with one row per rater, or per rater and aspect, to one row per text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells and values: text as numbers, lists and objects, and values from memory as JSON.
+"""Reads cells: text as numbers, lists and objects, and values from memory as JSON.
 
 Numpy and pandas values become Python's, dates become text.
 """

@@ -1,4 +1,4 @@
-"""Data sets: examples from files, tables and iterables, validated before any model is called.
+"""`Examples`: a data set from files, tables or iterables, validated before any model is called.
 
 The unit of a conversation is all of it, each turn of the assistant or each call of a tool.
 Turns and calls of one conversation are not independent, so they share a `group`; systems are paired

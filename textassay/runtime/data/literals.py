@@ -1,4 +1,4 @@
-"""Lists, tuples, arrays and objects as Python and numpy print them.
+"""Reads lists, tuples, arrays and objects as Python and numpy print them.
 
 `DataFrame.to_csv` writes a column of lists in this form: `['a', 'b']`, `('a', nan)`, `['a' 'b']`,
 `array(['a'], dtype=object)`, `[Document(page_content='a')]`. No code is evaluated.

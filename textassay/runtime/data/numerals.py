@@ -1,4 +1,4 @@
-"""Numbers as spreadsheets and people write them: decimal commas, thousands, percent.
+"""Reads numbers as spreadsheets and people write them: decimal commas, thousands, percent.
 
 Imports no other module of textassay, since `textassay check` reads its tables with it.
 """

@@ -1,4 +1,4 @@
-"""People's ratings: labels read as numbers, and ratings of one text from several files.
+"""Reads people's ratings: labels as numbers, and ratings of one text from several files.
 
 `by_rater` reads tables with a row per rater.
 """

@@ -1,8 +1,8 @@
-"""Files as streams of rows, and values that are separated by commas, semicolons, tabs or bars.
+"""Reads text files as rows whose values commas, semicolons, tabs or bars separate.
 
-Spreadsheets write them in UTF-8, UTF-16 and the encoding of their country, with titles above the
-header, empty columns and rows, and a line that names the separator. Knows nothing of what cells
-mean, and imports little, since `textassay check` reads its tables with it.
+Spreadsheets write such files in UTF-8, UTF-16 and the encoding of their country, with titles above
+the header, empty columns and rows, and a line that names the separator. It does not interpret
+cells, and imports little, since `textassay check` reads its tables with it.
 """
 
 from __future__ import annotations
