@@ -27,9 +27,6 @@ from textassay.checking.column_names import (
 from textassay.checking.table_reader import CellReader, RawTable, are_names, polarity
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
-OTHER: dict[Side, Side] = {"judge": "human", "human": "judge"}
-"""The side that each side is compared with."""
-
 
 @dataclass(frozen=True, slots=True)
 class Roles:
@@ -155,22 +152,19 @@ class _SideSearch:
     ) -> None:
         self.columns, self.candidates, self.given = columns, candidates, given
         self.sides: dict[str, NameSide] = {name: side_of(name) for name in candidates}
-        self.found: dict[Side, list[str]] = {
-            side: given[side] or self._strongest(side, candidates) for side in OTHER
-        }
+        self.found = {side: own or self._strongest(side, candidates) for side, own in given.items()}
         self.left: list[str] = []
         """Candidates on neither side."""
 
     def run(self) -> _SideSearch:
         """Find both sides as far as names and values show them."""
         self._leave_out_systems()
-        for side in ("human", "judge"):
-            self._leave_out_incomparable(side)
+        self._leave_out_incomparable("human", self.found["judge"])
+        self._leave_out_incomparable("judge", self.found["human"])
         found = {*self.found["judge"], *self.found["human"]}
         self.left = [name for name in self.candidates if name not in found]
-        for side in OTHER:
-            if self.found[side] and not self.found[OTHER[side]]:
-                self._complete(side)
+        self._complete("judge", "human")
+        self._complete("human", "judge")
         return self
 
     def _strongest(self, side: Side, names: Iterable[str]) -> list[str]:
@@ -186,26 +180,27 @@ class _SideSearch:
             self.found["judge"] = []
             self.candidates = [one for one in self.candidates if not are_names(self.columns[one])]
 
-    def _leave_out_incomparable(self, side: Side) -> None:
+    def _leave_out_incomparable(self, side: Side, others: Sequence[str]) -> None:
         """Leave out columns such as `user` whose values cannot be compared with the other side's.
 
         If no other column has the strongest words of the side, weaker words decide.
         """
-        others = self.found[OTHER[side]]
         if self.given[side] or not self.found[side] or not others:
             return
         fits = [one for one in self.sides if self._is_comparable(one, others)]
         kept = [one for one in self.found[side] if one in fits]
         self.found[side] = kept or self._strongest(side, (one for one in fits if one not in others))
 
-    def _complete(self, side: Side) -> None:
-        """Fill the other side with columns whose names say nothing."""
+    def _complete(self, side: Side, other: Side) -> None:
+        """Fill the other side, if it is empty, with columns whose names say nothing."""
         found = self.found[side]
+        if not found or self.found[other]:
+            return
         # weak words alone ("score_1", "score_2") do not mean two judges without people
         if not self.given[side] and max(self.sides[one].strength for one in found) == 1:
             self.found[side], self.left = [], self.candidates
-        elif not self.given[OTHER[side]]:
-            self.found[OTHER[side]] = alike = self._alike(found)
+        elif not self.given[other]:
+            self.found[other] = alike = self._alike(found)
             self.left = [name for name in self.left if name not in alike]
 
     def _alike(self, known: list[str]) -> list[str]:

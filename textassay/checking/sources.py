@@ -33,8 +33,6 @@ from textassay.runtime.labels import YES_NO, majority
 if TYPE_CHECKING:
     from textassay.estimation.columns import Columns
 
-_SCORES = "scores.jsonl"
-"""File of the scores of a run, as in `run_files.py`, whose import would load pydantic."""
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
 
@@ -74,7 +72,8 @@ def read_pairs(
     if folder is not None and hasattr(data, "scores"):
         data = folder
     if isinstance(data, str | PathLike) and (
-        Path(data).is_dir() or Path(data).name == _SCORES or ratings is not None
+        # `run_files.SCORES`, whose import would load pydantic
+        Path(data).is_dir() or Path(data).name == "scores.jsonl" or ratings is not None
     ):
         return _of_run(Path(data), ratings, judge, human)
     table = spread_raters(read_table(data))
@@ -348,13 +347,13 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     from textassay.agreement.records import judged_data, read_labels, reading_of_run
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+    from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
-    folder = scores.parent if scores.name == _SCORES else scores
+    folder = scores.parent if scores.name == SCORES else scores
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
-    elif scores.is_dir() and not (scores / _SCORES).is_file():
+    elif scores.is_dir() and not (scores / SCORES).is_file():
         raise DataError(
             f"{scores}: is a folder without scores; name a run's folder, or a table with a judge's"
             " and people's columns, such as answers.csv"
