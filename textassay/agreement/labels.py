@@ -43,7 +43,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -69,7 +69,7 @@ from textassay.agreement.intervals import (
 )
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO
-from textassay.table import Estimate
+from textassay.table import Estimate, ResultRow
 
 if TYPE_CHECKING:
     from textassay.agreement.significance import Difference
@@ -102,7 +102,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelAgreement:
+class LabelAgreement(ResultRow):
     """Agreement of a judge's labels with people's."""
 
     labels: tuple[str, ...]
@@ -122,10 +122,6 @@ class LabelAgreement:
     """By name."""
     note: str | None = None
     """Why there is no interval; `None` if there is one, or none was asked for."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; undefined figures are `None`."""
-        return asdict(self)
 
 
 def label_agreement(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from textassay.agreement.correlation import Floats, NumbersLike, kendall, pearson, spearman
 from textassay.runtime.errors import DataError, UnknownName
+from textassay.table import ResultRow
 
 MeasurementLevel = Literal["nominal", "ordinal", "interval"]
 MEASUREMENTS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
@@ -53,7 +54,7 @@ class PairAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class RaterAgreement:
+class RaterAgreement(ResultRow):
     """How well raters agree with each other, and a judge with them."""
 
     raters: int
@@ -79,10 +80,6 @@ class RaterAgreement:
         """Spearman's rho of two raters, of judge and rater, and of either with the others."""
         pairs = (self.between_raters, self.judge_rater, self.ceiling, self.judge_others)
         return tuple(None if pair is None else pair.spearman for pair in pairs)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON values; undefined figures are `None`."""
-        return asdict(self)
 
 
 def rating_table(ratings: RatingsLike) -> Floats:

@@ -51,7 +51,7 @@ def _spread(table: RawTable, item: str, who: str, side: Side) -> RawTable:
     rated = [
         name
         for name, cells in table.columns.items()
-        if name != who and _differs(cells, rows.values()) and _may_be_ratings(name, cells)
+        if name != who and _is_rated(cells, rows.values())
     ]
     columns: dict[str, list[object]] = {}
     shown = dict(table.shown)
@@ -69,9 +69,7 @@ def _spread(table: RawTable, item: str, who: str, side: Side) -> RawTable:
     )
 
 
-def _differs(cells: Sequence[object], rows: Iterable[list[int]]) -> bool:
-    return any(len({str(cells[at]) for at in own}) > 1 for own in rows)
-
-
-def _may_be_ratings(name: str, cells: Sequence[object]) -> bool:
-    return read_cells(name, cells).kind in ("number", "words")
+def _is_rated(cells: Sequence[object], rows: Iterable[list[int]]) -> bool:
+    """Return whether a column may be ratings, which differ within a text."""
+    differs = any(len({str(cells[at]) for at in own}) > 1 for own in rows)
+    return differs and read_cells("", cells).kind in ("number", "words")
